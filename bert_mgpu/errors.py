@@ -1,0 +1,41 @@
+"""Errors that end a run with one line and a documented exit code.
+
+A message says what is wrong, where (file:line), which value was seen and what
+to pass instead. Anything else that escapes is our fault: exit code 1.
+"""
+
+
+class RunError(Exception):
+    """Ends the run: `run.main` prints its message as one line."""
+
+    exit_code = 1
+
+
+class UserError(RunError):
+    """Bad usage or bad data."""
+
+    exit_code = 2
+
+
+class Diverged(RunError):
+    """The loss or a gradient is no longer a finite number."""
+
+    exit_code = 3
+
+
+class OutOfMemory(RunError):
+    """A device has no memory left for the step."""
+
+    exit_code = 4
+
+
+class Preempted(RunError):
+    """SIGTERM came, the state is saved: start the same command again."""
+
+    exit_code = 75
+
+
+class Interrupted(RunError):
+    """Ctrl-C came, the state is saved: start the same command again."""
+
+    exit_code = 130

@@ -1,0 +1,114 @@
+"""What the loop knows of a task: rows, features, losses, outputs, scores."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+# A batch is a dict of tensors under google-research/bert's names. Shapes, with
+# B rows and T tokens: input_ids, input_mask, segment_ids int32 [B, T];
+# label_ids int32 [B]; is_real_example float32 [B], 0 where a row only fills up.
+Batch = Mapping[str, Any]
+Params = Mapping[str, Any]  # name as in a Google TF1 checkpoint -> tensor
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Example:
+    """One raw row. `label` is None where the row is only to be predicted."""
+
+    guid: str
+    text_a: str
+    text_b: str | None = None
+    label: str | None = None
+    line: int = 0  # in its file, from 1
+
+
+class Ragged(NamedTuple):
+    """Rows of different lengths: row i is `values[offsets[i]:offsets[i + 1]]`."""
+
+    values: np.ndarray  # int32 [sum of lengths]
+    offsets: np.ndarray  # int64 [rows + 1]
+
+    def row(self, index: int) -> np.ndarray:
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[int]]) -> Ragged:
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        values = np.fromiter(
+            (value for row in rows for value in row), np.int32, int(offsets[-1])
+        )
+        return cls(values, offsets)
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """Model input of many rows, by column; what the feature cache holds.
+
+    `ragged` columns are padded with zeros to the batch's length, `dense`
+    columns have one value a row. Every column has the same number of rows.
+    `notes` are facts found on the way (truncated rows, ...), JSON values.
+    """
+
+    ragged: dict[str, Ragged]
+    dense: dict[str, np.ndarray]
+    notes: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ragged["input_ids"].offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row, [CLS] and [SEP] included, int64 [rows]."""
+        return self.ragged["input_ids"].lengths
+
+
+class Noise(NamedTuple):
+    """Where the random numbers of a forward pass come from.
+
+    Dropout masks are a function of (seed, step, a row's place in the global
+    batch, site), so neither towers nor devices change them.
+    """
+
+    seed: Any  # uint64 scalar
+    step: Any  # int64 scalar, the optimizer step
+    first_row: Any  # int64 scalar, place of the batch's row 0 in the global batch
+
+
+class Task(Protocol):
+    """One kind of job. The loop, evaluation and prediction use only this."""
+
+    name: str
+    max_seq_length: int
+
+    def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Every parameter: name -> (shape, initializer), see nn/params.py."""
+        ...
+
+    def loss_weights(self, batch: Batch) -> dict[str, Any]:
+        """Denominator of each loss, from labels alone: float32 scalars."""
+        ...
+
+    def loss_sums(
+        self, params: Params, batch: Batch, noise: Noise | None
+    ) -> dict[str, Any]:
+        """Numerator of each loss, float32 scalars; no noise is inference."""
+        ...
+
+    def outputs(self, params: Params, batch: Batch) -> dict[str, Any]:
+        """What evaluation and prediction need of each row: tensors [B, ...]."""
+        ...
+
+    def score(
+        self, outputs: Mapping[str, np.ndarray], features: Features
+    ) -> dict[str, Any]:
+        """Metrics over a whole set, Google's names first."""
+        ...
