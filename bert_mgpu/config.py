@@ -107,8 +107,10 @@ class BertConfig:
     def to_google_json(self) -> str:
         """bert_config.json as Google's code reads it.
 
-        `hidden_act` is written in the resolved form, which Google's code does
-        not know for erf; there `gelu` is the nearest it has.
+        The erf form keeps its own name: Google's code has no such activation
+        and then refuses the file, which is better than another model.
         """
         values = dataclasses.asdict(self)
+        if self.hidden_act == "gelu_tanh":
+            values["hidden_act"] = "gelu"
         return json.dumps(values, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,100 @@
+"""Pure functions that BERT is made of. Shapes: B batch, T length, H width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from bert_mgpu.task import Noise, Params
+
+# A dropout rate is held in 8 random bits if these hit it to 2 %, else in 16.
+# 0.1, the rate of every published BERT, becomes 26/256 = 0.1016 (1.6 % off);
+# outputs are scaled by the true rate, so expectations are exact either way.
+_MAX_RATE_ERROR = 0.02
+_PHILOX = 1  # the counter-based generator of Salmon et al. 2011
+_WORDS_PER_COUNT = 4  # Philox makes four 32-bit words for one counter value
+
+ACTIVATIONS: dict[str, Callable] = {
+    "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True),
+    "gelu_erf": lambda x: tf.nn.gelu(x, approximate=False),
+    "relu": tf.nn.relu,
+    "tanh": tf.tanh,
+    "linear": tf.identity,
+}
+
+
+def dense(params: Params, name: str, inputs: tf.Tensor) -> tf.Tensor:
+    """inputs [..., inputs] -> [..., outputs]."""
+    kernel = params[f"{name}/kernel"]
+    flat = tf.reshape(inputs, [-1, kernel.shape[0]])
+    outputs = tf.matmul(flat, kernel) + params[f"{name}/bias"]
+    return tf.reshape(outputs, [*inputs.shape[:-1], kernel.shape[1]])
+
+
+def layer_norm(
+    params: Params, name: str, inputs: tf.Tensor, epsilon: float
+) -> tf.Tensor:
+    """Layer normalisation over the last axis (Ba et al. 2016)."""
+    mean = tf.reduce_mean(inputs, -1, keepdims=True)
+    centered = inputs - mean
+    variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
+    normal = centered * tf.math.rsqrt(variance + epsilon)
+    gamma = params[f"{name}/LayerNorm/gamma"]
+    return normal * gamma + params[f"{name}/LayerNorm/beta"]
+
+
+def dropout_lanes(rate: float) -> tuple[int, int]:
+    """(bits, threshold): a lane of `bits` random bits >= threshold is kept."""
+    threshold = round(rate * 256)
+    if abs(threshold / 256 - rate) <= _MAX_RATE_ERROR * rate:
+        return 8, threshold
+    return 16, max(1, round(rate * 65536))
+
+
+def keep_mask(
+    shape: tuple[int, ...], rate: float, noise: Noise, site: int
+) -> tuple[tf.Tensor, float]:
+    """Which values of [B, ...] a dropout keeps, bool, and the true keep rate.
+
+    The mask of a row follows from (seed, step, its place in the global batch,
+    site): rows take consecutive counters of one Philox stream, so a tower draws
+    the masks of its rows in one call and gets what any other tower would.
+    """
+    bits, threshold = dropout_lanes(rate)
+    lanes_per_word = 32 // bits
+    rows, lanes = shape[0], math.prod(shape[1:])
+    counts = -(-lanes // (lanes_per_word * _WORDS_PER_COUNT))
+    words = counts * _WORDS_PER_COUNT
+    counter = tf.stack(
+        [
+            tf.cast(noise.first_row, tf.uint64) * tf.constant(counts, tf.uint64),
+            tf.cast(noise.step * 65536 + site, tf.uint64),
+        ]
+    )
+    random = tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=[rows, words],
+        key=tf.reshape(noise.seed, [1]),
+        counter=counter,
+        alg=_PHILOX,
+        dtype=tf.uint32,
+    )
+    lane_type = {8: tf.uint8, 16: tf.uint16}[bits]
+    drawn = tf.bitcast(random, lane_type)  # [B, words, lanes_per_word]
+    drawn = tf.reshape(drawn, [rows, words * lanes_per_word])[:, :lanes]
+    keep = tf.reshape(drawn >= tf.constant(threshold, lane_type), shape)
+    return keep, 1.0 - threshold / 2**bits
+
+
+def dropout(
+    inputs: tf.Tensor, rate: float, noise: Noise | None, site: int
+) -> tf.Tensor:
+    """Inverted dropout (Srivastava et al. 2014); none without noise.
+
+    inputs: [B, ...] with a static shape; `site` names the place in the network.
+    """
+    if noise is None or rate == 0.0:
+        return inputs
+    keep, keep_rate = keep_mask(tuple(inputs.shape), rate, noise, site)
+    return tf.where(keep, inputs / keep_rate, tf.zeros_like(inputs))

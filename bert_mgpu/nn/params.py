@@ -1,0 +1,90 @@
+"""Names, shapes and first values of the parameters, as google-research/bert's.
+
+A parameter table maps name -> (shape, initializer); parameters themselves are a
+flat dict name -> array. The names are the variable names of Google's TF1 code,
+so that its checkpoints need no name map.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from bert_mgpu.config import BertConfig
+
+Specs = dict[str, tuple[tuple[int, ...], str]]
+
+
+def _dense(name: str, inputs: int, outputs: int) -> Specs:
+    return {
+        f"{name}/kernel": ((inputs, outputs), "truncated_normal"),
+        f"{name}/bias": ((outputs,), "zeros"),
+    }
+
+
+def _layer_norm(name: str, width: int) -> Specs:
+    return {
+        f"{name}/LayerNorm/gamma": ((width,), "ones"),
+        f"{name}/LayerNorm/beta": ((width,), "zeros"),
+    }
+
+
+def bert_specs(config: BertConfig) -> Specs:
+    """Encoder and pooler. Kernels are [inputs, outputs]."""
+    width = config.hidden_size
+    specs: Specs = {
+        f"bert/embeddings/{table}_embeddings": ((rows, width), "truncated_normal")
+        for table, rows in (
+            ("word", config.vocab_size),
+            ("token_type", config.type_vocab_size),
+            ("position", config.max_position_embeddings),
+        )
+    }
+    specs |= _layer_norm("bert/embeddings", width)
+    for index in range(config.num_hidden_layers):
+        layer = f"bert/encoder/layer_{index}"
+        for part in ("query", "key", "value"):
+            specs |= _dense(f"{layer}/attention/self/{part}", width, width)
+        specs |= _dense(f"{layer}/attention/output/dense", width, width)
+        specs |= _layer_norm(f"{layer}/attention/output", width)
+        specs |= _dense(
+            f"{layer}/intermediate/dense", width, config.intermediate_size
+        )
+        specs |= _dense(f"{layer}/output/dense", config.intermediate_size, width)
+        specs |= _layer_norm(f"{layer}/output", width)
+    return specs | _dense("bert/pooler/dense", width, width)
+
+
+def classifier_specs(config: BertConfig, num_labels: int) -> Specs:
+    """The head of Google's run_classifier.py; the kernel is [labels, width]."""
+    return {
+        "output_weights": ((num_labels, config.hidden_size), "truncated_normal"),
+        "output_bias": ((num_labels,), "zeros"),
+    }
+
+
+def _truncated_normal(
+    rng: np.random.Generator, shape: tuple[int, ...], deviation: float
+) -> np.ndarray:
+    """Normal values, drawn again beyond two deviations, as TensorFlow's."""
+    values = rng.standard_normal(shape, np.float32)
+    while (outside := np.abs(values) > 2.0).any():
+        values[outside] = rng.standard_normal(int(outside.sum()), np.float32)
+    return values * np.float32(deviation)
+
+
+def initialize(
+    specs: Mapping[str, tuple[tuple[int, ...], str]], deviation: float, seed: int
+) -> dict[str, np.ndarray]:
+    """First values, float32. Each depends on its name and the seed alone."""
+    values = {}
+    for name, (shape, initializer) in specs.items():
+        if initializer == "truncated_normal":
+            rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+            values[name] = _truncated_normal(rng, shape, deviation)
+        else:
+            fill = {"zeros": np.zeros, "ones": np.ones}[initializer]
+            values[name] = fill(shape, np.float32)
+    return values

@@ -1,0 +1,42 @@
+"""How many steps a run has and how fast it learns in each of them."""
+
+from __future__ import annotations
+
+import math
+
+LR_SCALINGS = ("none", "sqrt", "linear")
+
+
+def total_steps(examples: int, batch: int, epochs: float) -> int:
+    """Optimizer steps of a run, rounded down as bert-ad does.
+
+    `batch` is the effective batch. Batches run on across the ends of epochs,
+    so every row is seen; only the very last part of a batch is not.
+    """
+    return int(examples / batch * epochs)
+
+
+def warmup_steps(steps: int, proportion: float) -> int:
+    return int(steps * proportion)
+
+
+def learning_rate(step: int, peak: float, steps: int, warmup: int) -> float:
+    """Rate of step 0, 1, ...: linear to `peak` in `warmup` steps, then to 0.
+
+    google-research/bert, optimization.py: the decay runs over all the steps, so
+    the first step after the warm-up is already below the peak, and step 0 of a
+    run with a warm-up has rate 0.
+    """
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0.0, 1.0 - step / steps)
+
+
+def scaled_rate(rate: float, towers: int, scaling: str) -> float:
+    """The peak rate for `towers` times the batch that `rate` was chosen for.
+
+    none leaves it (bert-ad), sqrt keeps the noise of Adam's steps (Krizhevsky
+    2014; Malladi et al. 2022), linear is the rule for SGD (Goyal et al. 2017).
+    """
+    factor = {"none": 1.0, "sqrt": math.sqrt(towers), "linear": float(towers)}
+    return rate * factor[scaling]
