@@ -1,0 +1,120 @@
+"""The command line: the flags of run_config.py, help, and their checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
+
+from bert_mgpu import run_config
+from bert_mgpu.errors import UserError
+from bert_mgpu.run_config import RunConfig
+
+# google-research/bert's flags for TPUs: accepted so that old scripts run.
+_TPU_FLAGS = {
+    "tpu_name": None,
+    "tpu_zone": None,
+    "gcp_project": None,
+    "master": None,
+    "num_tpu_cores": 8,
+    "iterations_per_loop": 1000,
+}
+_DEFINE = {
+    "bool": flags.DEFINE_bool,
+    "int": flags.DEFINE_integer,
+    "float": flags.DEFINE_float,
+    "str": flags.DEFINE_string,
+}
+
+
+class HelpAsked(Exception):
+    """--help was given: its argument is the text."""
+
+
+def _define(values: flags.FlagValues) -> None:
+    for field in run_config.fields():
+        text, choices = field.metadata["help"], field.metadata["choices"]
+        if choices:
+            flags.DEFINE_enum(field.name, field.default, choices, text, values)
+        else:
+            kind = str(field.type).removesuffix(" | None")
+            _DEFINE[kind](field.name, field.default, text, flag_values=values)
+    flags.DEFINE_bool("use_tpu", False, "", values)
+    for name, default in _TPU_FLAGS.items():
+        kind = "str" if default is None else "int"
+        _DEFINE[kind](name, default, "", flag_values=values)
+    flags.DEFINE_bool("help", False, "", values, short_name="h")
+    flags.DEFINE_bool("helpfull", False, "", values)
+
+
+def _default(field: dataclasses.Field) -> str:
+    if field.default is None:
+        return ""
+    value = str(field.default).lower() if field.type == "bool" else field.default
+    return f" [{value}]"
+
+
+def help_text(usage: str) -> str:
+    """All flags by group, with defaults in brackets, 80 columns wide."""
+    lines = [usage.strip(), ""]
+    group = None
+    for field in run_config.fields():
+        if field.metadata["group"] != group:
+            group = field.metadata["group"]
+            lines += [f"{group}:"]
+        kind = "|".join(field.metadata["choices"])
+        kind = kind or {"bool": "true|false", "int": "N", "float": "X"}.get(
+            str(field.type).removesuffix(" | None"), "..."
+        )
+        lines.append(f"  --{field.name}={kind}")
+        lines += textwrap.wrap(
+            field.metadata["help"] + _default(field),
+            width=78,
+            initial_indent=" " * 8,
+            subsequent_indent=" " * 8,
+        )
+    return "\n".join(lines)
+
+
+def parse(argv: Sequence[str], usage: str) -> tuple[RunConfig, list[str]]:
+    """argv as sys.argv -> the settings and notes for the log.
+
+    Raises UserError for flags that are unknown, malformed or out of range, and
+    HelpAsked for --help.
+    """
+    values = flags.FlagValues()
+    _define(values)
+    try:
+        rest = values(list(argv))[1:]
+    except flags.Error as error:
+        message = " ".join(str(error).split())
+        raise UserError(f"{message} (--help lists all flags)") from None
+    if values.help or values.helpfull:
+        raise HelpAsked(help_text(usage))
+    if rest:
+        raise UserError(
+            f"{rest[0]!r} is not a flag: write --NAME=VALUE (--help lists all flags)"
+        )
+    if values.use_tpu:
+        raise UserError(
+            "--use_tpu=true: bert_mgpu runs on GPUs and CPUs: leave the flag out and"
+            " pass --n_gpus"
+        )
+    settings: dict[str, Any] = {}
+    for field in run_config.fields():
+        value = values[field.name].value
+        least = field.metadata["least"]
+        if None not in (least, value) and not value >= least:
+            raise UserError(f"--{field.name}={value}: it must be at least {least}")
+        # A script that passes an empty variable means that it has no value.
+        settings[field.name] = None if value == "" else value
+    given = frozenset(name for name in values if values[name].present)
+    ignored = sorted(given & set(_TPU_FLAGS))
+    notes = []
+    if ignored:
+        names = ", ".join(f"--{name}" for name in ignored)
+        notes.append(f"{names}: a TPU flag, which does nothing here")
+    return RunConfig(**settings, given=given), notes

@@ -1,0 +1,99 @@
+"""The settings of a fine-tuning run: one table of flags, defaults and help.
+
+flags.py makes the command line from it. `identity` marks what a run cannot
+change when it resumes; everything else is free.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+TASK, MODEL, TRAIN, TEST, SPEED, FILES = (
+    "What to do",
+    "Model and text",
+    "Training",
+    "Evaluation and prediction",
+    "Devices and speed",
+    "Files and logs",
+)
+
+
+def _flag(
+    default: Any,
+    group: str,
+    text: str,
+    *,
+    identity: bool = False,
+    choices: tuple[str, ...] = (),
+    least: float | None = None,
+) -> Any:
+    metadata = {
+        "group": group,
+        "help": text,
+        "identity": identity,
+        "choices": choices,
+        "least": least,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """Field names are flag names. None means not given."""
+
+    # fmt: off
+    task_name: str | None = _flag(None, TASK, "a built-in task, or the name of your own: then data_dir holds a task.json", identity=True)
+    data_dir: str | None = _flag(None, TASK, "folder with the task's files")
+    output_dir: str | None = _flag(None, TASK, "folder for everything the run leaves; the same command resumes from it")
+    do_train: bool = _flag(False, TASK, "train; resumes by itself where output_dir holds a run")
+    do_eval: bool = _flag(False, TASK, "measure the model on the dev set")
+    do_predict: bool = _flag(False, TASK, "predict the test set, or --predict_file")
+
+    vocab_file: str | None = _flag(None, MODEL, "WordPiece vocabulary, one token a line")
+    bert_config_file: str | None = _flag(None, MODEL, "model sizes, bert_config.json")
+    init_checkpoint: str | None = _flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or a run of ours")
+    do_lower_case: bool = _flag(True, MODEL, "fold case and accents, as uncased models want; false for cased models")
+    max_seq_length: int = _flag(128, MODEL, "tokens of a row with [CLS] and [SEP]; longer rows are truncated", identity=True, least=3)
+    truncation: str = _flag("head", MODEL, "which part of a long text is kept; pairs lose the end of the longer text", identity=True, choices=("head", "tail", "head_tail"))
+    head_tokens: int = _flag(128, MODEL, "tokens kept from the head with --truncation=head_tail", identity=True, least=0)
+    hidden_act: str | None = _flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=("gelu_tanh", "gelu_erf", "relu", "tanh", "linear"))
+    classifier_dropout: float | None = _flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, least=0)
+
+    n_gpus: int = _flag(1, TRAIN, "towers: each takes train_batch_size rows of every step, on GPUs or on a CPU", least=1)
+    train_batch_size: int = _flag(32, TRAIN, "rows of a step per tower", least=1)
+    learning_rate: float = _flag(5e-5, TRAIN, "peak of the learning rate", least=0)
+    lr_scaling: str = _flag("none", TRAIN, "multiplies the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
+    num_train_epochs: float = _flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", least=0)
+    warmup_proportion: float = _flag(0.1, TRAIN, "share of the steps in which the learning rate rises from 0", identity=True, least=0)
+    max_train_examples: int | None = _flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)
+    seed: int = _flag(42, TRAIN, "of the first weights, the shuffling and dropout", identity=True, least=0)
+
+    eval_batch_size: int = _flag(8, TEST, "rows of an evaluation step per tower", least=1)
+    predict_batch_size: int | None = _flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1)
+    predict_file: str | None = _flag(None, TEST, "file to predict, in the format of the task's test file")
+    max_eval_examples: int | None = _flag(None, TEST, "evaluate on a seeded sample of so many rows [all]", least=1)
+    max_predict_examples: int | None = _flag(None, TEST, "predict a seeded sample of so many rows [all]", least=1)
+
+    device: str = _flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
+    cpu_devices: int = _flag(1, SPEED, "splits the CPU into so many logical devices, to try out towers", least=1)
+    xla: str = _flag("auto", SPEED, "compile the step with XLA; auto is on", choices=("auto", "on", "off"))
+
+    save_checkpoints_steps: int = _flag(1000, FILES, "steps between checkpoints", least=1)
+    keep_checkpoint_max: int = _flag(5, FILES, "newest checkpoints to keep; 0 keeps all", least=0)
+    cache_dir: str | None = _flag(None, FILES, "folder for tokenized rows [output_dir/cache]")
+    export_hf: str | None = _flag(None, FILES, "write the model to this folder as Hugging Face's transformers reads it")
+    log_steps: int = _flag(10, FILES, "steps between two records of loss, learning rate and speed", least=1)
+    tf_log: bool = _flag(False, FILES, "show TensorFlow's own messages; else they go to output_dir/tensorflow.log")
+    # fmt: on
+
+    given: frozenset[str] = frozenset()  # the flags that the command line names
+
+    @property
+    def prediction_batch(self) -> int:
+        return self.predict_batch_size or self.eval_batch_size
+
+
+def fields() -> list[dataclasses.Field]:
+    """The fields that are flags."""
+    return [field for field in dataclasses.fields(RunConfig) if field.metadata]

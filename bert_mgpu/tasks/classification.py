@@ -1,0 +1,130 @@
+"""Classification of single texts and pairs, as google-research/bert's.
+
+Shapes: B rows, T tokens, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.config import BertConfig
+from bert_mgpu.data import records
+from bert_mgpu.nn import bert, heads
+from bert_mgpu.nn import params as params_lib
+from bert_mgpu.task import Batch, Example, Features, Noise, Params, Ragged
+from bert_mgpu.tasks import metrics
+from bert_mgpu.text import truncation
+from bert_mgpu.text.tokenization import Tokenizer
+
+
+class Classification:
+    """A softmax over the pooled output (a `task.Task`)."""
+
+    def __init__(
+        self,
+        name: str,
+        config: BertConfig,
+        labels: Sequence[str],
+        max_seq_length: int,
+        classifier_dropout: float | None = None,
+    ):
+        self.name = name
+        self.labels = tuple(labels)
+        self.max_seq_length = max_seq_length
+        self._config = config
+        given = classifier_dropout is not None
+        self._dropout = classifier_dropout if given else config.hidden_dropout_prob
+
+    def param_specs(self) -> params_lib.Specs:
+        return params_lib.bert_specs(self._config) | params_lib.classifier_specs(
+            self._config, len(self.labels)
+        )
+
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        return {"loss": tf.reduce_sum(batch["is_real_example"])}
+
+    def loss_sums(
+        self, params: Params, batch: Batch, noise: Noise | None
+    ) -> dict[str, tf.Tensor]:
+        losses = heads.cross_entropy(
+            self._logits(params, batch, noise), batch["label_ids"]
+        )
+        return {"loss": tf.reduce_sum(losses * batch["is_real_example"])}
+
+    def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
+        return {"logits": self._logits(params, batch, None)}  # [B, C]
+
+    def _logits(self, params: Params, batch: Batch, noise: Noise | None) -> tf.Tensor:
+        hidden = bert.encode(
+            params,
+            self._config,
+            batch["input_ids"],
+            batch["input_mask"],
+            batch["segment_ids"],
+            noise,
+        )
+        pooled = bert.pool(params, hidden[-1])
+        return heads.classify(params, pooled, self._dropout, noise)
+
+    def score(
+        self, outputs: Mapping[str, np.ndarray], features: Features
+    ) -> dict[str, Any]:
+        log_shares = log_softmax(outputs["logits"])
+        label_ids = features.dense["label_ids"]
+        losses = -log_shares[np.arange(len(label_ids)), label_ids]
+        return metrics.classification_metrics(
+            label_ids, np.exp(log_shares), losses, self.labels
+        )
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Over the last axis, in float64."""
+    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def featurise(
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    labels: Sequence[str],
+    max_seq_length: int,
+    how: str,
+    head_tokens: int,
+) -> Features:
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP], segments 0 and 1.
+
+    Rows without a label get label_ids 0, which nothing reads.
+    """
+    texts_a = tokenizer.batch_ids([example.text_a for example in examples])
+    texts_b = tokenizer.batch_ids([example.text_b or "" for example in examples])
+    label_ids = {label: index for index, label in enumerate(labels)}
+    rows, segments, lengths, truncated = [], [], [], 0
+    for index, example in enumerate(examples):
+        pair = example.text_b is not None
+        a, b = texts_a.row(index), texts_b.row(index)
+        room = max_seq_length - (3 if pair else 2)
+        lengths.append(len(a) + len(b) + (3 if pair else 2))
+        if len(a) + len(b) > room:
+            truncated += 1
+            if pair:
+                keep_a, keep_b = truncation.truncate_pair_lengths(len(a), len(b), room)
+                a, b = a[:keep_a], b[:keep_b]
+            else:
+                a = truncation.truncate(a, room, how, head_tokens)
+        row = [tokenizer.cls_id, *a, tokenizer.sep_id]
+        second = [*b, tokenizer.sep_id] if pair else []
+        rows.append(row + second)
+        segments.append([0] * len(row) + [1] * len(second))
+    known = [label_ids[e.label] if e.label is not None else 0 for e in examples]
+    return Features(
+        {
+            "input_ids": Ragged.from_rows(rows),
+            "segment_ids": Ragged.from_rows(segments),
+        },
+        {"label_ids": np.array(known, np.int32)},
+        records.length_notes(np.array(lengths), truncated),
+    )

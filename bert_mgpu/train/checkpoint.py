@@ -1,0 +1,175 @@
+"""Checkpoints of a run: TensorBundles with Google's TF1 names, written whole.
+
+A checkpoint `model.ckpt-STEP` is written under a temporary name, read back, and
+only then renamed, its index last: without an index there is no checkpoint. What
+a resume needs beyond Google's tensors stands beside them as `bert_mgpu/...`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.errors import UserError
+from bert_mgpu.interop import google_ckpt
+from bert_mgpu.train import optimizers
+
+_STEM = "model.ckpt"
+_SAVING = ".saving"
+_OURS = "bert_mgpu/"
+_STEP = "global_step"
+
+
+@dataclasses.dataclass
+class TrainState:
+    """Everything that a resume needs."""
+
+    params: dict[str, np.ndarray]
+    slots: dict[str, np.ndarray]  # "NAME/adam_m", "NAME/adam_v"
+    step: int = 0  # optimizer steps done; with the seed, also the data position
+    identity: dict[str, Any] | None = None  # of the run; None: not ours (TF1)
+
+    @classmethod
+    def fresh(
+        cls, params: dict[str, np.ndarray], identity: dict[str, Any]
+    ) -> TrainState:
+        return cls(params, zero_slots(params), 0, identity)
+
+
+def zero_slots(params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {
+        f"{name}/{slot}": np.zeros_like(value)
+        for name, value in params.items()
+        for slot in optimizers.SLOTS
+    }
+
+
+def _to_tensors(state: TrainState) -> dict[str, np.ndarray]:
+    identity = json.dumps(state.identity, sort_keys=True)
+    return {
+        **state.params,
+        **state.slots,
+        _STEP: np.int64(state.step),
+        f"{_OURS}identity": np.array(identity.encode(), dtype=object),
+    }
+
+
+def _from_tensors(tensors: dict[str, np.ndarray]) -> TrainState:
+    step = int(tensors.pop(_STEP, 0))
+    ours = {name: tensors.pop(name) for name in [*tensors] if name.startswith(_OURS)}
+    identity = ours.get(f"{_OURS}identity")
+    slots = {
+        name: tensors.pop(name)
+        for name in [*tensors]
+        if name.rpartition("/")[2] in optimizers.SLOTS
+    }
+    return TrainState(
+        tensors,
+        slots,
+        step,
+        None if identity is None else json.loads(identity.item()),
+    )
+
+
+def saved_steps(directory: pathlib.Path) -> list[int]:
+    """Steps that have a checkpoint in the directory, ascending."""
+    found = []
+    for path in directory.glob(f"{_STEM}-*.index"):
+        if match := re.fullmatch(rf"{re.escape(_STEM)}-(\d+)\.index", path.name):
+            found.append(int(match[1]))
+    return sorted(found)
+
+
+def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
+    """Writes model.ckpt-STEP and removes all but the newest `keep` (0: none).
+
+    Raises UserError where the disk refuses; what was there before stays whole.
+    """
+    temporary = directory / _SAVING
+    name = f"{_STEM}-{state.step}"
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+        temporary.mkdir()
+        prefix = str(temporary / name)
+        google_ckpt.write(prefix, _to_tensors(state))
+        google_ckpt.read(prefix)  # raises where a checksum does not fit
+        written = sorted(temporary.iterdir(), key=lambda p: p.suffix == ".index")
+        for path in written:
+            _flush(path)
+        for path in written:  # the index last
+            path.rename(directory / path.name)
+        _flush(directory)
+        steps = saved_steps(directory)
+        kept = steps[-keep:] if keep else steps
+        _point_to(directory, kept)
+        for step in set(steps) - set(kept):
+            _remove(directory, step)
+    except OSError as error:
+        raise UserError(
+            f"{directory / name}: cannot save the checkpoint: {error.strerror};"
+            f" free some space and start the same command again: {_left(directory)}"
+        ) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _left(directory: pathlib.Path) -> str:
+    steps = saved_steps(directory)
+    if not steps:
+        return "it will start from the beginning"
+    return f"it will resume at step {steps[-1]}"
+
+
+def _flush(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(directory: pathlib.Path, step: int) -> None:
+    (directory / f"{_STEM}-{step}.index").unlink(missing_ok=True)
+    for path in directory.glob(f"{_STEM}-{step}.*"):
+        path.unlink(missing_ok=True)
+
+
+def _point_to(directory: pathlib.Path, steps: list[int]) -> None:
+    """Writes the `checkpoint` file by which TensorFlow finds the newest."""
+    lines = [f'model_checkpoint_path: "{_STEM}-{steps[-1]}"']
+    lines += [f'all_model_checkpoint_paths: "{_STEM}-{step}"' for step in steps]
+    temporary = directory / "checkpoint.tmp"
+    temporary.write_text("\n".join(lines) + "\n")
+    temporary.replace(directory / "checkpoint")
+
+
+def newest(
+    directory: pathlib.Path, say: Callable[[str], None]
+) -> tuple[TrainState, str] | None:
+    """The newest checkpoint that is whole, and its prefix; None without any.
+
+    A damaged one is reported and the one before it is taken. Raises UserError
+    where checkpoints are there and all are damaged: starting afresh would lose
+    what the run has done.
+    """
+    steps = saved_steps(directory)
+    for step in reversed(steps):
+        prefix = str(directory / f"{_STEM}-{step}")
+        try:
+            return _from_tensors(google_ckpt.read(prefix)), prefix
+        except UserError as error:
+            say(f"{error}; taking the checkpoint before it")
+    if steps:
+        raise UserError(
+            f"{directory}: all {len(steps)} checkpoints are damaged: restore one"
+            " from a copy, or pass another --output_dir to start afresh"
+        )
+    return None

@@ -1,0 +1,68 @@
+"""Which devices a run uses; decided before TensorFlow builds anything."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from bert_mgpu.errors import UserError
+
+
+def configure(device: str, cpu_devices: int) -> list[str]:
+    """Sets the devices up and names them, e.g. ["GPU:0", "GPU:1"].
+
+    device: auto takes the visible GPUs (CUDA_VISIBLE_DEVICES), else the CPU.
+    cpu_devices: splits the CPU into so many logical devices.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    if device == "gpu" and not gpus:
+        raise UserError(
+            "--device=gpu: TensorFlow sees no GPU: check nvidia-smi and"
+            " CUDA_VISIBLE_DEVICES, install requirements-gpu.txt, or pass"
+            " --device=cpu"
+        )
+    if gpus and device != "cpu":
+        for gpu in gpus:  # several runs may share a card
+            tf.config.experimental.set_memory_growth(gpu, True)
+        return [f"GPU:{index}" for index in range(len(gpus))]
+    tf.config.set_visible_devices([], "GPU")
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_devices
+    )
+    return [f"CPU:{index}" for index in range(cpu_devices)]
+
+
+def lay_out(towers: int, devices: int) -> list[range]:
+    """The towers of each device in use: contiguous, the first ones get more.
+
+    min(towers, devices) devices are used, so none stands idle.
+    """
+    used = min(towers, devices)
+    share, more = divmod(towers, used)
+    places, first = [], 0
+    for index in range(used):
+        count = share + (index < more)
+        places.append(range(first, first + count))
+        first += count
+    return places
+
+
+def describe(places: list[range], devices: list[str]) -> str:
+    """The placement in words, for the start of a run."""
+    counts = [len(place) for place in places]
+    kind = devices[0].split(":")[0]
+    text = (
+        f"{sum(counts)} tower{'s' * (sum(counts) > 1)} on {len(counts)} {kind}"
+        f" device{'s' * (len(counts) > 1)}"
+    )
+    if len(set(counts)) > 1:
+        empty = len(counts) * max(counts) - sum(counts)
+        text += (
+            f" ({', '.join(map(str, counts))}: {empty} of"
+            f" {len(counts) * max(counts)} places stay empty)"
+        )
+    elif counts[0] > 1:
+        text += f" ({counts[0]} each)"
+    if len(devices) > len(places):
+        text += f"; {len(devices) - len(places)} more visible, not used"
+    return text
