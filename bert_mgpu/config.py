@@ -73,9 +73,7 @@ class BertConfig:
                 )
             values[field.name] = value
         if "vocab_size" not in values:
-            raise UserError(
-                f"{origin}: no vocab_size: this is not a bert_config.json"
-            )
+            raise UserError(f"{origin}: no vocab_size: this is not a bert_config.json")
         from_hugging_face = any(key in raw for key in _HUGGING_FACE_KEYS)
         names = _HUGGING_FACE_NAMES if from_hugging_face else _GOOGLE_NAMES
         activation = values.get("hidden_act", "gelu").lower()
@@ -95,9 +93,7 @@ class BertConfig:
             if str(field.type) == "int" and value < 1:
                 raise UserError(f"{origin}: {field.name} is {value}, not positive")
             if field.name.endswith("_prob") and not 0 <= value < 1:
-                raise UserError(
-                    f"{origin}: {field.name} is {value}, not in [0, 1)"
-                )
+                raise UserError(f"{origin}: {field.name} is {value}, not in [0, 1)")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"{origin}: hidden_size {self.hidden_size} is not a multiple of"

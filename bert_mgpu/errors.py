@@ -9,6 +9,7 @@ class RunError(Exception):
     """Ends the run: `run.main` prints its message as one line."""
 
     exit_code = 1
+    label = "error"
 
 
 class UserError(RunError):
@@ -33,9 +34,11 @@ class Preempted(RunError):
     """SIGTERM came, the state is saved: start the same command again."""
 
     exit_code = 75
+    label = "stopped"
 
 
 class Interrupted(RunError):
     """Ctrl-C came, the state is saved: start the same command again."""
 
     exit_code = 130
+    label = "stopped"

@@ -55,11 +55,13 @@ class Features:
 
     `ragged` columns are padded with zeros to the batch's length, `dense`
     columns have one value a row. Every column has the same number of rows.
+    `lines` are the rows' line numbers in their file, which no model reads;
     `notes` are facts found on the way (truncated rows, ...), JSON values.
     """
 
     ragged: dict[str, Ragged]
     dense: dict[str, np.ndarray]
+    lines: np.ndarray  # int64 [rows]
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:

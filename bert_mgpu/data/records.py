@@ -42,6 +42,7 @@ def fingerprint(parts: Mapping[str, Any]) -> str:
 
 def save(path: pathlib.Path, features: Features) -> None:
     tensors = {f"dense/{name}": value for name, value in features.dense.items()}
+    tensors["lines"] = features.lines
     for name, column in features.ragged.items():
         tensors[f"ragged/{name}"] = column.values
         tensors[f"offsets/{name}"] = column.offsets
@@ -67,7 +68,13 @@ def load(path: pathlib.Path) -> Features | None:
         with safetensors.safe_open(path, "numpy") as file:
             notes = json.loads(file.metadata()["notes"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError, ValueError, KeyError, TypeError):
+    except (
+        OSError,
+        safetensors.SafetensorError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):
         return None
     ragged, dense = {}, {}
     for name, value in tensors.items():
@@ -76,7 +83,7 @@ def load(path: pathlib.Path) -> Features | None:
             ragged[column] = Ragged(value, tensors[f"offsets/{column}"])
         elif kind == "dense":
             dense[column] = value
-    return Features(ragged, dense, notes)
+    return Features(ragged, dense, tensors["lines"], notes)
 
 
 def cached(

@@ -36,9 +36,7 @@ def embed(
     types = params[f"{tables}token_type_embeddings"]
     summed = words + tf.tensordot(segments, types, 1)
     summed += params[f"{tables}position_embeddings"][:length]
-    normal = layers.layer_norm(
-        params, "bert/embeddings", summed, config.layer_norm_eps
-    )
+    normal = layers.layer_norm(params, "bert/embeddings", summed, config.layer_norm_eps)
     return layers.dropout(normal, config.hidden_dropout_prob, noise, site=0)
 
 

@@ -35,7 +35,10 @@ def bert_specs(config: BertConfig) -> Specs:
     """Encoder and pooler. Kernels are [inputs, outputs]."""
     width = config.hidden_size
     specs: Specs = {
-        f"bert/embeddings/{table}_embeddings": ((rows, width), "truncated_normal")
+        f"bert/embeddings/{table}_embeddings": (
+            (rows, width),
+            "truncated_normal",
+        )
         for table, rows in (
             ("word", config.vocab_size),
             ("token_type", config.type_vocab_size),
@@ -49,9 +52,7 @@ def bert_specs(config: BertConfig) -> Specs:
             specs |= _dense(f"{layer}/attention/self/{part}", width, width)
         specs |= _dense(f"{layer}/attention/output/dense", width, width)
         specs |= _layer_norm(f"{layer}/attention/output", width)
-        specs |= _dense(
-            f"{layer}/intermediate/dense", width, config.intermediate_size
-        )
+        specs |= _dense(f"{layer}/intermediate/dense", width, config.intermediate_size)
         specs |= _dense(f"{layer}/output/dense", config.intermediate_size, width)
         specs |= _layer_norm(f"{layer}/output", width)
     return specs | _dense("bert/pooler/dense", width, width)
@@ -60,7 +61,10 @@ def bert_specs(config: BertConfig) -> Specs:
 def classifier_specs(config: BertConfig, num_labels: int) -> Specs:
     """The head of Google's run_classifier.py; the kernel is [labels, width]."""
     return {
-        "output_weights": ((num_labels, config.hidden_size), "truncated_normal"),
+        "output_weights": (
+            (num_labels, config.hidden_size),
+            "truncated_normal",
+        ),
         "output_bias": ((num_labels,), "zeros"),
     }
 
@@ -76,7 +80,9 @@ def _truncated_normal(
 
 
 def initialize(
-    specs: Mapping[str, tuple[tuple[int, ...], str]], deviation: float, seed: int
+    specs: Mapping[str, tuple[tuple[int, ...], str]],
+    deviation: float,
+    seed: int,
 ) -> dict[str, np.ndarray]:
     """First values, float32. Each depends on its name and the seed alone."""
     values = {}

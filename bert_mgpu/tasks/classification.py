@@ -97,15 +97,17 @@ def featurise(
 ) -> Features:
     """[CLS] a [SEP] or [CLS] a [SEP] b [SEP], segments 0 and 1.
 
+    Lengths before truncation are noted, for what a run says at its start.
+
     Rows without a label get label_ids 0, which nothing reads.
     """
     texts_a = tokenizer.batch_ids([example.text_a for example in examples])
     texts_b = tokenizer.batch_ids([example.text_b or "" for example in examples])
     label_ids = {label: index for index, label in enumerate(labels)}
     rows, segments, lengths, truncated = [], [], [], 0
-    for index, example in enumerate(examples):
-        pair = example.text_b is not None
+    for index in range(len(examples)):
         a, b = texts_a.row(index), texts_b.row(index)
+        pair = len(b) > 0  # as Google's code: a second text without tokens is none
         room = max_seq_length - (3 if pair else 2)
         lengths.append(len(a) + len(b) + (3 if pair else 2))
         if len(a) + len(b) > room:
@@ -126,5 +128,6 @@ def featurise(
             "segment_ids": Ragged.from_rows(segments),
         },
         {"label_ids": np.array(known, np.int32)},
+        np.array([example.line for example in examples], np.int64),
         records.length_notes(np.array(lengths), truncated),
     )

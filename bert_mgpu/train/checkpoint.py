@@ -112,10 +112,10 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
         _point_to(directory, kept)
         for step in set(steps) - set(kept):
             _remove(directory, step)
-    except OSError as error:
+    except (OSError, UserError) as error:
         raise UserError(
-            f"{directory / name}: cannot save the checkpoint: {error.strerror};"
-            f" free some space and start the same command again: {_left(directory)}"
+            f"{directory / name}: cannot save the checkpoint ({error}): free some"
+            f" space and start the same command again: {_left(directory)}"
         ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

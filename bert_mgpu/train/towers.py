@@ -8,6 +8,7 @@ towers, so that for powers of two every placement gives the same bits.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,12 @@ class Towers:
     """The weights on the devices, and what can be done with them."""
 
     def __init__(
-        self, task: Task, n_towers: int, devices: Sequence[str], seed: int, xla: bool
+        self,
+        task: Task,
+        n_towers: int,
+        devices: Sequence[str],
+        seed: int,
+        xla: bool,
     ):
         self._task = task
         self.places = devices_lib.lay_out(n_towers, len(devices))
@@ -55,11 +61,12 @@ class Towers:
         self._slots: dict[str, tf.Variable] = {}
         # Pure functions over local tensors: XLA refuses a tower that reads a
         # variable of another device.
-        self._gradients = tf.function(self._tower_gradients, jit_compile=xla)
-        self._update = tf.function(optimizers.apply_gradients, jit_compile=xla)
-        self._forward = tf.function(self._task.outputs, jit_compile=xla)
-        self._train_step = tf.function(self._replicated_step)
-        self._outputs = tf.function(self._replicated_outputs)
+        jitted = functools.partial(tf.function, jit_compile=xla, autograph=False)
+        self._gradients = jitted(self._tower_gradients)
+        self._update = jitted(optimizers.apply_gradients)
+        self._forward = jitted(self._task.outputs)
+        self._train_step = tf.function(self._replicated_step, autograph=False)
+        self._outputs = tf.function(self._replicated_outputs, autograph=False)
 
     @property
     def n_towers(self) -> int:
@@ -111,7 +118,11 @@ class Towers:
         )
 
     def _tower_gradients(
-        self, params: Params, batch: Batch, noise: Noise, weights: Mapping[str, Any]
+        self,
+        params: Params,
+        batch: Batch,
+        noise: Noise,
+        weights: Mapping[str, Any],
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         """A tower's part of the losses and of their gradient, both sums."""
         with tf.GradientTape() as tape:
@@ -192,8 +203,7 @@ class Towers:
 
             parts = _in_turn(tower, self.places[replica])
             return {
-                name: tf.concat([part[name] for part in parts], 0)
-                for name in parts[0]
+                name: tf.concat([part[name] for part in parts], 0) for name in parts[0]
             }
 
         return self._strategy.run(replica_outputs)

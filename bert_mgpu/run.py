@@ -1,0 +1,129 @@
+"""Puts a fine-tuning run together, from the flags to the files it leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+
+from bert_mgpu import flags
+from bert_mgpu.errors import Interrupted, OutOfMemory, RunError, UserError
+from bert_mgpu.run_config import RunConfig
+
+_TENSORFLOW_LOG = "tensorflow.log"
+
+
+def main(argv: Sequence[str], usage: str) -> int:
+    """Runs the command line `argv`; returns the exit code."""
+    try:
+        run, remarks = flags.parse(argv, usage)
+        output_dir = _check_asked(run)
+        with _locked(output_dir), _tensorflow_log(output_dir, run.tf_log):
+            return _guarded(run, output_dir, remarks)
+    except flags.HelpAsked as asked:
+        with contextlib.suppress(BrokenPipeError):  # --help | head
+            print(asked, flush=True)
+        return 0
+    except RunError as error:
+        return _fail(error)
+    except KeyboardInterrupt:
+        return _fail(Interrupted("stopped by Ctrl-C"))
+
+
+def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> int:
+    """TensorFlow is imported here, when everything cheap has been checked."""
+    import tensorflow as tf
+
+    from bert_mgpu import finetune
+
+    try:
+        finetune.finetune(run, output_dir, remarks)
+        return 0
+    except tf.errors.ResourceExhaustedError as error:
+        line = str(error.message).strip().split("\n")[0]
+        return _fail(
+            OutOfMemory(
+                f"out of memory: {line}: lower --train_batch_size or"
+                " --max_seq_length, or give each tower a device of its own"
+            )
+        )
+    except (RunError, KeyboardInterrupt):
+        raise
+    except Exception:
+        traceback.print_exc()
+        print("this is a fault of bert_mgpu: please report it", file=sys.stderr)
+        return 1
+
+
+def _fail(error: RunError) -> int:
+    print(f"{error.label}: {error}", file=sys.stderr)
+    return error.exit_code
+
+
+def _check_asked(run: RunConfig) -> pathlib.Path:
+    """What can be refused before anything is loaded; makes output_dir."""
+    for name in ("task_name", "data_dir", "output_dir"):
+        if getattr(run, name) is None:
+            raise UserError(f"--{name} is missing (--help lists all flags)")
+    if not (run.do_train or run.do_eval or run.do_predict or run.export_hf):
+        raise UserError(
+            "nothing to do: pass --do_train=true, --do_eval=true or --do_predict=true"
+        )
+    if not os.path.isdir(str(run.data_dir)):
+        raise UserError(f"--data_dir={run.data_dir}: there is no such folder")
+    output_dir = pathlib.Path(str(run.output_dir))
+    try:
+        output_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--output_dir={output_dir}: {error.strerror}") from None
+    return output_dir
+
+
+@contextlib.contextmanager
+def _locked(output_dir: pathlib.Path) -> Iterator[None]:
+    """One run in an output_dir at a time; the lock goes with the process."""
+    try:
+        file = open(output_dir / ".lock", "w")  # noqa: SIM115
+    except OSError as error:
+        raise UserError(f"--output_dir={output_dir}: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(
+                f"--output_dir={output_dir}: another run is working in it: wait for"
+                " it, or pass another folder"
+            ) from None
+        yield
+
+
+@contextlib.contextmanager
+def _tensorflow_log(output_dir: pathlib.Path, shown: bool) -> Iterator[None]:
+    """Sends what TensorFlow's C++ prints to a file, unless it is to be shown.
+
+    It writes to the process's standard error, before any of its settings act; so
+    ours moves to a descriptor of its own.
+    """
+    if shown:
+        yield
+        return
+    sys.stderr.flush()
+    ours = os.dup(2)
+    log = os.open(
+        output_dir / _TENSORFLOW_LOG,
+        os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
+        0o644,
+    )
+    os.dup2(log, 2)
+    os.close(log)
+    before, sys.stderr = sys.stderr, os.fdopen(ours, "w", buffering=1)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        sys.stderr.close()
+        sys.stderr = before
