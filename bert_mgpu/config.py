@@ -19,6 +19,11 @@ _HUGGING_FACE_NAMES = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_python": "gelu_erf",
 }
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+}
 _HUGGING_FACE_KEYS = ("model_type", "architectures", "transformers_version")
 
 
@@ -65,8 +70,7 @@ class BertConfig:
             if field.name not in raw:
                 continue
             value = raw[field.name]
-            kind = {"int": int, "float": (int, float), "str": str}[str(field.type)]
-            if not isinstance(value, kind) or isinstance(value, bool):
+            if type(value) not in _JSON_TYPES[str(field.type)]:
                 raise UserError(
                     f"{origin}: {field.name} is {value!r}, not a value of type"
                     f" {field.type}"

@@ -5,6 +5,7 @@ A global batch is a dict of arrays [N, b, ...]: N towers of b rows.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import queue
 import threading
@@ -118,31 +119,29 @@ def forward_all(
     return results
 
 
-def ahead(items: Iterable[Item], depth: int = 4) -> Iterator[Item]:
-    """The same items, made in a thread of their own up to `depth` ahead."""
-    made: queue.Queue = queue.Queue(depth)
+@contextlib.contextmanager
+def ahead(items: Iterable[Item], depth: int = 4) -> Iterator[Iterator[Item]]:
+    """Gives the same items, made in a thread of its own up to `depth` ahead."""
+    made: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
     stop = threading.Event()
 
-    def put(value: tuple[bool, Any]) -> bool:
+    def put(more: bool, value: Any) -> None:
         while not stop.is_set():
-            try:
-                made.put(value, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
+            with contextlib.suppress(queue.Full):
+                made.put((more, value), timeout=0.1)
+                return
 
     def work() -> None:
         try:
             for item in items:
-                if not put((True, item)):
+                put(True, item)
+                if stop.is_set():
                     return
-            put((False, None))
-        except BaseException as error:  # handed over: raised where it is read
-            put((False, error))
+            put(False, None)
+        except Exception as error:  # raised where the item would be read
+            put(False, error)
 
-    threading.Thread(target=work, daemon=True).start()
-    try:
+    def read() -> Iterator[Item]:
         while True:
             more, value = made.get()
             if more:
@@ -151,5 +150,11 @@ def ahead(items: Iterable[Item], depth: int = 4) -> Iterator[Item]:
                 return
             else:
                 raise value
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield read()
     finally:
         stop.set()
+        thread.join()

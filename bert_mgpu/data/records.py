@@ -29,7 +29,10 @@ def file_hash(path: str | pathlib.Path) -> str:
     """sha256 of a file's bytes. Raises UserError where it cannot be read."""
     try:
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.sha256()
+            while block := file.read(1 << 20):
+                digest.update(block)
+            return digest.hexdigest()
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
 

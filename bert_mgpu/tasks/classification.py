@@ -36,8 +36,11 @@ class Classification:
         self.labels = tuple(labels)
         self.max_seq_length = max_seq_length
         self._config = config
-        given = classifier_dropout is not None
-        self._dropout = classifier_dropout if given else config.hidden_dropout_prob
+        self._dropout = (
+            config.hidden_dropout_prob
+            if classifier_dropout is None
+            else classifier_dropout
+        )
 
     def param_specs(self) -> params_lib.Specs:
         return params_lib.bert_specs(self._config) | params_lib.classifier_specs(
@@ -106,7 +109,7 @@ def featurise(
     label_ids = {label: index for index, label in enumerate(labels)}
     rows, segments, lengths, truncated = [], [], [], 0
     for index in range(len(examples)):
-        a, b = texts_a.row(index), texts_b.row(index)
+        a, b = texts_a.row(index).tolist(), texts_b.row(index).tolist()
         pair = len(b) > 0  # as Google's code: a second text without tokens is none
         room = max_seq_length - (3 if pair else 2)
         lengths.append(len(a) + len(b) + (3 if pair else 2))

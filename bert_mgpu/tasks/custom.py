@@ -73,7 +73,7 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
             raise UserError(
                 f"{path}: {key!r} is {value!r}, it must be of type {kind.__name__}"
             )
-        if kind is int and value < -1:
+        if isinstance(value, int) and value < -1:
             raise UserError(
                 f"{path}: {key!r} is {value}: columns count from 0, -1 is the last"
             )

@@ -24,7 +24,6 @@ class Plan:
     steps: int
     warmup: int
     peak_rate: float
-    batch: int  # examples of an optimizer step
     save_every: int
 
 

@@ -110,7 +110,10 @@ class Recorder:
                 + (f"  {_duration(left)} left" if left else "")
             )
 
-    def close(self) -> None:
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._bar.close()
         self._file.close()
         self._events.close()

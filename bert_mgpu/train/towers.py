@@ -88,10 +88,11 @@ class Towers:
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """(params, slots) as the first device holds them; all hold the same."""
-        return tuple(
-            {name: self._local(value, 0).numpy() for name, value in table.items()}
-            for table in (self._params, self._slots)
-        )
+
+        def values(table: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
+            return {name: self._local(v, 0).numpy() for name, v in table.items()}
+
+        return values(self._params), values(self._slots)
 
     def _local(self, variable: tf.Variable, replica: int) -> tf.Variable:
         return self._strategy.experimental_local_results(variable)[replica]

@@ -1,0 +1,123 @@
+"""The rows of a run: which labels they have, and their features by the cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from bert_mgpu.data import records
+from bert_mgpu.errors import UserError
+from bert_mgpu.run_config import RunConfig
+from bert_mgpu.sources import Model
+from bert_mgpu.task import Features
+from bert_mgpu.tasks import builtin, classification
+from bert_mgpu.tasks.builtin import TaskFiles
+from bert_mgpu.train import checkpoint
+from bert_mgpu.train.recorder import say
+
+
+def find_labels(
+    run: RunConfig, files: TaskFiles, model: Model, output_dir: pathlib.Path
+) -> list[str]:
+    """The labels in the order of the classes. Raises UserError on a conflict.
+
+    They are the task's list, else those of a trained model that is continued or
+    used, else those of the training file, sorted.
+    """
+    trained = model.labels
+    continued = bool(checkpoint.saved_steps(output_dir)) or not run.do_train
+    if not files.labels and trained is not None and continued:
+        return trained
+    labels = list(files.labels) or _labels_of_training_file(run, files)
+    if trained is None or trained == labels:
+        return labels
+    # A start from a model of another task gets a new head; but where the classes
+    # are the same in another order, that is more likely a mistake.
+    if continued or set(trained) == set(labels):
+        raise UserError(
+            f"the task {files.name} has the labels {_shown(labels)}, the trained model"
+            f" {_shown(trained)}: pass the task and data of that model, or train in"
+            " another --output_dir"
+        )
+    return labels
+
+
+def _labels_of_training_file(run: RunConfig, files: TaskFiles) -> list[str]:
+    source = builtin.split_path(files, str(run.data_dir), "train")
+    examples = builtin.read_examples(files, source.path, source.split, with_label=True)
+    return sorted({str(example.label) for example in examples})
+
+
+def _shown(labels: list[str]) -> str:
+    text = ", ".join(labels[:10])
+    return f"{text}, ... ({len(labels)})" if len(labels) > 10 else text
+
+
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """Reads a task's files as features."""
+
+    run: RunConfig
+    files: TaskFiles  # its labels are complete
+    model: Model
+    cache: pathlib.Path
+
+    def load(
+        self, split: str, keep: int | None, path: str | None = None
+    ) -> tuple[Features, str]:
+        """(features, fingerprint) of train, dev or test.
+
+        keep: a seeded sample of so many rows; path: read this file instead.
+        """
+        run, files = self.run, self.files
+        if path is not None:
+            columns = builtin.predict_file_split(files, path)
+            source = builtin.Source(pathlib.Path(path), columns)
+        else:
+            source = builtin.split_path(files, str(run.data_dir), split)
+        if source.note:
+            say(source.note)
+        with_label = split != "test"
+        settings = {
+            "data": records.file_hash(source.path),
+            "task": files.name,
+            "columns": repr(files.columns_of(source.split)),
+            "labels": list(files.labels) if with_label else None,
+            "keep": None if keep is None else [keep, run.seed],
+            "tokenizer": self.model.tokenizer.fingerprint,
+            "max_seq_length": run.max_seq_length,
+            "truncation": [run.truncation, run.head_tokens],
+        }
+
+        def make() -> Features:
+            examples = builtin.read_examples(
+                files,
+                source.path,
+                source.split,
+                with_label=with_label,
+                keep=keep,
+                seed=run.seed,
+            )
+            return classification.featurise(
+                examples,
+                self.model.tokenizer,
+                files.labels,
+                run.max_seq_length,
+                run.truncation,
+                run.head_tokens,
+            )
+
+        name = f"{files.name}-{split}"
+        features, key = records.cached(self.cache, name, settings, make)
+        notes = features.notes
+        shares = ", ".join(
+            f"{share} %: {length}"
+            for share, length in notes["length_percentiles"].items()
+        )
+        say(f"{split}: {notes['rows']} rows of {source.path}")
+        say(
+            f"  tokens a row, percentiles: {shares};"
+            f" {notes['truncated'] / notes['rows']:.1%} truncated at"
+            f" {run.max_seq_length}"
+        )
+        return features, key

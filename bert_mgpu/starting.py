@@ -1,0 +1,176 @@
+"""How a run starts: it resumes, or initialises, or takes a trained model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import platform
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import bert_mgpu
+from bert_mgpu import results, sources
+from bert_mgpu.errors import UserError
+from bert_mgpu.nn import params as params_lib
+from bert_mgpu.run_config import RunConfig, fields
+from bert_mgpu.sources import Model
+from bert_mgpu.train import checkpoint
+from bert_mgpu.train.checkpoint import TrainState
+from bert_mgpu.train.recorder import say
+
+Shape = tuple[int, ...]
+
+
+def identity(
+    run: RunConfig,
+    model: Model,
+    labels: list[str],
+    data: str,
+    batch: int,
+    peak_rate: float,
+) -> dict[str, Any]:
+    """What a run cannot change when it resumes, as JSON values by flag name."""
+    flags = {f.name: getattr(run, f.name) for f in fields() if f.metadata["identity"]}
+    values = flags | {
+        "train_batch_size x n_gpus": batch,
+        "learning_rate x lr_scaling": peak_rate,
+        "labels": labels,
+        "bert_config_file": dataclasses.asdict(model.config),
+        "vocab_file": model.tokenizer.fingerprint,
+        "data_dir": data,
+    }
+    return json.loads(json.dumps(values))
+
+
+def training_state(
+    run: RunConfig,
+    specs: params_lib.Specs,
+    deviation: float,
+    identity: dict[str, Any],
+    output_dir: pathlib.Path,
+) -> TrainState:
+    """The state to train from: what output_dir holds, else the first weights."""
+    found = checkpoint.newest(output_dir, say)
+    if found is None:
+        random = params_lib.initialize(specs, deviation, run.seed)
+        params = sources.first_weights(specs, random, run.init_checkpoint, say)
+        return TrainState.fresh(params, identity)
+    state, prefix = found
+    _check_identity(state.identity, identity, output_dir)
+    params = _checked(state.params, specs, prefix)
+    zeros = checkpoint.zero_slots(params)
+    lost = sorted(set(zeros) - set(state.slots))
+    say(
+        f"resuming from {prefix}: step {state.step} with its weights, optimizer and"
+        " place in the data"
+    )
+    if state.identity is None:
+        say("  written by other code: its data and settings cannot be compared")
+    if lost:
+        say(f"  {len(lost)} optimizer slots are not there and start from zero")
+    if run.init_checkpoint:
+        say("  --init_checkpoint was read when the run began, not now")
+    slots = {name: state.slots.get(name, zero) for name, zero in zeros.items()}
+    return TrainState(params, slots, state.step, identity)
+
+
+def _check_identity(
+    old: dict[str, Any] | None, new: dict[str, Any], output_dir: pathlib.Path
+) -> None:
+    if old is None:
+        return
+    changed = [name for name in new if name in old and old[name] != new[name]]
+    if not changed:
+        return
+    hashes = ("data_dir", "vocab_file")
+    shown = [
+        f"{name} (its contents)"
+        if name in hashes
+        else f"{name} (was {old[name]}, is {new[name]})"
+        for name in changed
+    ]
+    raise UserError(
+        f"{output_dir} holds a run with other settings: {', '.join(shown)}: pass the"
+        " old ones to resume it, or another --output_dir"
+    )
+
+
+def _checked(
+    params: Mapping[str, np.ndarray], specs: params_lib.Specs, prefix: str
+) -> dict[str, np.ndarray]:
+    """The model's weights of a checkpoint; raises where they do not fit."""
+    for name, (shape, _) in specs.items():
+        found = params.get(name)
+        if found is None or found.shape != shape:
+            has = "no such weight" if found is None else f"one of {list(found.shape)}"
+            raise UserError(
+                f"{prefix}: {name}: the model wants shape {list(shape)}, there is"
+                f" {has}: pass the config and task that it was trained with"
+            )
+    return {name: params[name] for name in specs}
+
+
+def trained_state(
+    run: RunConfig, specs: params_lib.Specs, output_dir: pathlib.Path
+) -> TrainState:
+    """The model to use: the newest of output_dir, else --init_checkpoint.
+
+    Raises UserError where its head is not trained: never random predictions.
+    """
+    found = checkpoint.newest(output_dir, say)
+    if found is not None:
+        state, prefix = found
+        say(f"using {prefix}")
+        return dataclasses.replace(
+            state, params=_checked(state.params, specs, prefix), slots={}
+        )
+    if run.init_checkpoint is None:
+        raise UserError(
+            f"{output_dir}: no trained model: pass --do_train=true first, or"
+            " --init_checkpoint"
+        )
+    absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
+    params = sources.first_weights(specs, absent, run.init_checkpoint, say)
+    for name, value in params.items():
+        if np.isnan(value).all():
+            raise UserError(
+                f"{run.init_checkpoint}: {name} is not trained for this task, so the"
+                " results would be random: pass --do_train=true or a fine-tuned model"
+            )
+    return TrainState(params, {}, 0)
+
+
+def write_run_files(
+    run: RunConfig,
+    model: Model,
+    labels: list[str],
+    identity: dict[str, Any],
+    output_dir: pathlib.Path,
+) -> None:
+    """What a later run, or a person, needs to know of this one."""
+    settings = {f.name: getattr(run, f.name) for f in fields()}
+    facts = {
+        "flags": settings | {"do_lower_case": model.do_lower_case},
+        "identity": identity,
+        "versions": {
+            "bert_mgpu": bert_mgpu.__version__,
+            "tensorflow": tf.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+    texts = {
+        sources.RUN_FILE: json.dumps(facts, indent=2, ensure_ascii=False) + "\n",
+        sources.LABELS_FILE: "".join(f"{label}\n" for label in labels),
+        sources.CONFIG_FILE: model.config.to_google_json(),
+    }
+    for name, text in texts.items():
+        results.write_text(output_dir / name, text)
+    vocabulary = output_dir / sources.VOCAB_FILE
+    if not vocabulary.exists() or not vocabulary.samefile(model.vocab_file):
+        shutil.copyfile(model.vocab_file, vocabulary)
