@@ -1,0 +1,178 @@
+"""Accuracy over towers and learning-rate rules, on real Chinese headlines.
+
+    python benchmarks/accuracy.py run        # the next missing rows, one by one
+    python benchmarks/accuracy.py table      # the table of what is there
+
+Each row is one run of run_classifier_mgpu.py, about 10 minutes on 2 cores. It may
+be killed at any time: the same command resumes it. Results are appended to
+benchmarks/results/accuracy.json. Needs ../shared (data and weights).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+WORK = ROOT / "build" / "accuracy"
+RESULTS = ROOT / "benchmarks" / "results" / "accuracy.json"
+SEEDS = (1, 2, 3)
+
+
+def _row(
+    n_gpus: int, batch: int, scaling: str, seed: int, **other: Any
+) -> dict[str, Any]:
+    return {
+        "n_gpus": n_gpus,
+        "train_batch_size": batch,
+        "lr_scaling": scaling,
+        "learning_rate": 1e-4,
+        "rows": 10_000,
+        "epochs": 2,
+        "dev": "full_dev.txt",
+        "seed": seed,
+    } | other
+
+
+def planned() -> list[dict[str, Any]]:
+    """The rows of the table; those of one seed stand together."""
+    rows = []
+    for seed in SEEDS:
+        same_batch = [(1, 24), (2, 12), (6, 4)]
+        rows += [_row(n, batch, "none", seed) for n, batch in same_batch]
+        rows += [
+            _row(n, 24, scaling, seed)
+            for n in (2, 6)
+            for scaling in ("none", "sqrt", "linear")
+        ]
+        # What another framework reached: see docs/performance.md.
+        rows.append(_row(1, 32, "none", seed, rows=12_000, dev="sub_dev.txt"))
+    rows.append(
+        _row(
+            *(1, 32, "none", SEEDS[0]),
+            rows=45_000,
+            epochs=1,
+            learning_rate=2e-4,
+            dev="sub_dev.txt",
+        )
+    )
+    return rows
+
+
+def _prepare() -> None:
+    data, weights = WORK / "data", WORK / "model"
+    data.mkdir(parents=True, exist_ok=True)
+    for dev in ("sub_dev.txt", "full_dev.txt"):
+        folder = data / dev.removesuffix(".txt")
+        folder.mkdir(exist_ok=True)
+        for name in ("sub_train.txt", dev):
+            shutil.copyfile(SHARED / "data" / "thucnews_title" / name, folder / name)
+        task = {"train": "sub_train.txt", "dev": dev, "text_a": 0, "label": 1}
+        task |= {"labels": [str(label) for label in range(10)]}
+        (folder / "task.json").write_text(json.dumps(task))
+    if not (weights / "bert_model.ckpt.index").exists():
+        script = SHARED / "models" / "make_tf1_checkpoint.py"
+        subprocess.run([sys.executable, script, weights], check=True)
+
+
+def _run(row: dict[str, Any]) -> dict[str, Any]:
+    name = "-".join(str(value) for value in row.values())
+    output = WORK / "runs" / name
+    weights = WORK / "model"
+    flags = {
+        "task_name": "thucnews",
+        "data_dir": WORK / "data" / row["dev"].removesuffix(".txt"),
+        "vocab_file": weights / "vocab.txt",
+        "bert_config_file": weights / "bert_config.json",
+        "init_checkpoint": weights / "bert_model.ckpt",
+        "hidden_act": "gelu_erf",
+        "output_dir": output,
+        "do_train": "true",
+        "do_eval": "true",
+        "max_seq_length": 32,
+        "max_train_examples": row["rows"],
+        "num_train_epochs": row["epochs"],
+        "eval_batch_size": 64,
+        "save_checkpoints_steps": 100,
+        "keep_checkpoint_max": 1,
+        "cache_dir": WORK / "cache",
+    }
+    same = ("n_gpus", "train_batch_size", "lr_scaling", "learning_rate", "seed")
+    flags |= {key: row[key] for key in same}
+    command = [sys.executable, ROOT / "run_classifier_mgpu.py"]
+    command += [f"--{key}={value}" for key, value in flags.items()]
+    began = time.time()
+    subprocess.run(command, check=True)
+    text = (output / "eval_results.txt").read_text()
+    scores = dict(line.split(" = ") for line in text.splitlines())
+    shutil.rmtree(output)
+    return row | {
+        "eval_accuracy": float(scores["eval_accuracy"]),
+        "eval_loss": float(scores["eval_loss"]),
+        "macro_f1": float(scores["macro_f1"]),
+        "steps": int(scores["global_step"]),
+        "seconds": round(time.time() - began),
+    }
+
+
+def _results() -> list[dict[str, Any]]:
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+
+
+def run(limit: int) -> None:
+    _prepare()
+    for _ in range(limit):
+        done = _results()
+        open_rows = [
+            row
+            for row in planned()
+            if not any(row.items() <= result.items() for result in done)
+        ]
+        if not open_rows:
+            return
+        done.append(_run(open_rows[0]))
+        RESULTS.write_text(json.dumps(done, indent=1) + "\n")
+
+
+def table() -> str:
+    """Mean and standard error over seeds, by setting."""
+    groups: dict[tuple, list[dict[str, Any]]] = {}
+    for result in _results():
+        keys = ("dev", "rows", "epochs", "n_gpus", "train_batch_size", "lr_scaling")
+        groups.setdefault(tuple(result[key] for key in keys), []).append(result)
+    lines = [
+        "| evaluated on | training rows x epochs | n_gpus x batch | lr_scaling"
+        " | peak lr | accuracy % | eval loss | seeds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    factors = {"none": lambda n: 1.0, "sqrt": lambda n: n**0.5, "linear": float}
+    for (dev, rows, epochs, n_gpus, batch, scaling), found in groups.items():
+        accuracies = [100 * result["eval_accuracy"] for result in found]
+        error = statistics.stdev(accuracies) / len(found) ** 0.5 if found[1:] else 0
+        rate = found[0]["learning_rate"] * factors[scaling](n_gpus)
+        loss = statistics.mean(result["eval_loss"] for result in found)
+        lines.append(
+            f"| {dev} | {rows:,} x {epochs} | {n_gpus} x {batch} | {scaling}"
+            f" | {rate:.2g} | {statistics.mean(accuracies):.2f} ± {error:.2f}"
+            f" | {loss:.4f} | {len(found)} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("--limit", type=int, default=1000, help="rows at most")
+    arguments = parser.parse_args()
+    if arguments.what == "run":
+        run(arguments.limit)
+    else:
+        print(table())
