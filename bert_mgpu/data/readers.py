@@ -1,0 +1,85 @@
+"""Text files as lines, and which of their rows a demo subset keeps."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import os
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from bert_mgpu.errors import UserError
+
+_MAX_NAMES_SHOWN = 5
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Raises UserError, with the nearest names, if there is no such file."""
+    path = pathlib.Path(path)
+    if path.is_dir():
+        raise UserError(f"{path}: is a directory: pass a file")
+    if path.exists():
+        return
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: there is no directory {path.parent}")
+    names = sorted(entry.name for entry in path.parent.iterdir())
+    of_lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(path.name.lower(), of_lower)
+    shown = [of_lower[name] for name in near] or names[:_MAX_NAMES_SHOWN]
+    holds = ", ".join(shown) or "nothing"
+    more = ", ..." if len(shown) < len(names) else ""
+    raise UserError(f"{path}: no such file: {path.parent} holds {holds}{more}")
+
+
+def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+    r"""Yields (line number from 1, text) of a UTF-8 file, one line in memory.
+
+    Lines end at `\n` alone: U+2028, U+0085, a lone `\r` and the like, at which
+    `str.splitlines` also cuts, are characters of the text. Left out are the
+    line's end (`\n` or `\r\n`) and a byte order mark at the file's start.
+
+    Raises:
+      UserError: no such file, or with file:line: not UTF-8, or a NUL byte.
+    """
+    check_file(path)
+    try:
+        with open(path, "rb") as file:
+            for number, raw in enumerate(file, 1):
+                if number == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+                yield number, _decode(raw, f"{path}:{number}")
+    except OSError as error:
+        raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+
+
+def _decode(raw: bytes, place: str) -> str:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        column = len(raw[: error.start].decode("utf-8")) + 1
+        is_utf_16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        encoding = "UTF-16" if is_utf_16 else "GB18030"
+        raise UserError(
+            f"{place}: not UTF-8 (byte 0x{raw[error.start]:02x} at column"
+            f" {column}): convert it, e.g. iconv -f {encoding} -t UTF-8"
+        ) from None
+    if "\0" in text:
+        raise UserError(
+            f"{place}: NUL byte at column {text.index(chr(0)) + 1}: not a UTF-8"
+            " text file; if it is UTF-16, convert it with iconv -t UTF-8"
+        )
+    return text
+
+
+def sample_rows(n_total: int, n_keep: int, seed: int) -> np.ndarray:
+    """Row numbers of a random subset: int64 [min(n_keep, n_total)], ascending.
+
+    The first rows would not do: files are often sorted by class.
+    """
+    if n_keep >= n_total:
+        return np.arange(n_total, dtype=np.int64)
+    rows = np.random.default_rng(seed).choice(n_total, n_keep, replace=False)
+    return np.sort(rows).astype(np.int64)

@@ -1,0 +1,305 @@
+"""Hugging Face folders: weights and settings in, a classifier out.
+
+Only safetensors and JSON are read: pickle and HDF5 files can run code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes  # noqa: F401  (gives numpy the bfloat16 of safetensors)
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from bert_mgpu.config import BertConfig
+from bert_mgpu.errors import UserError
+from bert_mgpu.interop import names
+
+_WEIGHTS = "model.safetensors"
+_VOCAB = "vocab.txt"
+_SHARDS = "model.safetensors.index.json"
+_UNSAFE = (".bin", ".h5", ".keras", ".pkl", ".pickle", ".pt", ".pth", ".ckpt")
+_FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' names
+_POSITION_IDS = re.compile(r"(^|\.)embeddings\.position_ids$")  # 0, 1, 2, ...
+# The output embedding of masked words is the word embedding, stored once more.
+_TIED = ("cls.predictions.decoder.weight", "bert/embeddings/word_embeddings")
+
+_ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
+_PLACEHOLDER = re.compile(r"LABEL_\d+$")  # what transformers writes by default
+_OURS = {"format": "pt", "producer": "bert_mgpu"}  # header of model.safetensors
+_EXPORTED = {
+    _WEIGHTS,
+    _VOCAB,
+    "config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+}
+_SPECIAL_TOKENS = {
+    "unk_token": "[UNK]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "cls_token": "[CLS]",
+    "mask_token": "[MASK]",
+}
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Google name -> float32 array of a folder or one .safetensors file.
+
+    A tensor that BERT does not have keeps its own name, so that a comparison
+    with the model names it. Position ids and the second copy of a tied
+    embedding are left out; one that is not a copy keeps its own name too.
+    """
+    params: dict[str, np.ndarray] = {}
+    for file, shard in _weight_files(pathlib.Path(path)).items():
+        for name, value in _load(file, shard):
+            row = names.of_hugging_face(name)
+            key = row.google if row else name
+            value = value.T if row and row.transposed else value
+            if key in params and not np.array_equal(params[key], value):
+                raise UserError(
+                    f"{file}: {name} is there twice, with other values: this"
+                    " is not a BERT model"
+                )
+            params[key] = np.ascontiguousarray(value, np.float32)
+    copy, original = _TIED
+    if {copy, original} <= params.keys() and np.array_equal(
+        params[copy], params[original]
+    ):
+        del params[copy]
+    return params
+
+
+def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
+    """File -> the names to read there (None: all)."""
+    if path.is_dir():
+        for name in (_WEIGHTS, _SHARDS):
+            if (path / name).is_file():
+                return _weight_files(path / name)
+        unsafe = [p for p in sorted(path.iterdir()) if p.suffix in _UNSAFE]
+        if not unsafe:
+            raise UserError(f"{path}: holds no {_WEIGHTS}")
+        path = unsafe[0]
+    if path.suffix in _UNSAFE:
+        raise UserError(
+            f"{path}: files of this kind can run code and are never read:"
+            f" convert it to {_WEIGHTS} with transformers:"
+            " AutoModel.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
+        )
+    if not path.name.endswith(".index.json"):
+        return {path: None}
+    weight_map = _read_json(path).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise UserError(f"{path}: has no weight_map of names and files")
+    shards: dict[pathlib.Path, set[str]] = {}
+    for name, file in weight_map.items():
+        if pathlib.PurePath(str(file)).name != file:
+            raise UserError(
+                f"{path}: {name} is in {file!r}, not a file beside the index"
+            )
+        shards.setdefault(path.parent / file, set()).add(name)
+    return shards
+
+
+def _load(
+    file: pathlib.Path, wanted: set[str] | None
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and value of the file's tensors, all of them floats."""
+    try:
+        with safetensors.safe_open(file, framework="numpy") as opened:
+            found = set(opened.keys())
+            absent = sorted((wanted or set()) - found)
+            if absent:
+                raise UserError(f"{file}: has no tensor {absent[0]}")
+            for name in sorted(found if wanted is None else wanted):
+                if _POSITION_IDS.search(name):
+                    continue
+                kind = opened.get_slice(name).get_dtype()
+                if kind not in _FLOATS:
+                    raise UserError(
+                        f"{file}: {name} is of type {kind}: quantized weights"
+                        f" are not read; pass one of {', '.join(_FLOATS)}"
+                    )
+                yield name, opened.get_tensor(name)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise UserError(f"{file}: not a whole safetensors file: {error}") from None
+
+
+def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a folder says of its model; None for what it does not say.
+
+    Keys: vocab_file and config_file (paths), do_lower_case, labels (in order).
+    A model that is not a plain BERT encoder raises UserError.
+    """
+    folder = pathlib.Path(path)
+    config_file, vocab_file = folder / "config.json", folder / _VOCAB
+    config = _read_json(config_file) if config_file.is_file() else {}
+    for key, value in (
+        ("model_type", "bert"),
+        ("position_embedding_type", "absolute"),
+        ("is_decoder", False),
+    ):
+        if config.get(key) not in (None, value):
+            raise UserError(
+                f"{config_file}: {key} is {config[key]!r}; only {value!r} is supported"
+            )
+    return {
+        "vocab_file": str(vocab_file) if vocab_file.is_file() else None,
+        "config_file": str(config_file) if config else None,
+        "do_lower_case": _do_lower_case(folder),
+        "labels": _labels(config),
+    }
+
+
+def _do_lower_case(folder: pathlib.Path) -> bool | None:
+    for name, keys in (
+        ("tokenizer_config.json", ("do_lower_case",)),
+        ("tokenizer.json", ("normalizer", "lowercase")),
+    ):
+        value: Any = _read_json(folder / name) if (folder / name).is_file() else {}
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, bool):
+            return value
+    return None
+
+
+def _labels(config: Mapping[str, Any]) -> list[str] | None:
+    """Labels by index; transformers' placeholders are no labels."""
+    labels = config.get("id2label")
+    if not isinstance(labels, dict) or not all(map(str.isdigit, labels)):
+        return None
+    ordered = [str(labels[index]) for index in sorted(labels, key=int)]
+    return None if all(map(_PLACEHOLDER.match, ordered)) else ordered
+
+
+def _read_json(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not a JSON file: {error}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: not a JSON object")
+    return value
+
+
+def export(
+    directory: str | os.PathLike[str],
+    params: Mapping[str, Any],
+    config: BertConfig,
+    vocab_file: str | os.PathLike[str],
+    do_lower_case: bool,
+    labels: Sequence[str],
+) -> None:
+    """Writes a folder for AutoModelForSequenceClassification and AutoTokenizer.
+
+    `params` may hold more than the classifier. The folder appears whole or not
+    at all; of what is there already, only an earlier export is replaced.
+    """
+    target = pathlib.Path(directory).absolute()
+    _check_replaceable(target)
+    tensors = _classifier_tensors(params, config)
+    if len(labels) != len(tensors["classifier.bias"]):
+        raise UserError(
+            f"{directory}: cannot export: {len(labels)} labels for a classifier"
+            f" of {len(tensors['classifier.bias'])}"
+        )
+    try:
+        vocab = pathlib.Path(vocab_file).read_bytes()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            dir=target.parent, prefix=f".{target.name}."
+        ) as scratch:
+            new = pathlib.Path(scratch, "new")
+            new.mkdir()
+            (new / _VOCAB).write_bytes(vocab)
+            for name, value in (
+                ("config.json", _model_config(config, labels, vocab)),
+                ("tokenizer_config.json", _tokenizer_config(config, do_lower_case)),
+                ("special_tokens_map.json", _SPECIAL_TOKENS),
+            ):
+                text = json.dumps(value, indent=2, ensure_ascii=False)
+                (new / name).write_text(text + "\n", encoding="utf-8")
+            safetensors.numpy.save_file(tensors, new / _WEIGHTS, _OURS)
+            if target.exists():
+                target.rename(pathlib.Path(scratch, "old"))
+            new.rename(target)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(f"{directory}: cannot export: {error}") from None
+
+
+def _check_replaceable(target: pathlib.Path) -> None:
+    """Lets pass an empty directory, and an earlier export with nothing else in it."""
+    if not target.exists():
+        return
+    found = {p.name for p in target.iterdir()} if target.is_dir() else {""}
+    if not found:
+        return
+    with (
+        contextlib.suppress(OSError, safetensors.SafetensorError),
+        safetensors.safe_open(target / _WEIGHTS, "numpy") as opened,
+    ):
+        if opened.metadata() == _OURS and found <= _EXPORTED:
+            return
+    raise UserError(
+        f"{target}: exists and is not just an export of bert_mgpu: pass a new directory"
+    )
+
+
+def _classifier_tensors(
+    params: Mapping[str, Any], config: BertConfig
+) -> dict[str, np.ndarray]:
+    tensors = {}
+    for row in names.of_classifier(config.num_hidden_layers):
+        if row.google not in params:
+            raise UserError(
+                f"cannot export: the model has no {row.google}: only"
+                " classifiers are exported"
+            )
+        value = np.asarray(params[row.google], np.float32)
+        tensors[row.hugging_face] = np.ascontiguousarray(
+            value.T if row.transposed else value
+        )
+    return tensors
+
+
+def _model_config(
+    config: BertConfig, labels: Sequence[str], vocab: bytes
+) -> dict[str, Any]:
+    """config.json; a classifier_dropout of null is hidden_dropout_prob."""
+    words = [word.strip() for word in vocab.decode("utf-8").split("\n")]
+    act = config.hidden_act
+    return {
+        **dataclasses.asdict(config),
+        "architectures": ["BertForSequenceClassification"],
+        "classifier_dropout": None,
+        "dtype": "float32",
+        "hidden_act": _ACTIVATIONS.get(act, act),
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+        "model_type": "bert",
+        "pad_token_id": words.index("[PAD]") if "[PAD]" in words else 0,
+    }
+
+
+def _tokenizer_config(config: BertConfig, do_lower_case: bool) -> dict[str, Any]:
+    """tokenizer_config.json of Google's tokenizer."""
+    return {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": do_lower_case,
+        "strip_accents": None,  # as do_lower_case says
+        "tokenize_chinese_chars": True,
+        "model_max_length": config.max_position_embeddings,
+        **_SPECIAL_TOKENS,
+    }

@@ -1,0 +1,132 @@
+"""What a parameter is called here (as in Google's TF1 code) and elsewhere.
+
+The names of Hugging Face's BERT are a table that runs both ways. Its Linear
+weights are [out, in], Google's kernels [in, out]: those are transposed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One correspondence; `{}` stands for the number of a layer."""
+
+    google: str
+    hugging_face: str
+    transposed: bool
+
+
+class Difference(NamedTuple):
+    """Names that two sets of parameters do not share, each list sorted."""
+
+    missing: list[str]
+    unexpected: list[str]
+    mismatched: list[str]  # in both, with different shapes
+
+
+# What its parameters add to the name of a module.
+_TABLE = (Row("", ".weight", False),)
+_DENSE = (Row("/kernel", ".weight", True), Row("/bias", ".bias", False))
+_NORM = (Row("/gamma", ".weight", False), Row("/beta", ".bias", False))
+_BIAS = (Row("output_bias", "bias", False),)
+_HEAD = (Row("output_weights", "weight", False), *_BIAS)
+
+_EMBEDDINGS = ("bert/embeddings/", "bert.embeddings.")
+_LAYER = ("bert/encoder/layer_{}/", "bert.encoder.layer.{}.")
+_TRANSFORM = ("cls/predictions/transform/", "cls.predictions.transform.")
+_MODULES = (
+    (_EMBEDDINGS, "word_embeddings", "word_embeddings", _TABLE),
+    (_EMBEDDINGS, "token_type_embeddings", "token_type_embeddings", _TABLE),
+    (_EMBEDDINGS, "position_embeddings", "position_embeddings", _TABLE),
+    (_EMBEDDINGS, "LayerNorm", "LayerNorm", _NORM),
+    (_LAYER, "attention/self/query", "attention.self.query", _DENSE),
+    (_LAYER, "attention/self/key", "attention.self.key", _DENSE),
+    (_LAYER, "attention/self/value", "attention.self.value", _DENSE),
+    (_LAYER, "attention/output/dense", "attention.output.dense", _DENSE),
+    (_LAYER, "attention/output/LayerNorm", "attention.output.LayerNorm", _NORM),
+    (_LAYER, "intermediate/dense", "intermediate.dense", _DENSE),
+    (_LAYER, "output/dense", "output.dense", _DENSE),
+    (_LAYER, "output/LayerNorm", "output.LayerNorm", _NORM),
+    (("bert/", "bert."), "pooler/dense", "pooler.dense", _DENSE),
+    (_TRANSFORM, "dense", "dense", _DENSE),
+    (_TRANSFORM, "LayerNorm", "LayerNorm", _NORM),
+    (("cls/", "cls."), "predictions/", "predictions.", _BIAS),
+    (("cls/", "cls."), "seq_relationship/", "seq_relationship.", _HEAD),
+    (("cls/", ""), "squad/", "qa_outputs.", _HEAD),
+    (("", ""), "", "classifier.", _HEAD),
+)
+ROWS = tuple(
+    Row(
+        f"{scope}{google}{end.google}",
+        f"{prefix}{hugging_face}{end.hugging_face}",
+        end.transposed,
+    )
+    for (scope, prefix), google, hugging_face, ends in _MODULES
+    for end in ends
+)
+
+# Older and shorter spellings in Hugging Face files -> the names of the table.
+# The last is one bias that some versions save under its second name.
+_SPELLINGS = (
+    (re.compile(r"^(embeddings|encoder|pooler)\."), r"bert.\1."),
+    (re.compile(r"\.LayerNorm\.gamma$"), ".LayerNorm.weight"),
+    (re.compile(r"\.LayerNorm\.beta$"), ".LayerNorm.bias"),
+    (re.compile(r"^cls\.predictions\.decoder\.bias$"), "cls.predictions.bias"),
+)
+
+_NUMBER = re.compile(r"(?<=layer[_.])(0|[1-9]\d*)(?=[/.])")
+_BY_GOOGLE = {row.google: row for row in ROWS}
+_BY_HUGGING_FACE = {row.hugging_face: row for row in ROWS}
+
+
+def of_google(name: str) -> Row | None:
+    """Both names of the parameter with this Google name; None if unknown."""
+    return _find(_BY_GOOGLE, name)
+
+
+def of_hugging_face(name: str) -> Row | None:
+    """Both names of a Hugging Face parameter, in any of its spellings."""
+    for pattern, replacement in _SPELLINGS:
+        name = pattern.sub(replacement, name)
+    return _find(_BY_HUGGING_FACE, name)
+
+
+def _find(rows: Mapping[str, Row], name: str) -> Row | None:
+    number = _NUMBER.search(name)
+    row = rows.get(_NUMBER.sub("{}", name))
+    if row is None or number is None:
+        return row
+    google, hugging_face, transposed = row
+    return Row(
+        google.replace("{}", number[0]),
+        hugging_face.replace("{}", number[0]),
+        transposed,
+    )
+
+
+def of_classifier(num_hidden_layers: int) -> list[Row]:
+    """Every parameter of an encoder with a pooler and a classifier on it."""
+    return [
+        Row(row.google.format(i), row.hugging_face.format(i), row.transposed)
+        for row in ROWS
+        if not row.google.startswith("cls/")
+        for i in range(num_hidden_layers if "{}" in row.google else 1)
+    ]
+
+
+def describe_difference(
+    wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]]
+) -> Difference:
+    """Compares {name: shape} of a model with that of a source of weights."""
+    return Difference(
+        missing=sorted(wanted.keys() - found.keys()),
+        unexpected=sorted(found.keys() - wanted.keys()),
+        mismatched=sorted(
+            name
+            for name in wanted.keys() & found.keys()
+            if tuple(wanted[name]) != tuple(found[name])
+        ),
+    )

@@ -1,0 +1,194 @@
+"""Scores of a classifier over a whole evaluation set, and their tables.
+
+Letters: R rows, C classes. Classes are indices into `label_names`, the same
+numbers that predict.txt holds. Sources of the formulas: scikit-learn.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+
+_WIDTH = 80  # terminal columns
+_MAX_MATRIX_CLASSES = 20  # percentages are three wide: 60 of the 80 columns
+_MAX_PAIRS = 20
+_PAIR_WIDTH = 31  # of each name of a pair
+_MIN_NAME_WIDTH = len("true\\predicted")
+_WIDE = ("W", "F")  # East Asian width: two terminal columns
+_NO_WIDTH = ("Mn", "Me", "Cf")  # accents and format characters: none
+
+
+def classification_metrics(
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    losses: np.ndarray,
+    label_names: Sequence[str],
+) -> dict[str, float]:
+    """Google's metrics first, then what papers and dashboards ask for.
+
+    Macro and weighted means run over the classes that occur among labels or
+    predictions, as scikit-learn's do. Two classes add the scores of class 1
+    (`precision`, `recall`, `f1`, and `auc` if both classes occur).
+
+    Args:
+      labels: int [R].
+      probabilities: float [R, C].
+      losses: float [R], the loss of each row in nats.
+      label_names: C names.
+    """
+    from sklearn import metrics
+
+    predictions = probabilities.argmax(axis=-1)
+    num_seen = len(np.union1d(labels, predictions))
+    macro, weighted = (
+        metrics.precision_recall_fscore_support(
+            labels, predictions, average=average, zero_division=0
+        )
+        for average in ("macro", "weighted")
+    )
+    scores = {
+        "eval_accuracy": np.mean(predictions == labels),
+        "eval_loss": np.mean(losses, dtype=np.float64),
+        "macro_f1": macro[2],
+        "micro_f1": metrics.f1_score(labels, predictions, average="micro"),
+        "weighted_f1": weighted[2],
+        "macro_precision": macro[0],
+        "macro_recall": macro[1],
+        "mcc": 0.0,
+    }
+    if num_seen > 1:  # else scikit-learn warns, and gives 0 too
+        scores["mcc"] = metrics.matthews_corrcoef(labels, predictions)
+    if len(label_names) == 2:
+        binary = metrics.precision_recall_fscore_support(
+            labels, predictions, labels=[1], average=None, zero_division=0
+        )
+        for name, (value,) in zip(
+            ("precision", "recall", "f1"), binary[:3], strict=True
+        ):
+            scores[name] = value
+        if len(np.unique(labels)) == 2:
+            scores["auc"] = metrics.roc_auc_score(labels, probabilities[:, 1])
+    return {name: float(value) for name, value in scores.items()}
+
+
+def classification_table(
+    labels: np.ndarray, predictions: np.ndarray, label_names: Sequence[str]
+) -> str:
+    """Precision, recall, F1 and rows of each class, one line a class.
+
+    Args:
+      labels: int [R].
+      predictions: int [R].
+      label_names: C names; as many lines, then accuracy and two means.
+    """
+    from sklearn import metrics
+
+    classes = range(len(label_names))
+    per_class = metrics.precision_recall_fscore_support(
+        labels, predictions, labels=classes, zero_division=0
+    )
+    rows = [
+        (f"{i} {name}", *(f"{score:.4f}" for score in scores), str(support))
+        for i, (name, *scores, support) in enumerate(
+            zip(label_names, *per_class, strict=True)
+        )
+    ]
+    total = str(len(labels))
+    accuracy = np.mean(np.asarray(labels) == np.asarray(predictions))
+    rows.append(("accuracy", "", "", f"{accuracy:.4f}", total))
+    for average in ("macro", "weighted"):
+        *means, _ = metrics.precision_recall_fscore_support(
+            labels, predictions, average=average, zero_division=0
+        )
+        rows.append((f"{average} mean", *(f"{x:.4f}" for x in means), total))
+    header = ("label", "precision", "recall", "f1", "rows")
+    return _align([header, *rows], (11, 9, 9, 9))
+
+
+def confusion_matrix(
+    labels: np.ndarray, predictions: np.ndarray, num_classes: int
+) -> np.ndarray:
+    """Rows of each (true, predicted) pair of classes: int64 [C, C]."""
+    pairs = np.asarray(labels, np.int64) * num_classes + predictions
+    counts = np.bincount(pairs, minlength=num_classes**2)
+    return counts.reshape(num_classes, num_classes)
+
+
+def confusion_table(
+    labels: np.ndarray, predictions: np.ndarray, label_names: Sequence[str]
+) -> str:
+    """The confusion matrix in 80 columns.
+
+    Up to 20 classes: a line for each true class, a column for each predicted
+    one; counts where they fit, else per cent of the true class. Beyond, the
+    most frequent confusions, one a line.
+
+    Args: as of `classification_table`.
+    """
+    num_classes = len(label_names)
+    matrix = confusion_matrix(labels, predictions, num_classes)
+    if num_classes > _MAX_MATRIX_CLASSES:
+        return _confused_pairs(matrix, label_names)
+    support = matrix.sum(axis=1)
+    support_width = max(6, len(str(support.max())) + 1)
+    legend, cells = "rows", matrix
+    cell_width = max(3, len(str(matrix.max())) + 1)
+    if _WIDTH - num_classes * cell_width - support_width < _MIN_NAME_WIDTH:
+        legend, cell_width = "% of the true class (99: or more, .: < 0.5)", 3
+        shares = 100 * matrix / np.maximum(support, 1)[:, None]
+        cells = np.minimum(np.floor(shares + 0.5), 99).astype(np.int64)
+    lines = [("true\\predicted", *map(str, range(num_classes)), "rows")]
+    for i, name in enumerate(label_names):
+        counts = (str(cell) if cell else "." for cell in cells[i])
+        lines.append((f"{i} {name}", *counts, str(support[i])))
+    widths = (*[cell_width] * num_classes, support_width)
+    return f"cells: {legend}\n{_align(lines, widths)}"
+
+
+def _confused_pairs(matrix: np.ndarray, label_names: Sequence[str]) -> str:
+    """The most frequent errors: true class, predicted class, rows, share."""
+    support = matrix.sum(axis=1)
+    errors = matrix - np.diag(np.diag(matrix))
+    lines = [(_fit("true", _PAIR_WIDTH) + "predicted", "rows", "% of true")]
+    for place in np.argsort(-errors, axis=None, kind="stable")[:_MAX_PAIRS]:
+        true, predicted = divmod(int(place), len(label_names))
+        count = errors[true, predicted]
+        if not count:
+            break
+        names = (f"{i} {label_names[i]}" for i in (true, predicted))
+        pair = "".join(_fit(name, _PAIR_WIDTH) for name in names)
+        share = f"{100 * count / support[true]:.1f}"
+        lines.append((pair, str(count), share))
+    return f"most frequent errors\n{_align(lines, (8, 10))}"
+
+
+def _align(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
+    """Names to the left, numbers to the right, at most 80 columns wide."""
+    name_width = min(
+        _WIDTH - sum(widths), max(_display_width(line[0]) for line in lines)
+    )
+    return "\n".join(
+        _fit(name, name_width) + "".join(map(str.rjust, cells, widths))
+        for name, *cells in lines
+    )
+
+
+def _fit(text: str, width: int) -> str:
+    """Pads, or cuts with "..", to a number of terminal columns."""
+    if _display_width(text) > width:
+        while _display_width(text) > width - 2:
+            text = text[:-1]
+        text += ".."
+    return text + " " * (width - _display_width(text))
+
+
+def _display_width(text: str) -> int:
+    """Terminal columns: two for a wide (CJK) character, none for an accent."""
+    return sum(
+        0
+        if unicodedata.category(char) in _NO_WIDTH
+        else 1 + (unicodedata.east_asian_width(char) in _WIDE)
+        for char in text
+    )

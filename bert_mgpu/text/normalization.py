@@ -1,0 +1,163 @@
+"""From a text to its words, as google-research/bert's BasicTokenizer cuts it.
+
+Google's code (tokenization.py) drops control characters, sets CJK ideographs
+apart, lower-cases, decomposes (Unicode NFD), drops accents and sets punctuation
+apart, one character at a time. All of it but two things is a function of the
+single code point, so `Normalizer.words` is one `str.translate` with a table
+that fills as characters are met, and one `str.split`. The two things: a capital
+sigma at the end of a word, and combining marks that NFD may reorder. Texts with
+such a code point take the long way, from which the table is made too.
+
+The tables are those of the running Python's `unicodedata`, as Google's are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+from typing import NamedTuple
+
+# Ideographs and their compatibility forms; kana and Hangul are words with
+# spaces in Google's eyes, and blocks newer than 2018 are not in its list.
+_CJK_RANGES = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+# Symbols by Unicode, punctuation to Google; the rest is category P*.
+_ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+# Stands in the table for "ask the neighbours"; cleaning drops every real NUL.
+_CONTEXT = "\0"
+
+
+# Characters of a normalised text, each with the place in the original text of
+# the character it came from.
+_Sourced = list[tuple[str, int]]
+
+
+class Word(NamedTuple):
+    """A word, and for each of its characters the place it came from."""
+
+    text: str
+    sources: list[int]
+
+
+class Normalizer:
+    """Cuts texts into words: lower-cased without accents, or as they are."""
+
+    def __init__(self, lower_case: bool) -> None:
+        self.lower_case = lower_case
+        self._table = _Table(lower_case)
+
+    def words(self, text: str) -> list[str]:
+        normalized = text.translate(self._table)
+        if _CONTEXT in normalized:
+            return [word.text for word in self.sourced_words(text)]
+        return normalized.split()
+
+    def sourced_words(self, text: str) -> list[Word]:
+        """The same words with their places, some twenty times as slow."""
+        groups = itertools.groupby(
+            _normalize(text, self.lower_case), lambda item: item[0].isspace()
+        )
+        return [
+            Word("".join(chars), list(sources))
+            for is_space, group in groups
+            if not is_space
+            for chars, sources in [zip(*group, strict=True)]
+        ]
+
+
+class _Table(dict[int, str]):
+    """Code point -> its normalised text, filled when a code point is met."""
+
+    def __init__(self, lower_case: bool) -> None:
+        super().__init__()
+        self.lower_case = lower_case
+
+    def __missing__(self, code_point: int) -> str:
+        char = chr(code_point)
+        if self.lower_case and _needs_context(char):
+            text = _CONTEXT
+        else:
+            text = "".join(c for c, _ in _normalize(char, self.lower_case))
+        self[code_point] = text
+        return text
+
+
+def _normalize(text: str, lower_case: bool) -> _Sourced:
+    """The normalised text, words parted by whitespace, with its sources."""
+    chars = [
+        (char, source)
+        for source, original in enumerate(text)
+        for char in _clean(original)
+    ]
+    if lower_case:
+        chars = _strip_accents(_lower(chars))
+    return [
+        (char, source)
+        for original, source in chars
+        for char in (f" {original} " if _is_punctuation(original) else original)
+    ]
+
+
+def _clean(char: str) -> str:
+    """Nothing for a control character, spaces around an ideograph."""
+    category = unicodedata.category(char)
+    if char in "\t\n\r" or category == "Zs":
+        return " "
+    if char in "\0\ufffd" or category in ("Cc", "Cf"):
+        return ""
+    if any(low <= ord(char) <= high for low, high in _CJK_RANGES):
+        return f" {char} "
+    return char
+
+
+def _lower(chars: _Sourced) -> _Sourced:
+    """`str.lower` of the whole: a sigma's form depends on its neighbours."""
+    sources = [source for char, source in chars for _ in char.lower()]
+    lowered = "".join(char for char, _ in chars).lower()
+    return list(zip(lowered, sources, strict=True))
+
+
+def _strip_accents(chars: _Sourced) -> _Sourced:
+    """NFD without nonspacing marks (category Mn).
+
+    NFD is the decomposition of each character, then a stable sort of the marks
+    between two starters by combining class (Unicode Standard, section 3.11).
+    """
+    decomposed = [
+        (part, source)
+        for char, source in chars
+        for part in unicodedata.normalize("NFD", char)
+    ]
+    classes = [unicodedata.combining(char) for char, _ in decomposed]
+    starters = itertools.accumulate(rank == 0 for rank in classes)
+    ordered = sorted(
+        zip(starters, classes, decomposed, strict=True),
+        key=lambda item: item[:2],
+    )
+    return [
+        (char, source)
+        for _, _, (char, source) in ordered
+        if unicodedata.category(char) != "Mn"
+    ]
+
+
+def _is_punctuation(char: str) -> bool:
+    return char in _ASCII_PUNCTUATION or unicodedata.category(char).startswith("P")
+
+
+def _needs_context(char: str) -> bool:
+    """Whether lower-casing or NFD of `char` may depend on its neighbours."""
+    lowered = char.lower()
+    # After a letter, and before the end, a capital sigma becomes a final one.
+    return ("a" + char).lower() != "a" + lowered or any(
+        unicodedata.combining(part) and unicodedata.category(part) != "Mn"
+        for part in unicodedata.normalize("NFD", lowered)
+    )

@@ -1,0 +1,168 @@
+"""From texts to ids: the very ids of google-research/bert's FullTokenizer.
+
+    tokenizer = Tokenizer("vocab.txt")
+    tokenizer.tokenize("unaffable")          # ["una", "##ffa", "##ble"]
+    tokenizer.batch_ids(["one", "two"])      # Ragged int32, no [CLS], no [SEP]
+
+Words recur, so a word is cut into pieces once and remembered. That is why the
+cutting itself is plain Python: tensorflow-text's kernel gains nothing over it
+(the pass that collects the new words costs what it saves), and a TensorFlow
+call in here would start the devices before the run has configured them.
+"""
+
+from __future__ import annotations
+
+import array
+import functools
+import hashlib
+import json
+import pathlib
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+
+from bert_mgpu.errors import UserError
+from bert_mgpu.task import Ragged
+from bert_mgpu.text.normalization import Normalizer
+
+_VERSION = 1  # raise it when the ids of any text change: caches depend on it
+_MAX_WORD = 200  # characters; Google makes longer words [UNK]
+_MEMO_WORDS = 1 << 18  # remembered words, about 40 MB
+_ID_BYTES = 4  # int32
+
+
+class Tokenizer:
+    """Google's tokenizer over one vocabulary.
+
+    Any `str` is accepted, lone surrogates too (they are in no vocabulary, so
+    their word is [UNK]). Objects pickle, for worker processes.
+    """
+
+    def __init__(
+        self, vocab_file: str | pathlib.Path, do_lower_case: bool = True
+    ) -> None:
+        """Reads the vocabulary, one token a line; its faults are UserErrors."""
+        self._vocab_file = vocab_file
+        self.do_lower_case = do_lower_case
+        self.tokens: list[str] = _read_vocab(pathlib.Path(vocab_file))
+        # Of equal lines the last one counts, as in Google's load_vocab.
+        self.vocab = {token: index for index, token in enumerate(self.tokens)}
+        self.cls_id = self._special_id("[CLS]")
+        self.sep_id = self._special_id("[SEP]")
+        self.unk_id = self._special_id("[UNK]")
+        self.pad_id = self.vocab.get("[PAD]", 0)  # Google pads with zeros
+        self._normalizer = Normalizer(do_lower_case)
+        self._pieces = _Pieces(self.vocab, self.unk_id)
+
+    @property
+    def mask_id(self) -> int:
+        """Only pretraining and rewriting need it: without one, a UserError."""
+        return self._special_id("[MASK]")
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """For cache keys: where it is equal, every text gets equal ids."""
+        facts = [
+            self.tokens,
+            self.do_lower_case,
+            unicodedata.unidata_version,
+            _VERSION,
+        ]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+    def batch_ids(self, texts: Sequence[str]) -> Ragged:
+        """Ids of each text, no [CLS], no [SEP]; the values are read-only."""
+        words, pieces = self._normalizer.words, self._pieces.__getitem__
+        rows = [b"".join(map(pieces, words(text))) for text in texts]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) // _ID_BYTES for row in rows], out=offsets[1:])
+        return Ragged(np.frombuffer(b"".join(rows), np.int32), offsets)
+
+    def ids(self, text: str) -> list[int]:
+        return self.batch_ids([text]).values.tolist()
+
+    def tokenize(self, text: str) -> list[str]:
+        return [self.tokens[index] for index in self.ids(text)]
+
+    def ids_with_offsets(self, text: str) -> list[tuple[int, int, int]]:
+        """(id, start, end) of each piece; it stands at text[start:end].
+
+        [UNK] has the span of its word, and pieces of one character (Hangul is
+        decomposed) have that character's. Dropped accents belong to no span.
+        """
+        located = []
+        for word, sources in self._normalizer.sourced_words(text):
+            first = 0
+            for index in memoryview(self._pieces[word]).cast("i"):
+                size = len(self.tokens[index].removeprefix("##" if first else ""))
+                last = len(word) if index == self.unk_id else first + size
+                # Reordered marks stand in the text in another order.
+                span = sources[first:last]
+                located.append((index, min(span), max(span) + 1))
+                first = last
+        return located
+
+    def _special_id(self, token: str) -> int:
+        if token not in self.vocab:
+            raise UserError(
+                f"{self._vocab_file}: none of its {len(self.tokens)} lines is"
+                f" {token}: pass the model's own vocab.txt as --vocab_file"
+            )
+        return self.vocab[token]
+
+
+class _Pieces(dict[str, bytes]):
+    """Word -> ids of its pieces, int32 as bytes: joining bytes makes a row."""
+
+    def __init__(self, vocab: dict[str, int], unk_id: int) -> None:
+        super().__init__()
+        self._vocab = vocab
+        self._unknown = array.array("i", [unk_id]).tobytes()
+        self._longest = max(map(len, vocab))
+
+    def __missing__(self, word: str) -> bytes:
+        if len(word) > _MAX_WORD:  # not remembered: in Thai it is a sentence
+            return self._unknown
+        if len(self) >= _MEMO_WORDS:
+            self.clear()
+        self[word] = pieces = self._cut(word)
+        return pieces
+
+    def _cut(self, word: str) -> bytes:
+        """Longest match first (WordPiece); [UNK] where no piece fits."""
+        ids = array.array("i")
+        start = 0
+        while start < len(word):
+            prefix = "##" if start else ""
+            for end in range(min(len(word), start + self._longest), start, -1):
+                index = self._vocab.get(prefix + word[start:end])
+                if index is not None:
+                    break
+            else:
+                return self._unknown
+            ids.append(index)
+            start = end
+        return ids.tobytes()
+
+
+def _read_vocab(path: pathlib.Path) -> list[str]:
+    """The lines, stripped. Only \\n ends one: U+2028 may stand in a token."""
+    try:
+        lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot read the vocabulary: {error.strerror}"
+        ) from None
+    tokens = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            tokens.append(line.decode().strip())
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{path}:{number}: {line!r} is not UTF-8 ({error.reason}):"
+                " pass a vocabulary saved as UTF-8"
+            ) from None
+    if not any(tokens):
+        raise UserError(f"{path}: empty: pass the model's own vocab.txt")
+    return tokens

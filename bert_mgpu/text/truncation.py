@@ -1,0 +1,43 @@
+"""Cutting token sequences to a length; budgets are in tokens, from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bert_mgpu.errors import UserError
+
+# (budget, head_tokens) -> tokens kept from the head; the tail gets the rest.
+# Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", 5.3.1.
+_HEADS: dict[str, Callable[[int, int], int]] = {
+    "head": lambda budget, head_tokens: budget,
+    "tail": lambda budget, head_tokens: 0,
+    "head_tail": min,
+}
+TRUNCATIONS = tuple(_HEADS)
+
+
+def truncate(
+    ids: Sequence[int], budget: int, how: str = "head", head_tokens: int = 128
+) -> list[int]:
+    """At most `budget` ids, from the places that `how` names."""
+    if how not in _HEADS:
+        raise UserError(
+            f"truncation {how!r} is not known: pass one of {', '.join(TRUNCATIONS)}"
+        )
+    kept = list(ids)
+    head = _HEADS[how](budget, head_tokens)
+    del kept[head : max(head, len(kept) - (budget - head))]
+    return kept
+
+
+def truncate_pair_lengths(len_a: int, len_b: int, budget: int) -> tuple[int, int]:
+    """Lengths left when the longer text loses tokens until both fit.
+
+    Google's _truncate_seq_pair takes one token at a time, from b if the two are
+    equally long. So each text may fill its half, a the larger one, and what the
+    other leaves free.
+    """
+    if len_a + len_b <= budget:
+        return len_a, len_b
+    kept_a = min(len_a, max((budget + 1) // 2, budget - len_b))
+    return kept_a, budget - kept_a

@@ -1,0 +1,109 @@
+"""Lines, encodings and samples of text files."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_mgpu.data.readers import check_file, read_lines, sample_rows
+from bert_mgpu.errors import UserError
+
+
+def _lines(path: pathlib.Path, content: bytes) -> list[tuple[int, str]]:
+    path.write_bytes(content)
+    return list(read_lines(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\n\nb", ["a", "", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\rb\n", ["a\rb"]),
+        (b"\xef\xbb\xbfa\nb", ["a", "b"]),
+        ("a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\n".encode(), None),
+        (b'"\n"\t"\n', ['"', '"\t"']),
+        (" 标题 \t\n".encode(), [" 标题 \t"]),
+        ("a\ufeff\n\ufeffb\n".encode(), ["a\ufeff", "\ufeffb"]),
+    ],
+)
+def test_lines_end_at_newline_only(tmp_path, content, expected):
+    if expected is None:
+        expected = [content.decode().removesuffix("\n")]
+    lines = _lines(tmp_path / "file", content)
+    assert lines == list(enumerate(expected, 1))
+
+
+def test_reads_one_line_at_a_time(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"first\n" + b"\xff\n")
+    lines = read_lines(path)
+    assert next(lines) == (1, "first")
+    with pytest.raises(UserError):
+        next(lines)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "ok\n类别\t标题\n".encode() + "中文\n".encode("gb18030"),
+            ":3: not UTF-8 (byte 0xd6 at column 1): convert it, e.g. iconv -f"
+            " GB18030 -t UTF-8",
+        ),
+        ("类".encode() + b"\xff", ":1: not UTF-8 (byte 0xff at column 2)"),
+        (b"ab\xe4\xb8\n", ":1: not UTF-8 (byte 0xe4 at column 3)"),
+        ("标题\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
+        (b"a\nbc\0d\n", ":2: NUL byte at column 3"),
+        ("title\n".encode("utf-16-le"), ":1: NUL byte at column 2"),
+    ],
+)
+def test_what_is_not_text_is_named_with_its_line(tmp_path, content, message):
+    path = tmp_path / "file"
+    with pytest.raises(UserError) as error:
+        _lines(path, content)
+    assert str(error.value).startswith(str(path))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_names_its_neighbours(tmp_path):
+    for name in ("Train.tsv", "dev.tsv", "notes.md"):
+        (tmp_path / name).write_text("x")
+    with pytest.raises(UserError, match=r"train\.tsv: no such file: .*Train"):
+        list(read_lines(tmp_path / "train.tsv"))
+    with pytest.raises(UserError, match="holds Train.tsv, dev.tsv, notes.md$"):
+        check_file(tmp_path / "zzzzzzzz")
+    with pytest.raises(UserError, match="no directory .*nowhere$"):
+        check_file(tmp_path / "nowhere" / "train.tsv")
+    with pytest.raises(UserError, match="is a directory"):
+        list(read_lines(tmp_path))
+    check_file(tmp_path / "dev.tsv")
+    for i in range(9):
+        (tmp_path / f"{i}.jpg").touch()
+    with pytest.raises(UserError, match=r"holds Train\.tsv, \.\.\.$"):
+        check_file(tmp_path / "train.tsv")
+
+
+def test_a_sample_is_sorted_distinct_and_seeded():
+    rows = sample_rows(10_000, 1_000, seed=7)
+    assert rows.dtype == np.int64 and rows.shape == (1_000,)
+    assert (np.diff(rows) > 0).all()
+    assert rows[0] >= 0 and rows[-1] < 10_000
+    np.testing.assert_array_equal(rows, sample_rows(10_000, 1_000, seed=7))
+    assert (rows != sample_rows(10_000, 1_000, seed=8)).any()
+
+
+def test_a_sample_covers_a_file_that_is_sorted_by_class():
+    # 10 classes of 1,000 rows: of 1,000 rows drawn without replacement each
+    # class has 100 expected, with a standard deviation of 9.
+    per_class = np.bincount(sample_rows(10_000, 1_000, seed=42) // 1_000)
+    assert per_class.min() > 50 and per_class.max() < 150
+
+
+@pytest.mark.parametrize(("n_total", "n_keep"), [(5, 5), (5, 9), (0, 3)])
+def test_a_sample_as_large_as_the_file_is_the_file(n_total, n_keep):
+    assert sample_rows(n_total, n_keep, 1).tolist() == list(range(n_total))

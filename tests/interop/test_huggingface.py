@@ -1,0 +1,355 @@
+"""Hugging Face folders: what is read, what is refused, what is written."""
+
+import dataclasses
+import json
+import pathlib
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from bert_mgpu.errors import UserError
+from bert_mgpu.interop import huggingface
+from tests.reference import cases
+
+GOLDEN = json.loads(
+    (pathlib.Path(__file__).parents[1] / "golden" / "names.json").read_text()
+)
+KERNEL = "bert/encoder/layer_2/intermediate/dense/kernel"
+KERNEL_THERE = "bert.encoder.layer.2.intermediate.dense.weight"
+WORDS = "bert/embeddings/word_embeddings"
+LABELS = ["no", "yes", "может", "也许", "b"]
+VOCAB = "[UNK]\n[PAD]\n[CLS]\n[SEP]\n[MASK]\n中\nab\n"
+
+
+def random_tensors(shapes):
+    rng = np.random.default_rng(0)
+    return {
+        name: rng.standard_normal(shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+
+
+@pytest.fixture
+def tensors():
+    return random_tensors(GOLDEN["BertForSequenceClassification"])
+
+
+def save(folder, tensors, name="model.safetensors"):
+    safetensors.numpy.save_file(
+        {key: np.ascontiguousarray(value) for key, value in tensors.items()},
+        folder / name,
+    )
+    return folder
+
+
+def assert_bit_equal(found, wanted):
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert found[name].dtype == np.float32
+        assert found[name].tobytes() == value.tobytes(), name
+
+
+def test_names_shapes_and_orientation(tmp_path, tensors):
+    found = huggingface.read(save(tmp_path, tensors))
+    shapes = {name: list(value.shape) for name, value in found.items()}
+    assert shapes == GOLDEN["google"]
+    np.testing.assert_array_equal(found[KERNEL], tensors[KERNEL_THERE].T)
+    assert all(value.flags.c_contiguous for value in found.values())
+
+
+def test_a_file_and_an_encoder_without_prefix(tmp_path, tensors):
+    whole = huggingface.read(save(tmp_path, tensors))
+    encoder = {
+        name.removeprefix("bert."): value
+        for name, value in tensors.items()
+        if name.startswith("bert.")
+    }
+    save(tmp_path, encoder, "encoder.safetensors")
+    found = huggingface.read(tmp_path / "encoder.safetensors")
+    assert_bit_equal(found, {n: v for n, v in whole.items() if n.startswith("bert/")})
+
+
+def test_old_names_of_layer_norm(tmp_path, tensors):
+    new = huggingface.read(save(tmp_path, tensors))
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): value
+        for name, value in tensors.items()
+    }
+    assert_bit_equal(huggingface.read(save(tmp_path, old)), new)
+
+
+@pytest.mark.parametrize("kind", (np.float64, np.float16, ml_dtypes.bfloat16))
+def test_other_floats_become_float32(tmp_path, tensors, kind):
+    stored = {name: value.astype(kind) for name, value in tensors.items()}
+    found = huggingface.read(save(tmp_path, stored))[KERNEL]
+    value = stored[KERNEL_THERE].T
+    if kind is ml_dtypes.bfloat16:  # the upper half of a float32, by definition
+        wanted = (value.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    else:
+        wanted = value.astype(np.float32)
+    assert found.tobytes() == np.ascontiguousarray(wanted).tobytes()
+
+
+def test_shards_are_joined(tmp_path, tensors):
+    whole = huggingface.read(save(tmp_path, tensors))
+    (tmp_path / "model.safetensors").unlink()
+    weight_map = save_shards(tmp_path, tensors)
+    assert_bit_equal(huggingface.read(tmp_path), whole)
+    weight_map["classifier.bias"] = "../elsewhere.safetensors"
+    write_index(tmp_path, weight_map)
+    with pytest.raises(UserError, match="not a file beside the index"):
+        huggingface.read(tmp_path)
+
+
+def save_shards(folder, tensors):
+    weight_map = {}
+    for index in range(3):
+        name = f"model-{index + 1:05}-of-00003.safetensors"
+        part = dict(list(tensors.items())[index::3])
+        save(folder, part, name)
+        weight_map |= dict.fromkeys(part, name)
+    write_index(folder, weight_map)
+    return weight_map
+
+
+def write_index(folder, weight_map):
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": weight_map})
+    )
+
+
+def test_a_tied_decoder_is_left_out_and_another_is_said(tmp_path):
+    shapes = GOLDEN["BertForPreTraining"]
+    tied, words = "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings"
+    tensors = random_tensors(shapes)
+    tensors[tied] = tensors[f"{words}.weight"]
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
+    tensors["bert.embeddings.position_ids"] = np.arange(512)[None]
+    found = huggingface.read(save(tmp_path, tensors))
+    assert not [name for name in found if "." in name]
+    assert "cls/predictions/output_bias" in found
+
+    tensors[tied] = tensors[tied] + 1
+    tensors["other.head.weight"] = np.ones(3, np.float32)
+    found = huggingface.read(save(tmp_path, tensors))
+    assert sorted(n for n in found if "." in n) == [tied, "other.head.weight"]
+
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"] + 1
+    with pytest.raises(UserError, match="is there twice, with other values"):
+        huggingface.read(save(tmp_path, tensors))
+
+
+def cut(folder, keep):
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:keep])
+
+
+def lose_shard(folder, tensors):
+    (folder / "model.safetensors").unlink()
+    save_shards(folder, tensors)
+    (folder / "model-00002-of-00003.safetensors").unlink()
+
+
+def misplace_tensor(folder, tensors):
+    (folder / "model.safetensors").unlink()
+    weight_map = save_shards(folder, tensors)
+    write_index(folder, weight_map | {"new": "model-00001-of-00003.safetensors"})
+
+
+def quantize(folder, tensors):
+    save(folder, tensors | {"classifier.weight": np.ones((5, 32), np.int8)})
+
+
+def only(name):
+    def prepare(folder, _):
+        (folder / "model.safetensors").unlink()
+        if name:
+            (folder / name).write_bytes(b"\x80\x04")
+
+    return prepare
+
+
+FAULTS = {
+    "cut off": (lambda folder, _: cut(folder, -100), "not a whole safetensors file"),
+    "half": (lambda folder, _: cut(folder, 2000), "not a whole safetensors file"),
+    "empty": (lambda folder, _: cut(folder, 0), "not a whole safetensors file"),
+    "shard gone": (lose_shard, "00002-of-00003.safetensors: not a whole"),
+    "tensor gone": (misplace_tensor, "00001-of-00003.safetensors: has no tensor new"),
+    "int8": (quantize, "classifier.weight is of type I8: quantized"),
+    "nothing": (only(None), "holds no model.safetensors"),
+    "pickle": (only("pytorch_model.bin"), "never read: convert it to"),
+    "HDF5": (only("tf_model.h5"), "never read: convert it to"),
+    "Keras": (only("model.keras"), "never read: convert it to"),
+}
+
+
+@pytest.mark.parametrize(("fault", "words"), FAULTS.values(), ids=FAULTS)
+def test_faults_are_one_line(tmp_path, tensors, fault, words):
+    fault(save(tmp_path, tensors), tensors)
+    with pytest.raises(UserError, match=words) as caught:
+        huggingface.read(tmp_path)
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_pickle_is_refused_by_its_own_name_too(tmp_path):
+    with pytest.raises(UserError, match="never read"):
+        huggingface.read(tmp_path / "pytorch_model.bin")
+
+
+CONFIG = {"model_type": "bert", "vocab_size": 7}
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    (
+        ({}, {}),
+        ({"tokenizer_config.json": {"do_lower_case": False}}, {"lower": False}),
+        (
+            {"tokenizer.json": {"normalizer": {"lowercase": True}}},
+            {"lower": True},
+        ),
+        (
+            {
+                "tokenizer_config.json": {"do_lower_case": False},
+                "tokenizer.json": {"normalizer": {"lowercase": True}},
+            },
+            {"lower": False},
+        ),
+        ({"tokenizer.json": {"normalizer": None}}, {}),
+        (
+            {"config.json": CONFIG | {"id2label": {"10": "k", "9": "j"}}},
+            {"labels": ["j", "k"]},
+        ),
+        ({"config.json": CONFIG | {"id2label": {"0": "LABEL_0"}}}, {}),
+    ),
+)
+def test_folder_settings(tmp_path, files, wanted):
+    for name, value in files.items():
+        (tmp_path / name).write_text(json.dumps(value))
+    (tmp_path / "vocab.txt").write_text(VOCAB)
+    assert huggingface.folder_settings(tmp_path) == {
+        "vocab_file": str(tmp_path / "vocab.txt"),
+        "config_file": str(tmp_path / "config.json")
+        if "config.json" in files
+        else None,
+        "do_lower_case": wanted.get("lower"),
+        "labels": wanted.get("labels"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    (
+        ("model_type", "roberta"),
+        ("position_embedding_type", "relative_key"),
+        ("is_decoder", True),
+    ),
+)
+def test_models_that_only_look_like_bert_are_refused(tmp_path, key, value):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {key: value}))
+    with pytest.raises(UserError, match=f"{key} is {value!r}; only"):
+        huggingface.folder_settings(tmp_path)
+
+
+def test_settings_that_are_no_json_are_named(tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UserError, match="config.json: not a JSON file"):
+        huggingface.folder_settings(tmp_path)
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    """What export takes, after the directory."""
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text(VOCAB, encoding="utf-8")
+    params = random_tensors(GOLDEN["google"])
+    return [params, cases.MODEL, vocab, False, LABELS]
+
+
+def test_an_export_reads_back(tmp_path, arguments):
+    params = arguments[0]
+    directory = tmp_path / "new" / "export"
+    huggingface.export(directory, {**params, "global_step": 3}, *arguments[1:])
+    assert_bit_equal(huggingface.read(directory), params)
+    assert huggingface.folder_settings(directory) == {
+        "vocab_file": str(directory / "vocab.txt"),
+        "config_file": str(directory / "config.json"),
+        "do_lower_case": False,
+        "labels": LABELS,
+    }
+    assert (directory / "vocab.txt").read_text(encoding="utf-8") == VOCAB
+
+
+def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments):
+    huggingface.export(tmp_path / "export", *arguments)
+    with safetensors.safe_open(
+        tmp_path / "export" / "model.safetensors", "numpy"
+    ) as opened:
+        assert opened.metadata()["format"] == "pt"
+        shapes = {name: opened.get_slice(name).get_shape() for name in opened.keys()}
+    assert shapes == GOLDEN["BertForSequenceClassification"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    (("gelu_erf", "gelu"), ("gelu_tanh", "gelu_new"), ("relu", "relu")),
+)
+def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, theirs):
+    arguments[1] = dataclasses.replace(
+        arguments[1], hidden_act=ours, layer_norm_eps=1e-5
+    )
+    huggingface.export(tmp_path / "export", *arguments)
+    path = tmp_path / "export" / "config.json"
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    assert raw["hidden_act"] == theirs
+    assert raw["architectures"] == ["BertForSequenceClassification"]
+    assert raw["pad_token_id"] == 1  # where VOCAB has [PAD]
+    assert type(arguments[1]).from_json_file(path) == arguments[1]
+
+
+def test_an_export_replaces_only_an_export(tmp_path, arguments):
+    directory = tmp_path / "export"
+    directory.mkdir()
+    huggingface.export(directory, *arguments)  # an empty one is free
+    arguments[4] = [label * 2 for label in LABELS]
+    huggingface.export(directory, *arguments)
+    assert huggingface.folder_settings(directory)["labels"] == arguments[4]
+    (directory / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="exists and is not just an export"):
+        huggingface.export(directory, *arguments)
+    assert (directory / "notes.txt").read_text() == "mine"
+
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    save(foreign, {"x": np.ones(2)})
+    with pytest.raises(UserError, match="exists and is not just an export"):
+        huggingface.export(foreign, *arguments)
+
+
+def test_an_export_that_fails_leaves_the_old_one(tmp_path, arguments, monkeypatch):
+    directory = tmp_path / "export"
+    huggingface.export(directory, *arguments)
+    before = {p.name: p.read_bytes() for p in directory.iterdir()}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", full)
+    with pytest.raises(UserError, match="cannot export: .*No space left"):
+        huggingface.export(directory, *arguments)
+    assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["export", "vocab.txt"]
+
+
+def test_what_is_no_classifier_is_not_exported(tmp_path, arguments):
+    params = dict(arguments[0])
+    del params["output_weights"]
+    with pytest.raises(UserError, match="has no output_weights: only classifiers"):
+        huggingface.export(tmp_path / "a", params, *arguments[1:])
+    with pytest.raises(UserError, match="2 labels for a classifier of 5"):
+        huggingface.export(tmp_path / "b", *arguments[:4], LABELS[:2])
+    assert [p.name for p in tmp_path.iterdir()] == ["vocab.txt"]
