@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import tensorflow as tf
 
 from bert_mgpu.errors import UserError
@@ -24,11 +26,18 @@ def configure(device: str, cpu_devices: int) -> list[str]:
         for gpu in gpus:  # several runs may share a card
             tf.config.experimental.set_memory_growth(gpu, True)
         return [f"GPU:{index}" for index in range(len(gpus))]
-    tf.config.set_visible_devices([], "GPU")
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(
-        cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_devices
-    )
+    with contextlib.suppress(RuntimeError):  # already decided in this process
+        tf.config.set_visible_devices([], "GPU")
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_devices
+        )
+    there = len(tf.config.list_logical_devices("CPU"))
+    if there < cpu_devices:
+        raise UserError(
+            f"--cpu_devices={cpu_devices}: this process already has {there}: they are"
+            " decided once, at its first run"
+        )
     return [f"CPU:{index}" for index in range(cpu_devices)]
 
 

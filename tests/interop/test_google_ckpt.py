@@ -1,7 +1,6 @@
 """TensorBundle in and out, against TensorFlow 1's own Saver."""
 
 import pathlib
-import shutil
 
 import ml_dtypes
 import numpy as np
@@ -183,7 +182,7 @@ def make_stale(folder):
         (make_v1, "V1 format: convert it"),
         (make_object_based, "written by tf.train.Checkpoint or Keras"),
         (make_several, r"holds 2 checkpoints .model.ckpt-1, model.ckpt-2.: pass"),
-        (make_stale, "names model.ckpt-9, which is not there: pass"),
+        (make_stale, "checkpoint: names .*model.ckpt-9, which is not there: pass"),
         (lambda folder: folder, r"holds 0 checkpoints .no \*.index file.: pass"),
         (lambda folder: folder / "no", r"no.index: no such file: pass"),
     ),
@@ -201,4 +200,3 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(UserError, match="y.index: cannot be written: ") as caught:
         google_ckpt.write(tmp_path / "y", {"x": 1})
     assert "{{" not in str(caught.value)
-    shutil.rmtree(tmp_path)

@@ -286,11 +286,11 @@ def test_an_export_reads_back(tmp_path, arguments):
 
 def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments):
     huggingface.export(tmp_path / "export", *arguments)
-    with safetensors.safe_open(
-        tmp_path / "export" / "model.safetensors", "numpy"
-    ) as opened:
+    file = tmp_path / "export" / "model.safetensors"
+    with safetensors.safe_open(file, "numpy") as opened:
         assert opened.metadata()["format"] == "pt"
-        shapes = {name: opened.get_slice(name).get_shape() for name in opened.keys()}
+    tensors = safetensors.numpy.load_file(file)
+    shapes = {name: list(value.shape) for name, value in tensors.items()}
     assert shapes == GOLDEN["BertForSequenceClassification"]
 
 

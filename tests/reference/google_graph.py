@@ -68,7 +68,7 @@ def _main(folder: pathlib.Path) -> None:
     import tensorflow.compat.v1 as tf
 
     tf.disable_v2_behavior()
-    _provide_contrib(tf)
+    provide_contrib(tf)
     from bert import modeling, run_classifier
 
     built = []
@@ -127,7 +127,7 @@ def _main(folder: pathlib.Path) -> None:
     (folder / "variables.json").write_text(json.dumps(shapes))
 
 
-def _provide_contrib(tf: Any) -> None:
+def provide_contrib(tf: Any) -> None:
     """tensorflow.contrib.layers.layer_norm as BERT calls it: last axis only."""
 
     def layer_norm(

@@ -1,0 +1,106 @@
+"""Trains google-research/bert's own graph for some steps, in its own process.
+
+    python -m tests.reference.google_trajectory FOLDER densify|unmodified
+
+FOLDER holds bert_config.json, model.ckpt and batches.npz (arrays [steps, B, ...],
+learning rate, steps, warm-up); outputs.npz is written there. `densify` makes the
+gradient of the word embeddings dense before Google's clip, which otherwise
+counts words that occur twice in a batch wrong.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from bert_mgpu.interop import google_ckpt
+from tests.reference import google_graph
+
+_ROOT = pathlib.Path(__file__).parents[2]
+
+
+def run(config, params, batches, schedule, how):
+    """Weights and losses after the batches, as Google's code computes them.
+
+    batches: arrays [steps, B, ...]; schedule: learning_rate, steps, warmup.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        (folder / "bert_config.json").write_text(config.to_google_json())
+        google_ckpt.write(folder / "model.ckpt", params)
+        np.savez(folder / "batches.npz", **batches, **schedule)
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.reference.google_trajectory", scratch, how],
+            cwd=_ROOT,
+            capture_output=True,
+            text=True,
+            env={
+                **os.environ,
+                "CUDA_VISIBLE_DEVICES": "",
+                "TF_USE_LEGACY_KERAS": "1",
+            },
+        )
+        if done.returncode:
+            raise RuntimeError(done.stderr[-2000:])
+        with np.load(folder / "outputs.npz") as archive:
+            outputs = dict(archive)
+    return outputs, outputs.pop("losses")
+
+
+def _main(folder, how):
+    import tensorflow.compat.v1 as tf
+
+    tf.disable_v2_behavior()
+    google_graph.provide_contrib(tf)
+    from bert import modeling, optimization, run_classifier
+
+    batches = dict(np.load(folder / "batches.npz"))
+    rate, steps, warmup = (
+        batches.pop(name).item() for name in ("learning_rate", "steps", "warmup")
+    )
+    if how == "densify":
+        gradients = tf.gradients
+        tf.gradients = lambda loss, variables: [
+            tf.convert_to_tensor(grad) for grad in gradients(loss, variables)
+        ]
+    # create_model hard-codes dropout 0.1 before the classifier while training.
+    tf.nn.dropout = lambda values, *args, **kwargs: values
+    config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
+    checkpoint = str(folder / "model.ckpt")
+    labels = tf.train.load_variable(checkpoint, "output_bias").shape[0]
+    inputs = {
+        name: tf.placeholder(value.dtype, value.shape[1:])
+        for name, value in batches.items()
+    }
+    loss, _, _, _ = run_classifier.create_model(
+        config,
+        True,
+        inputs["input_ids"],
+        inputs["input_mask"],
+        inputs["segment_ids"],
+        inputs["label_ids"],
+        labels,
+        False,
+    )
+    tf.train.get_or_create_global_step()
+    train_op = optimization.create_optimizer(loss, rate, steps, warmup, False)
+    variables = tf.trainable_variables()
+    assignments, _ = modeling.get_assignment_map_from_checkpoint(variables, checkpoint)
+    tf.train.init_from_checkpoint(checkpoint, assignments)
+    losses = []
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for step in range(len(batches["label_ids"])):
+            feed = {inputs[name]: value[step] for name, value in batches.items()}
+            # Nothing orders its reads of the step before its increment.
+            feed["global_step/read:0"] = step
+            losses.append(session.run([loss, train_op], feed)[0])
+        weights = session.run({v.op.name: v for v in variables})
+    np.savez(folder / "outputs.npz", losses=np.array(losses), **weights)
+
+
+if __name__ == "__main__":
+    _main(pathlib.Path(sys.argv[1]), sys.argv[2])
