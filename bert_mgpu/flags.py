@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import math
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +31,10 @@ _DEFINE = {
     "float": flags.DEFINE_float,
     "str": flags.DEFINE_string,
 }
+# What a value must be, by absl's name of the type.
+_WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+_BAD_VALUE = re.compile(r"flag --(\w+)=(.*?): ", re.DOTALL)
+_SEE_HELP = "(--help lists all flags)"
 
 
 class HelpAsked(Exception):
@@ -79,6 +86,29 @@ def help_text(usage: str) -> str:
     return "\n".join(lines)
 
 
+def _explain(error: flags.Error, values: flags.FlagValues) -> str:
+    """absl's error in our words: what is wrong and what to pass instead."""
+    if isinstance(error, flags.UnrecognizedFlagError):
+        known = [field.name for field in run_config.fields()]
+        near = difflib.get_close_matches(error.flagname, known, n=2)
+        meant = " or ".join(f"--{name}" for name in near)
+        hint = f": did you mean {meant}?" if near else ""
+        return f"--{error.flagname}: there is no such flag{hint} {_SEE_HELP}"
+    if match := _BAD_VALUE.match(str(error)):
+        flag = values[match[1]]
+        choices = getattr(flag.parser, "enum_values", None)
+        wanted = ", ".join(choices) if choices else _WANTED[flag.flag_type()]
+        return f"--{match[1]}={match[2]}: pass {'one of ' * bool(choices)}{wanted}"
+    return f"{error} {_SEE_HELP}"
+
+
+def _check_least(name: str, value: Any, least: float | None) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"--{name}={value}: pass a finite number")
+    if None not in (least, value) and value < least:
+        raise UserError(f"--{name}={value}: pass at least {least}")
+
+
 def parse(argv: Sequence[str], usage: str) -> tuple[RunConfig, list[str]]:
     """argv as sys.argv -> the settings and notes for the log.
 
@@ -90,14 +120,11 @@ def parse(argv: Sequence[str], usage: str) -> tuple[RunConfig, list[str]]:
     try:
         rest = values(list(argv))[1:]
     except flags.Error as error:
-        message = " ".join(str(error).split())
-        raise UserError(f"{message} (--help lists all flags)") from None
+        raise UserError(_explain(error, values)) from None
     if values.help or values.helpfull:
         raise HelpAsked(help_text(usage))
     if rest:
-        raise UserError(
-            f"{rest[0]!r} is not a flag: write --NAME=VALUE (--help lists all flags)"
-        )
+        raise UserError(f"{rest[0]!r} is not a flag: write --NAME=VALUE {_SEE_HELP}")
     if values.use_tpu:
         raise UserError(
             "--use_tpu=true: bert_mgpu runs on GPUs and CPUs: leave the flag out and"
@@ -106,9 +133,7 @@ def parse(argv: Sequence[str], usage: str) -> tuple[RunConfig, list[str]]:
     settings: dict[str, Any] = {}
     for field in run_config.fields():
         value = values[field.name].value
-        least = field.metadata["least"]
-        if None not in (least, value) and not value >= least:
-            raise UserError(f"--{field.name}={value}: it must be at least {least}")
+        _check_least(field.name, value, field.metadata["least"])
         # A script that passes an empty variable means that it has no value.
         settings[field.name] = None if value == "" else value
     given = frozenset(name for name in values if values[name].present)
@@ -116,5 +141,5 @@ def parse(argv: Sequence[str], usage: str) -> tuple[RunConfig, list[str]]:
     notes = []
     if ignored:
         names = ", ".join(f"--{name}" for name in ignored)
-        notes.append(f"{names}: a TPU flag, which does nothing here")
+        notes.append(f"{names}: for TPUs only, without effect here")
     return RunConfig(**settings, given=given), notes

@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 
 from bert_mgpu.data import records
+from bert_mgpu.data.readers import check_file
 from bert_mgpu.errors import UserError
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
@@ -45,7 +46,13 @@ def find_labels(
 def _labels_of_training_file(run: RunConfig, files: TaskFiles) -> list[str]:
     source = builtin.split_path(files, str(run.data_dir), "train")
     examples = builtin.read_examples(files, source.path, source.split, with_label=True)
-    return sorted({str(example.label) for example in examples})
+    labels = sorted({str(example.label) for example in examples})
+    if len(labels) < 2:
+        raise UserError(
+            f"{source.path}: every row has the label {labels[0]!r}: nothing to learn:"
+            " check the column of the label in task.json"
+        )
+    return labels
 
 
 def _shown(labels: list[str]) -> str:
@@ -62,21 +69,53 @@ class Inputs:
     model: Model
     cache: pathlib.Path
 
+    def __post_init__(self) -> None:
+        """A mistake in a file is said now, not when the training is over."""
+        run = self.run
+        needed = [
+            ("train", run.do_train, run.max_train_examples, None),
+            ("dev", run.do_eval, run.max_eval_examples, None),
+            ("test", run.do_predict, run.max_predict_examples, run.predict_file),
+        ]
+        later = [file for file in needed if file[1]][1:]  # the first is read at once
+        for split, _, keep, path in later:
+            self._read(split, keep, self._source(split, path))
+
     def load(
         self, split: str, keep: int | None, path: str | None = None
     ) -> tuple[Features, str]:
-        """(features, fingerprint) of train, dev or test.
+        """(features, fingerprint) of train, dev or test, described in the log.
 
         keep: a seeded sample of so many rows; path: read this file instead.
         """
-        run, files = self.run, self.files
-        if path is not None:
-            columns = builtin.predict_file_split(files, path)
-            source = builtin.Source(pathlib.Path(path), columns)
-        else:
-            source = builtin.split_path(files, str(run.data_dir), split)
+        source = self._source(split, path)
         if source.note:
             say(source.note)
+        features, key = self._read(split, keep, source)
+        notes = features.notes
+        shares = ", ".join(
+            f"{share} %: {length}"
+            for share, length in notes["length_percentiles"].items()
+        )
+        say(f"{split}: {notes['rows']} rows of {source.path}")
+        say(
+            f"  tokens a row, percentiles: {shares};"
+            f" {notes['truncated'] / notes['rows']:.1%} truncated at"
+            f" {self.run.max_seq_length}"
+        )
+        return features, key
+
+    def _source(self, split: str, path: str | None) -> builtin.Source:
+        if path is None:
+            return builtin.split_path(self.files, str(self.run.data_dir), split)
+        check_file(path)
+        columns = builtin.predict_file_split(self.files, path)
+        return builtin.Source(pathlib.Path(path), columns)
+
+    def _read(
+        self, split: str, keep: int | None, source: builtin.Source
+    ) -> tuple[Features, str]:
+        run, files = self.run, self.files
         with_label = split != "test"
         settings = {
             "data": records.file_hash(source.path),
@@ -108,16 +147,4 @@ class Inputs:
             )
 
         name = f"{files.name}-{split}"
-        features, key = records.cached(self.cache, name, settings, make)
-        notes = features.notes
-        shares = ", ".join(
-            f"{share} %: {length}"
-            for share, length in notes["length_percentiles"].items()
-        )
-        say(f"{split}: {notes['rows']} rows of {source.path}")
-        say(
-            f"  tokens a row, percentiles: {shares};"
-            f" {notes['truncated'] / notes['rows']:.1%} truncated at"
-            f" {run.max_seq_length}"
-        )
-        return features, key
+        return records.cached(self.cache, name, settings, make)

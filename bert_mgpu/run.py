@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import pathlib
@@ -13,8 +14,11 @@ from collections.abc import Iterator, Sequence
 from bert_mgpu import flags
 from bert_mgpu.errors import Interrupted, OutOfMemory, RunError, UserError
 from bert_mgpu.run_config import RunConfig
+from bert_mgpu.tasks import custom
 
 _TENSORFLOW_LOG = "tensorflow.log"
+# What the user's disk refuses is not our fault.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
 def main(argv: Sequence[str], usage: str) -> int:
@@ -25,8 +29,7 @@ def main(argv: Sequence[str], usage: str) -> int:
         with _locked(output_dir), _tensorflow_log(output_dir, run.tf_log):
             return _guarded(run, output_dir, remarks)
     except flags.HelpAsked as asked:
-        with contextlib.suppress(BrokenPipeError):  # --help | head
-            print(asked, flush=True)
+        _print(str(asked))
         return 0
     except RunError as error:
         return _fail(error)
@@ -38,10 +41,11 @@ def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> in
     """TensorFlow is imported here, when everything cheap has been checked."""
     import tensorflow as tf
 
-    from bert_mgpu import finetune
+    from bert_mgpu import finetune, sources
 
     try:
-        finetune.finetune(run, output_dir, remarks)
+        run, remembered = sources.as_trained(run, output_dir)
+        finetune.finetune(run, output_dir, remarks + remembered)
         return 0
     except tf.errors.ResourceExhaustedError as error:
         line = str(error.message).strip().split("\n")[0]
@@ -53,14 +57,28 @@ def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> in
         )
     except (RunError, KeyboardInterrupt):
         raise
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+            raise UserError(
+                f"{error.filename or output_dir}: {error.strerror}: free some space,"
+                " or pass another --output_dir"
+            ) from None
         traceback.print_exc()
         print("this is a fault of bert_mgpu: please report it", file=sys.stderr)
         return 1
 
 
+def _print(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # --help | head
+        # Python flushes what is left when it exits, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _fail(error: RunError) -> int:
-    print(f"{error.label}: {error}", file=sys.stderr)
+    line = " ".join(str(error).split())  # a name of the user's may hold line ends
+    print(f"{error.label}: {line}", file=sys.stderr)
     return error.exit_code
 
 
@@ -74,13 +92,24 @@ def _check_asked(run: RunConfig) -> pathlib.Path:
             "nothing to do: pass --do_train=true, --do_eval=true or --do_predict=true"
         )
     if not os.path.isdir(str(run.data_dir)):
-        raise UserError(f"--data_dir={run.data_dir}: there is no such folder")
+        what = "a file" if os.path.exists(str(run.data_dir)) else "no such folder"
+        raise UserError(
+            f"--data_dir={run.data_dir}: {what}: pass the folder with the task's files"
+        )
+    custom.find(str(run.task_name), str(run.data_dir))
     output_dir = pathlib.Path(str(run.output_dir))
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"--output_dir={output_dir}: {error.strerror}") from None
+        raise _unwritable(output_dir, error) from None
     return output_dir
+
+
+def _unwritable(output_dir: pathlib.Path, error: OSError) -> UserError:
+    return UserError(
+        f"--output_dir={output_dir}: cannot write there: {error.strerror}: pass"
+        " another folder"
+    )
 
 
 @contextlib.contextmanager
@@ -89,15 +118,17 @@ def _locked(output_dir: pathlib.Path) -> Iterator[None]:
     try:
         file = open(output_dir / ".lock", "w")  # noqa: SIM115
     except OSError as error:
-        raise UserError(f"--output_dir={output_dir}: {error.strerror}") from None
+        raise _unwritable(output_dir, error) from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise UserError(
                 f"--output_dir={output_dir}: another run is working in it: wait for"
                 " it, or pass another folder"
             ) from None
+        except OSError:
+            pass  # a file system without locks
         yield
 
 
@@ -113,13 +144,11 @@ def _tensorflow_log(output_dir: pathlib.Path, shown: bool) -> Iterator[None]:
         return
     sys.stderr.flush()
     ours = os.dup(2)
-    log = os.open(
-        output_dir / _TENSORFLOW_LOG,
-        os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
-        0o644,
-    )
-    os.dup2(log, 2)
-    os.close(log)
+    try:
+        with open(output_dir / _TENSORFLOW_LOG, "wb") as log:
+            os.dup2(log.fileno(), 2)
+    except OSError as error:
+        raise _unwritable(output_dir, error) from None
     before, sys.stderr = sys.stderr, os.fdopen(ours, "w", buffering=1)
     try:
         yield

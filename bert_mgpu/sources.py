@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
 import re
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.config import BertConfig
+from bert_mgpu.data.readers import read_lines
 from bert_mgpu.errors import UserError
 from bert_mgpu.interop import google_ckpt, huggingface, names
 from bert_mgpu.run_config import RunConfig
@@ -32,11 +34,17 @@ LABELS_FILE, CONFIG_FILE, VOCAB_FILE, RUN_FILE = (
 _MAX_UNUSED_ROWS = 128
 _MAX_POSITIONS = 512
 _MAX_NAMES_SHOWN = 8
-# Names of Google's checkpoints with the casing that they were trained with.
-_CASED, _UNCASED = (
-    r"(^|/)(multi_)?cased_",
-    r"(^|/)(uncased_|multilingual_|chinese_)",
+# Only the first kind is read, the others are refused with a reason.
+_HUGGING_FACE_FILES = frozenset(
+    {".safetensors", ".bin", ".h5", ".keras", ".pt", ".pth", ".pkl", ".pickle"}
 )
+# Google's published models are known by the names of their folders.
+_GOOGLE_MODEL = re.compile(
+    r"(?:wwm_)?((?:multi_)?cased|uncased|multilingual|chinese)_L-\d+_H-\d+_A-\d+"
+)
+_CASED = ("cased", "multi_cased")
+# What a later run of a trained model need not say again.
+_REMEMBERED = ("max_seq_length", "truncation", "head_tokens")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +65,7 @@ def is_hugging_face(path: str) -> bool:
         return any(folder.glob("*.safetensors*")) or (
             (folder / "config.json").is_file() and not any(folder.glob("*.index"))
         )
-    return folder.suffix in (".safetensors", ".bin", ".h5", ".keras", ".pt")
+    return folder.suffix in _HUGGING_FACE_FILES
 
 
 def find_model(run: RunConfig, output_dir: pathlib.Path) -> Model:
@@ -65,18 +73,23 @@ def find_model(run: RunConfig, output_dir: pathlib.Path) -> Model:
     beside = _beside_weights(run, output_dir)
     config_file = run.bert_config_file or beside.get("config_file")
     vocab_file = run.vocab_file or beside.get("vocab_file")
-    for flag, value in (
-        ("bert_config_file", config_file),
-        ("vocab_file", vocab_file),
-    ):
-        if value is None:
+    if config_file is None or vocab_file is None:
+        flag, name = (
+            ("bert_config_file", CONFIG_FILE)
+            if config_file is None
+            else ("vocab_file", VOCAB_FILE)
+        )
+        if not (run.do_train or run.init_checkpoint or beside):
             raise UserError(
-                f"--{flag} is missing: pass it, or let --init_checkpoint name a"
-                " Hugging Face folder, which has its own"
+                f"--output_dir={output_dir}: holds no trained model: pass the folder"
+                " of one, an --init_checkpoint, or --do_train=true"
             )
-    assert config_file is not None and vocab_file is not None
+        raise UserError(
+            f"--{flag} is missing: pass it, or an --init_checkpoint that has a"
+            f" {name} beside it"
+        )
     config = BertConfig.from_json_file(config_file, run.hidden_act)
-    lower = _casing(run, beside.get("do_lower_case"))
+    lower = _casing(run, beside)
     tokenizer = Tokenizer(vocab_file, lower)
     _check_sizes(run, config, config_file, tokenizer, vocab_file)
     return Model(
@@ -88,12 +101,13 @@ def _beside_weights(run: RunConfig, output_dir: pathlib.Path) -> dict[str, Any]:
     """What the folder of the weights says: our own run first, then the start."""
     found: dict[str, Any] = {}
     if run.init_checkpoint:
-        start = pathlib.Path(run.init_checkpoint)
+        folder = _folder(run.init_checkpoint)
         if is_hugging_face(run.init_checkpoint):
-            settings = huggingface.folder_settings(start)
+            settings = huggingface.folder_settings(folder)
             found = {k: v for k, v in settings.items() if v is not None}
+            found["origin"] = str(folder)
         else:
-            found = _left_by_run(start if start.is_dir() else start.parent)
+            found = _left_by_run(folder)
     if checkpoint.saved_steps(output_dir):  # else a start that failed left them
         found |= _left_by_run(output_dir)
     return found
@@ -105,37 +119,74 @@ def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
     for key, name in (("config_file", CONFIG_FILE), ("vocab_file", VOCAB_FILE)):
         if (folder / name).is_file():
             found[key] = str(folder / name)
-    labels = folder / LABELS_FILE
-    if labels.is_file():
-        found["labels"] = labels.read_text(encoding="utf-8").split("\n")[:-1]
+    if (folder / LABELS_FILE).is_file():
+        found["labels"] = [label for _, label in read_lines(folder / LABELS_FILE)]
+    settings = _settings_of_run(folder / RUN_FILE)
+    if "do_lower_case" in settings:
+        found["origin"] = str(folder)
+    return found | settings
+
+
+def _settings_of_run(path: pathlib.Path) -> dict[str, Any]:
+    """What run.json says of the trained model's text; empty if it is not ours."""
+    if not path.is_file():
+        return {}
     try:
-        flags = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))["flags"]
-        found["do_lower_case"] = bool(flags["do_lower_case"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # not a run of ours
-    return found
-
-
-def _casing(run: RunConfig, found: bool | None) -> bool:
-    """Refuses a flag that contradicts what the weights were trained with."""
-    given = "do_lower_case" in run.given
-    if found is None and run.init_checkpoint:
-        name = run.init_checkpoint.lower()
-        if re.search(_CASED, name):
-            found = False
-        elif re.search(_UNCASED, name):
-            found = True
-        given = True  # Google's rule: the default counts as said
-    if found is None:
-        return run.do_lower_case
-    if given and run.do_lower_case != found:
-        kind = "uncased" if found else "cased"
-        said = str(run.do_lower_case).lower()
+        flags = json.loads(path.read_text(encoding="utf-8"))["flags"]
+        return {name: flags[name] for name in ("do_lower_case", *_REMEMBERED)}
+    except (KeyError, TypeError):
+        return {}
+    except (OSError, ValueError) as error:
         raise UserError(
-            f"--do_lower_case={said}, but {run.init_checkpoint} is {kind}: pass"
-            f" --do_lower_case={str(found).lower()}"
+            f"{path}: damaged ({error}): restore it, or delete it and pass"
+            " --do_lower_case and --max_seq_length as in training"
+        ) from None
+
+
+def as_trained(run: RunConfig, output_dir: pathlib.Path) -> tuple[RunConfig, list[str]]:
+    """What a run without training does not say is as the model was trained.
+
+    Returns the settings and notes for the log.
+    """
+    if run.do_train:
+        return run, []
+    trained = _beside_weights(run, output_dir)
+    taken = {
+        name: trained[name]
+        for name in _REMEMBERED
+        if name in trained
+        and name not in run.given
+        and trained[name] != getattr(run, name)
+    }
+    notes = [
+        f"--{name}={value}, as the model was trained" for name, value in taken.items()
+    ]
+    return dataclasses.replace(run, **taken), notes
+
+
+def _folder(path: str) -> pathlib.Path:
+    """The folder of a checkpoint, which may be named by it."""
+    return pathlib.Path(path) if os.path.isdir(path) else pathlib.Path(path).parent
+
+
+def _casing(run: RunConfig, beside: Mapping[str, Any]) -> bool:
+    """Refuses a flag that contradicts what the weights were trained with."""
+    lower, origin = beside.get("do_lower_case"), beside.get("origin")
+    said = "do_lower_case" in run.given
+    if lower is None and run.init_checkpoint:
+        origin = run.init_checkpoint
+        if match := _GOOGLE_MODEL.fullmatch(_folder(origin).resolve().name):
+            lower = match[1] not in _CASED
+            said = True  # Google's rule: the default counts as said
+    if lower is None:
+        return run.do_lower_case
+    if said and run.do_lower_case != lower:
+        raise UserError(
+            f"--do_lower_case={str(run.do_lower_case).lower()}, but {origin} is"
+            f" {'uncased' if lower else 'cased'}: pass"
+            f" --do_lower_case={str(lower).lower()}"
         )
-    return found
+    return lower
 
 
 def _check_sizes(
@@ -156,7 +207,7 @@ def _check_sizes(
     if words > rows or rows - words > _MAX_UNUSED_ROWS:
         raise UserError(
             f"{vocab_file}: {words} tokens, but vocab_size is {rows} in"
-            f" {config_file}: pass the vocabulary that the model was trained with"
+            f" {config_file}: pass the --vocab_file that the model was trained with"
         )
 
 

@@ -7,6 +7,7 @@ a temporary name and renamed. Format: safetensors, which maps it into memory.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -43,20 +44,30 @@ def fingerprint(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
+def _digest(tensors: Mapping[str, np.ndarray]) -> str:
+    """safetensors has no checksum: this one finds what a bad disk changed."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(tensors[name]))
+    return digest.hexdigest()
+
+
 def save(path: pathlib.Path, features: Features) -> None:
     tensors = {f"dense/{name}": value for name, value in features.dense.items()}
     tensors["lines"] = features.lines
     for name, column in features.ragged.items():
         tensors[f"ragged/{name}"] = column.values
         tensors[f"offsets/{name}"] = column.offsets
-    notes = {"notes": json.dumps(features.notes)}
+    metadata = {"notes": json.dumps(features.notes), "sha256": _digest(tensors)}
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        safetensors.numpy.save_file(tensors, temporary, notes)
+        safetensors.numpy.save_file(tensors, temporary, metadata)
         temporary.replace(path)
     except (OSError, safetensors.SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise UserError(
             f"{path}: cannot write the feature cache: {error}; free some space or"
             " pass another --cache_dir"
@@ -69,7 +80,8 @@ def load(path: pathlib.Path) -> Features | None:
         return None
     try:
         with safetensors.safe_open(path, "numpy") as file:
-            notes = json.loads(file.metadata()["notes"])
+            metadata = file.metadata()
+            notes = json.loads(metadata["notes"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (
         OSError,
@@ -78,6 +90,8 @@ def load(path: pathlib.Path) -> Features | None:
         KeyError,
         TypeError,
     ):
+        return None
+    if _digest(tensors) != metadata["sha256"]:
         return None
     ragged, dense = {}, {}
     for name, value in tensors.items():

@@ -241,10 +241,8 @@ def export(
 
 def _check_replaceable(target: pathlib.Path) -> None:
     """Lets pass an empty directory, and an earlier export with nothing else in it."""
-    if not target.exists():
-        return
-    found = {p.name for p in target.iterdir()} if target.is_dir() else {""}
-    if not found:
+    found = {p.name for p in target.iterdir()} if target.is_dir() else set()
+    if not found and not target.is_file():
         return
     with (
         contextlib.suppress(OSError, safetensors.SafetensorError),

@@ -4,10 +4,11 @@
     tokenizer.tokenize("unaffable")          # ["una", "##ffa", "##ble"]
     tokenizer.batch_ids(["one", "two"])      # Ragged int32, no [CLS], no [SEP]
 
-Words recur, so a word is cut into pieces once and remembered. That is why the
-cutting itself is plain Python: tensorflow-text's kernel gains nothing over it
-(the pass that collects the new words costs what it saves), and a TensorFlow
-call in here would start the devices before the run has configured them.
+Words recur, so a word is cut into pieces once and remembered. The cutting is
+plain Python on purpose. A TensorFlow call in here would start the devices before
+the run has configured them, in every worker process too; and tensorflow-text's
+kernel, given the new words of a batch, makes a first pass over texts between a
+third slower (Chinese headlines) and a fifth faster (short English ones).
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.train.compare import assert_close, assert_same_bits
-from tests.train.conftest import CONFIG, LABELS, LENGTH, make_batch
 
 from bert_mgpu.nn import bert, heads
 from bert_mgpu.task import Noise
 from bert_mgpu.train import devices, towers
+from tests.train.compare import assert_close, assert_same_bits
+from tests.train.conftest import CONFIG, LABELS, LENGTH, make_batch
 
 NO_DROPOUT = dataclasses.replace(
     CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0

@@ -5,14 +5,14 @@ import importlib.util
 
 import numpy as np
 import pytest
-from tests.reference import google_trajectory
-from tests.train.compare import assert_close
-from tests.train.conftest import CONFIG, LABELS, LENGTH, make_batch, split
 
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.tasks.classification import Classification
 from bert_mgpu.train import checkpoint, devices, schedule
 from bert_mgpu.train.towers import Towers
+from tests.reference import google_trajectory
+from tests.train.compare import assert_close
+from tests.train.conftest import CONFIG, LABELS, LENGTH, make_batch, split
 
 STEPS, ROWS, PLANNED, WARMUP = 50, 8, 60, 10
 NO_DROPOUT = dataclasses.replace(

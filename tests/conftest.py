@@ -1,0 +1,181 @@
+"""A tiny model with data for several tasks, and ways to run the script on them."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+SCRIPT = ROOT / "run_classifier_mgpu.py"
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+GOOD, BAD, OTHER = "sun joy win 好 新", "rain loss fear 坏 旧", "a the of in it 的 了"
+WORDS = [*GOOD.split(), *BAD.split(), *OTHER.split()]
+VOCAB = [*SPECIAL, *WORDS, "##s", ".", "，"]
+CONFIG = {
+    "vocab_size": len(VOCAB),
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "hidden_act": "gelu",
+    "max_position_embeddings": 64,
+    "type_vocab_size": 2,
+}
+MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+# One line of each task's files, of (label, text, second text).
+LINES = {
+    "mrpc": lambda label, a, b: f"{label}\t1\t2\t{a}\t{b}",
+    "cola": lambda label, a, b: f"x\t{label}\t\t{a}",
+    "high_level": lambda label, a, b: f"手机\t7\t{label}\t{a}",
+    "own": lambda label, a, b: f"{('no', 'yes')[label]}\t{a}",
+}
+FILES = {  # train, dev, test
+    "mrpc": ("train.tsv", "dev.tsv", "test.tsv"),
+    "cola": ("train.tsv", "dev.tsv", None),
+    "high_level": (
+        "train_without_content_0515.txt",
+        "test_without_content_0515.txt",
+        None,
+    ),
+    "own": ("train.tsv", "dev.tsv", "test.tsv"),
+}
+TASK_JSON = {
+    "train": "train.tsv",
+    "dev": "dev.tsv",
+    "test": "test.tsv",
+    "label": 0,
+    "text_a": 1,
+}
+
+
+def rows(count, seed):
+    """(label, text, text): texts with good words have label 1, else bad ones."""
+    rng = random.Random(seed)
+
+    def text(label, longest):
+        words = rng.choices((BAD, GOOD)[label].split(), k=rng.randint(1, 3))
+        words += rng.choices(OTHER.split(), k=rng.randint(0, longest))
+        return " ".join(rng.sample(words, len(words)))
+
+    labels = [index % 2 for index in range(count)]
+    return [(label, text(label, 12), text(label, 3)) for label in labels]
+
+
+def write_task(folder, task, counts=(24, 13, 11)):
+    """The files of a task, in a folder of its own."""
+    folder.mkdir(parents=True)
+    for seed, (name, count) in enumerate(zip(FILES[task], counts, strict=True)):
+        if name is None:
+            continue
+        lines = [LINES[task](*row) for row in rows(count, seed)]
+        if task == "mrpc":
+            lines.insert(0, MRPC_HEADER)
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    if task == "own":
+        (folder / "task.json").write_text(json.dumps(TASK_JSON))
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiny:
+    """Paths of the workspace; tests change copies only."""
+
+    root: pathlib.Path
+
+    @property
+    def model(self):
+        """bert_config.json, vocab.txt and bert_model.ckpt, as Google's are."""
+        return self.root / "model"
+
+    def data(self, task="mrpc"):
+        return self.root / "data" / task
+
+    def flags(self, output_dir, task="mrpc", **changed):
+        """A command line without the script; None leaves a flag out."""
+        values = {
+            "task_name": task,
+            "data_dir": self.data(task),
+            "vocab_file": self.model / "vocab.txt",
+            "bert_config_file": self.model / "bert_config.json",
+            "init_checkpoint": self.model / "bert_model.ckpt",
+            "output_dir": output_dir,
+            "max_seq_length": 16,
+            "train_batch_size": 4,
+            "learning_rate": 1e-3,
+            "num_train_epochs": 1,
+            "xla": "off",
+            **changed,
+        }
+        return [
+            f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in values.items()
+            if value is not None
+        ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logical_cpus():
+    """Before any test uses TensorFlow: a process can divide its CPU only once."""
+    if "tensorflow" in sys.modules:
+        from bert_mgpu.train import devices
+
+        devices.configure("cpu", 8)
+
+
+@pytest.fixture(scope="session")
+def tiny(logical_cpus, tmp_path_factory):
+    from bert_mgpu.config import BertConfig
+    from bert_mgpu.interop import google_ckpt
+    from bert_mgpu.nn import params
+
+    tiny = Tiny(tmp_path_factory.mktemp("tiny"))
+    tiny.model.mkdir()
+    (tiny.model / "vocab.txt").write_text("".join(f"{word}\n" for word in VOCAB))
+    (tiny.model / "bert_config.json").write_text(json.dumps(CONFIG))
+    specs = params.bert_specs(BertConfig.from_json_file(tiny.model / "bert_config.json"))
+    weights = params.initialize(specs, 0.3, seed=1)
+    google_ckpt.write(tiny.model / "bert_model.ckpt", weights)
+    for task in FILES:
+        write_task(tiny.data(task), task)
+    return tiny
+
+
+def process(args, **options):
+    """Starts the script without a GPU; its output is text."""
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, *args],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+@pytest.fixture(scope="session")
+def script():
+    """script(flags) -> (exit code, stdout, stderr) of a process."""
+
+    def run(args, **options):
+        started = process(args, **options)
+        out, err = started.communicate(timeout=300)
+        return started.returncode, out, err
+
+    return run
+
+
+@pytest.fixture
+def inside(capfd):
+    """inside(flags) -> (exit code, stdout, stderr), in this process: faster."""
+    from bert_mgpu import run
+
+    def call(args):
+        capfd.readouterr()
+        code = run.main(["run_classifier_mgpu.py", *args], "usage")
+        return code, *capfd.readouterr()
+
+    return call

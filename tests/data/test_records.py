@@ -1,0 +1,111 @@
+"""The feature cache: never stale, never half, rebuilt where it is damaged."""
+
+import numpy as np
+import pytest
+
+from bert_mgpu.data import records
+from bert_mgpu.errors import UserError
+from bert_mgpu.task import Features, Ragged
+
+
+def make_features(value=5):
+    return Features(
+        {"input_ids": Ragged.from_rows([[value], [6, 7], []])},
+        {"label_ids": np.array([1, 0, 2], np.int32)},
+        np.array([1, 2, 4]),
+        {"rows": 3, "truncated": 0},
+    )
+
+
+def assert_equal(one, other):
+    for name, column in one.ragged.items():
+        assert np.array_equal(column.values, other.ragged[name].values)
+        assert np.array_equal(column.offsets, other.ragged[name].offsets)
+    assert np.array_equal(one.dense["label_ids"], other.dense["label_ids"])
+    assert np.array_equal(one.lines, other.lines)
+    assert one.notes == other.notes
+
+
+class Counting:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        return make_features()
+
+
+PARTS = {"data": "a", "vocab": "b", "max_seq_length": 128, "labels": ["x", "y"]}
+
+
+def test_found_again_unchanged(tmp_path):
+    make = Counting()
+    first, key = records.cached(tmp_path, "train", PARTS, make)
+    second, same_key = records.cached(tmp_path, "train", dict(PARTS), make)
+    assert (make.calls, key) == (1, same_key)
+    assert_equal(first, second)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_any_change_makes_it_anew(tmp_path, name):
+    make = Counting()
+    records.cached(tmp_path, "train", PARTS, make)
+    records.cached(tmp_path, "train", PARTS | {name: "changed"}, make)
+    assert make.calls == 2
+
+
+def test_new_code_makes_it_anew(tmp_path, monkeypatch):
+    make = Counting()
+    records.cached(tmp_path, "train", PARTS, make)
+    monkeypatch.setattr(records, "CODE_VERSION", records.CODE_VERSION + 1)
+    records.cached(tmp_path, "train", PARTS, make)
+    assert make.calls == 2
+
+
+@pytest.mark.parametrize("damage", ["truncate", "empty", "header"])
+def test_damaged_file_is_made_anew(tmp_path, damage):
+    make = Counting()
+    records.cached(tmp_path, "train", PARTS, make)
+    (file,) = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
+    if damage == "truncate":
+        del content[len(content) // 2 :]
+    elif damage == "empty":
+        content.clear()
+    else:
+        content[3] = 0xFF
+    file.write_bytes(content)
+    again, _ = records.cached(tmp_path, "train", PARTS, make)
+    assert make.calls == 2
+    assert_equal(again, make_features())
+
+
+def test_flipped_bits_are_found(tmp_path):
+    """A cache on a bad disk must not train on other words."""
+    make = Counting()
+    records.cached(tmp_path, "train", PARTS, make)
+    (file,) = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    again, _ = records.cached(tmp_path, "train", PARTS, make)
+    assert_equal(again, make_features())
+
+
+def test_only_whole_files_have_the_name(tmp_path):
+    records.cached(tmp_path, "train", PARTS, make_features)
+    assert [file.suffix for file in tmp_path.iterdir()] == [".safetensors"]
+
+
+def test_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cache"):
+        records.cached(tmp_path / "file", "train", PARTS, make_features)
+
+
+def test_length_notes_against_numpy():
+    lengths = np.array([3, 5, 5, 9, 200])
+    notes = records.length_notes(lengths, truncated=1)
+    assert notes["rows"] == 5 and notes["truncated"] == 1
+    wanted = {str(q): int(np.percentile(lengths, q)) for q in (50, 90, 95, 99, 100)}
+    assert notes["length_percentiles"] == wanted

@@ -1,0 +1,96 @@
+"""Invariant 14: imports only go down, and some things are imported nowhere."""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGE = ROOT / "bert_mgpu"
+# The floors of docs/architecture.md: a module imports from lower floors, or
+# from its own folder.
+FLOORS = {
+    "__init__": 0,
+    "errors": 0,
+    "config": 1,
+    "run_config": 1,
+    "task": 1,
+    "text": 2,
+    "nn": 2,
+    "interop": 2,
+    "data": 3,
+    "train": 3,
+    "tasks": 4,
+    "flags": 4,
+    "results": 5,
+    "sources": 5,
+    "inputs": 6,
+    "starting": 6,
+    "finetune": 7,
+    "run": 8,
+}
+NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch", "horovod"}
+NEVER |= {"transformers", "tests", "benchmarks"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(module):
+    """bert_mgpu.train.towers -> train; bert_mgpu -> __init__."""
+    return (module.split(".") + ["__init__"])[1]
+
+
+def imports_of(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            if node.module == "bert_mgpu":
+                for alias in node.names:
+                    yield f"bert_mgpu.{alias.name}"
+            else:
+                yield node.module
+
+
+def ids(path):
+    return str(path.relative_to(PACKAGE))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_imports_go_down(path):
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    for name in imports_of(path):
+        if not name.startswith("bert_mgpu"):
+            assert name.split(".")[0] not in NEVER, f"{path}: {name}"
+            continue
+        other = part_of(name)
+        if other.startswith("_") or other == own:
+            continue
+        assert FLOORS[other] < FLOORS[own], f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_text_nn_and_train_do_not_know_each_other(path):
+    own = path.relative_to(PACKAGE).parts[0]
+    apart = {"text", "nn", "train"}
+    if own in apart:
+        assert not apart - {own} & {
+            part_of(name) for name in imports_of(path) if name.startswith("bert_mgpu")
+        }
+
+
+def test_task_names_stand_in_tasks_only():
+    from bert_mgpu.tasks.builtin import BUILTIN
+
+    special = set(BUILTIN) - {"ad", "abuse", "sentiment"}  # English words
+    for path in MODULES:
+        if "tasks" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value not in special, f"{path}:{node.lineno}"
+
+
+def test_scripts_are_short():
+    lines = (ROOT / "run_classifier_mgpu.py").read_text().splitlines()
+    assert len(lines) <= 80

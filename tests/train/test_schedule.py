@@ -1,0 +1,53 @@
+"""Steps, warm-up and rates, against TensorFlow's own decay and bert-ad's sums."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_mgpu.train import rules, schedule
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(100, 10), (50, 0), (7, 7), (1, 0)])
+def test_rate_is_googles(steps, warmup):
+    """create_optimizer: polynomial_decay, then warm-up while step < warmup."""
+    decay = tf.compat.v1.train.polynomial_decay
+    for step in range(steps):
+        decayed = decay(np.float32(2e-5), step, steps, 0.0, power=1.0)
+        wanted = 2e-5 * step / warmup if step < warmup else float(decayed())
+        found = schedule.learning_rate(step, 2e-5, steps, warmup)
+        assert found == pytest.approx(wanted, rel=1e-5, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch", "n_gpus", "epochs", "wanted"),
+    [(3668, 32, 1, 3.0, 343), (10_000, 12, 6, 5, 694), (100, 32, 4, 1, 0)],
+)
+def test_steps_are_those_of_bert_ad(examples, batch, n_gpus, epochs, wanted):
+    """int(len(train_examples) / (train_batch_size * n_gpus) * num_train_epochs)"""
+    assert schedule.total_steps(examples, batch * n_gpus, epochs) == wanted
+    assert schedule.warmup_steps(wanted, 0.1) == int(wanted * 0.1)
+
+
+def test_scalings():
+    assert schedule.scaled_rate(1e-4, 4, "none") == 1e-4
+    assert schedule.scaled_rate(1e-4, 4, "sqrt") == pytest.approx(2e-4)
+    assert schedule.scaled_rate(1e-4, 4, "linear") == pytest.approx(4e-4)
+
+
+def test_first_rule_wins_and_all_names_are_covered():
+    table = [("bias", 1), ("kernel", 2)]
+    assert rules.resolve(table, ["a/kernel", "bias_of/kernel"]) == {
+        "a/kernel": 2,
+        "bias_of/kernel": 1,
+    }
+    with pytest.raises(ValueError, match="a/gamma"):
+        rules.resolve(table, ["a/gamma"])
+
+
+def test_decay_spares_what_google_excludes(first_params):
+    decays = rules.resolve(rules.WEIGHT_DECAY, first_params)
+    assert decays.keys() == first_params.keys()  # invariant 12
+    for name, decay in decays.items():
+        last = name.rpartition("/")[2]
+        spared = last in ("bias", "beta", "gamma", "output_bias")
+        assert decay == (0.0 if spared else 0.01), name
