@@ -36,6 +36,7 @@ def google():
         [sys.executable, DRIVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # TensorFlow talks there
         text=True,
     )
 
@@ -48,7 +49,9 @@ def google():
         }
         driver.stdin.write(json.dumps(request) + "\n")
         driver.stdin.flush()
-        return json.loads(driver.stdout.readline())
+        answer = driver.stdout.readline()
+        assert answer, f"ended before it answered: {DRIVER}"
+        return json.loads(answer)
 
     yield ask
     driver.stdin.close()
