@@ -1,0 +1,157 @@
+"""Resume is exact: kill -9 at any moment changes no bit of the result."""
+
+import json
+import random
+import time
+
+import numpy as np
+import pytest
+
+from bert_mgpu.interop import google_ckpt
+from tests.conftest import process
+
+KILLS, KILLS_IN_A_SAVE = 10, 3
+STEPS_TO_SAVE = 4
+
+
+def flags(tiny, output_dir, **changed):
+    """600 steps of four towers on two devices, with dropout."""
+    settings = {
+        "do_train": True,
+        "n_gpus": 4,
+        "cpu_devices": 2,
+        "train_batch_size": 1,
+        "num_train_epochs": 100,
+        "save_checkpoints_steps": STEPS_TO_SAVE,
+        "keep_checkpoint_max": 2,
+        "log_steps": 1,
+    }
+    return tiny.flags(output_dir, **{**settings, **changed})
+
+
+def final(output_dir):
+    tensors = google_ckpt.read(output_dir)
+    del tensors["bert_mgpu/identity"]
+    return tensors
+
+
+def killed(args, output_dir, inside_a_save, rng):
+    """Starts the run, kills it at random; (did it hit, was it in a save)."""
+    run = process(args)
+    metrics, saving = output_dir / "metrics.jsonl", output_dir / ".saving"
+    before = metrics.stat().st_size if metrics.exists() else 0
+    while run.poll() is None:
+        if metrics.exists() and metrics.stat().st_size > before:
+            break
+        time.sleep(0.01)
+    until = time.monotonic() + rng.uniform(0.0, 0.6)
+    while run.poll() is None and time.monotonic() < until:
+        time.sleep(0.002)
+    if inside_a_save:
+        while run.poll() is None and not saving.exists():
+            pass
+        time.sleep(rng.uniform(0.0, 0.01))
+    hit = run.poll() is None
+    run.kill()
+    run.communicate()
+    return hit, saving.exists()
+
+
+def test_killed_at_random_it_ends_with_the_same_bits(tiny, tmp_path, script):
+    straight, broken = tmp_path / "straight", tmp_path / "broken"
+    code, _, err = script(flags(tiny, straight))
+    assert code == 0, err
+    rng = random.Random(20)
+    hits, in_saves = 0, 0
+    while hits < KILLS or in_saves < KILLS_IN_A_SAVE:
+        args = flags(tiny, broken)
+        hit, in_save = killed(args, broken, hits % 2 == 1, rng)
+        assert hit, "the run ended before it could be killed: make it longer"
+        hits, in_saves = hits + hit, in_saves + in_save
+    code, _, err = script(flags(tiny, broken))
+    assert code == 0, err
+    assert "resuming from" in err and "with its weights, optimizer" in err
+    wanted, found = final(straight), final(broken)
+    assert wanted.keys() == found.keys()
+    for name, value in wanted.items():
+        assert np.array_equal(found[name], value), name
+    lines = (broken / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert steps == list(range(1, int(wanted["global_step"]) + 1))
+    # What was trained, not only what was saved, is the same.
+    losses = [json.loads(line)["loss"] for line in lines]
+    straight_lines = (straight / "metrics.jsonl").read_text().splitlines()
+    assert losses == [json.loads(line)["loss"] for line in straight_lines]
+
+
+def test_terminated_run_is_saved_and_goes_on(tiny, tmp_path, script):
+    straight, broken = tmp_path / "straight", tmp_path / "broken"
+    settings = {"num_train_epochs": 50, "save_checkpoints_steps": 1000}
+    assert script(flags(tiny, straight, **settings))[0] == 0
+    run = process(flags(tiny, broken, **settings))
+    while not (broken / "metrics.jsonl").exists():
+        time.sleep(0.01)
+    time.sleep(0.3)
+    run.terminate()
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 75, err
+    assert err.splitlines()[-1].startswith("stopped: step ")
+    code, _, err = script(flags(tiny, broken, **settings))
+    assert code == 0, err
+    wanted, found = final(straight), final(broken)
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+
+
+def test_finished_run_says_so_and_more_epochs_go_on(tiny, tmp_path, inside):
+    settings = {"cpu_devices": 1, "num_train_epochs": 1}
+    assert inside(flags(tiny, tmp_path, **settings))[0] == 0
+    weights = final(tmp_path)
+    code, _, err = inside(flags(tiny, tmp_path, **settings))
+    assert code == 0
+    assert "nothing left to train: step 6 of 6 is done" in err
+    assert all(np.array_equal(final(tmp_path)[k], v) for k, v in weights.items())
+    code, _, err = inside(flags(tiny, tmp_path, **{**settings, "num_train_epochs": 2}))
+    assert code == 0
+    assert "training: steps 7 to 12" in err
+    assert final(tmp_path)["global_step"] == 12
+
+
+@pytest.mark.parametrize("damage", ["data", "index"])
+def test_damaged_newest_checkpoint_gives_way_to_the_one_before(
+    tiny, tmp_path, inside, damage
+):
+    settings = {"cpu_devices": 1, "num_train_epochs": 2}
+    assert inside(flags(tiny, tmp_path, **settings))[0] == 0
+    wanted = final(tmp_path)
+    suffix = {"data": ".data-00000-of-00001", "index": ".index"}[damage]
+    newest = tmp_path / f"model.ckpt-12{suffix}"
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 4
+    newest.write_bytes(content)
+    code, _, err = inside(flags(tiny, tmp_path, **settings))
+    assert code == 0, err
+    assert "taking the checkpoint before it" in err
+    assert "step 8 with" in err
+    found = final(tmp_path)
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+
+
+def test_placement_may_change_on_resume(tiny, tmp_path, inside):
+    """Four towers on one device, then on four: the bits of a straight run."""
+    settings = {"num_train_epochs": 2, "save_checkpoints_steps": 5}
+    assert inside(flags(tiny, tmp_path / "a", **settings))[0] == 0
+    first = {**settings, "num_train_epochs": 1, "warmup_proportion": 0.0}
+    second = {**settings, "warmup_proportion": 0.0, "cpu_devices": 4}
+    assert (
+        inside(
+            flags(
+                tiny,
+                tmp_path / "b",
+                **first,
+            )
+        )[0]
+        == 0
+    )
+    code, _, err = inside(flags(tiny, tmp_path / "b", **second))
+    assert code == 0 and "4 towers on 4 CPU devices" in err
+    assert final(tmp_path / "b")["global_step"] == 12

@@ -1,0 +1,169 @@
+"""Checkpoints on disk: whole or absent, few, and readable by TF1 code."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_mgpu.errors import UserError
+from bert_mgpu.interop import google_ckpt
+from bert_mgpu.train import checkpoint
+from bert_mgpu.train.checkpoint import TrainState
+
+
+def make_state(step, value=1.0):
+    params = {
+        "bert/a/kernel": np.full((3, 2), value, np.float32),
+        "output_bias": np.arange(2, dtype=np.float32),
+    }
+    slots = checkpoint.zero_slots(params)
+    slots["output_bias/adam_m"] += value
+    return TrainState(params, slots, step, {"seed": 42, "labels": ["好", "坏"]})
+
+
+def assert_equal(one, other):
+    for table in ("params", "slots"):
+        mine, theirs = getattr(one, table), getattr(other, table)
+        assert mine.keys() == theirs.keys()
+        assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
+    assert (one.step, one.identity) == (other.step, other.identity)
+
+
+def newest(directory):
+    said = []
+    found = checkpoint.newest(directory, said.append)
+    return found, said
+
+
+def test_comes_back_as_it_was(tmp_path):
+    state = make_state(7)
+    checkpoint.save(tmp_path, state, keep=5)
+    (found, prefix), said = newest(tmp_path)
+    assert_equal(found, state)
+    assert prefix.endswith("model.ckpt-7") and said == []
+
+
+def test_nothing_there(tmp_path):
+    assert newest(tmp_path) == (None, [])
+
+
+def test_keeps_the_newest_and_points_to_it(tmp_path):
+    for step in (2, 10, 9, 100):
+        checkpoint.save(tmp_path, make_state(step), keep=2)
+    assert checkpoint.saved_steps(tmp_path) == [10, 100]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "checkpoint",
+        *(f"model.ckpt-{step}.index" for step in (10, 100)),
+        *(f"model.ckpt-{step}.data-00000-of-00001" for step in (10, 100)),
+    }
+    latest = tf.train.latest_checkpoint(str(tmp_path))
+    assert latest == str(tmp_path / "model.ckpt-100")
+    checkpoint.save(tmp_path, make_state(101), keep=0)
+    assert checkpoint.saved_steps(tmp_path) == [10, 100, 101]
+
+
+def test_names_are_those_of_tf1(tmp_path):
+    """Read by TensorFlow's own reader: Google's names, nothing in place of them."""
+    checkpoint.save(tmp_path, make_state(7), keep=5)
+    reader = tf.train.load_checkpoint(str(tmp_path))
+    shapes = reader.get_variable_to_shape_map()
+    params = {"bert/a/kernel": [3, 2], "output_bias": [2]}
+    wanted = {"global_step": [], "bert_mgpu/identity": []} | params
+    for slot in ("adam_m", "adam_v"):
+        wanted |= {f"{name}/{slot}": shape for name, shape in params.items()}
+    assert shapes == wanted
+    assert reader.get_tensor("global_step") == 7
+    assert reader.get_variable_to_dtype_map()["global_step"] == tf.int64
+
+
+def test_checkpoint_of_tf1_has_no_identity(tmp_path):
+    """As google-research/bert leaves it: weights, slots, global_step."""
+    state = make_state(30)
+    google_ckpt.write(
+        tmp_path / "model.ckpt-30",
+        {**state.params, **state.slots, "global_step": np.int64(30)},
+    )
+    (found, _), _ = newest(tmp_path)
+    state.identity = None
+    assert_equal(found, state)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
+@pytest.mark.parametrize("damage", ["flip", "truncate", "zero", "delete"])
+def test_damaged_one_gives_way_to_the_one_before(tmp_path, suffix, damage):
+    checkpoint.save(tmp_path, make_state(1, 1.0), keep=5)
+    checkpoint.save(tmp_path, make_state(2, 2.0), keep=5)
+    path = tmp_path / f"model.ckpt-2{suffix}"
+    content = bytearray(path.read_bytes())
+    if damage == "flip":
+        content[len(content) // 3] ^= 1
+    elif damage == "truncate":
+        del content[len(content) // 2 :]
+    elif damage == "zero":
+        content[:] = bytes(len(content))
+    path.write_bytes(content)
+    if damage == "delete":
+        path.unlink()
+    (found, _), said = newest(tmp_path)
+    assert_equal(found, make_state(1, 1.0))
+    # Without its index a checkpoint is none: nothing to say.
+    silent = damage == "delete" and suffix == ".index"
+    assert len(said) == (0 if silent else 1)
+
+
+def test_all_damaged_is_an_error_not_a_fresh_start(tmp_path):
+    checkpoint.save(tmp_path, make_state(1), keep=5)
+    (tmp_path / "model.ckpt-1.data-00000-of-00001").write_bytes(b"")
+    with pytest.raises(UserError, match="all 1 checkpoints are damaged"):
+        newest(tmp_path)
+
+
+def test_leftovers_of_a_killed_save_are_no_checkpoint(tmp_path):
+    checkpoint.save(tmp_path, make_state(1), keep=5)
+    saving = tmp_path / ".saving"
+    saving.mkdir()
+    (saving / "model.ckpt-2.index").write_bytes(b"half")
+    # Killed between the two renames: the data are there, the index is not.
+    (tmp_path / "model.ckpt-2.data-00000-of-00001").write_bytes(b"half")
+    (found, _), _ = newest(tmp_path)
+    assert found.step == 1
+    checkpoint.save(tmp_path, make_state(2, 5.0), keep=5)
+    (found, _), _ = newest(tmp_path)
+    assert_equal(found, make_state(2, 5.0))
+    assert not saving.exists()
+
+
+FULL_DISK = """
+import json, pathlib, resource, sys
+import numpy as np
+from bert_mgpu.errors import UserError
+from bert_mgpu.train import checkpoint
+from bert_mgpu.train.checkpoint import TrainState
+directory = pathlib.Path(sys.argv[1])
+params = {"a/kernel": np.ones((1000, 100), np.float32)}
+state = lambda step: TrainState(params, checkpoint.zero_slots(params), step, {})
+checkpoint.save(directory, state(1), 5)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+try:
+    checkpoint.save(directory, state(2), 5)
+except UserError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 50, 100_000, 1_000_000])
+def test_full_disk_leaves_the_old_one(tmp_path, limit):
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, tmp_path, str(limit)],
+        capture_output=True,
+        text=True,
+    )
+    message = json.loads(done.stdout)
+    assert "cannot save the checkpoint" in message and "\n" not in message
+    assert "it will resume at step 1" in message
+    (found, _), said = newest(tmp_path)
+    assert found.step == 1 and said == []
+    assert not (tmp_path / ".saving").exists()
