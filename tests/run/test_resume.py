@@ -64,7 +64,8 @@ def test_killed_at_random_it_ends_with_the_same_bits(tiny, tmp_path, script):
     rng = random.Random(20)
     hits, in_saves = 0, 0
     while hits < KILLS or in_saves < KILLS_IN_A_SAVE:
-        args = flags(tiny, broken)
+        # Where the towers stand may change whenever a run goes on.
+        args = flags(tiny, broken, cpu_devices=(2, 1, 4)[hits % 3])
         hit, in_save = killed(args, broken, hits % 2 == 1, rng)
         assert hit, "the run ended before it could be killed: make it longer"
         hits, in_saves = hits + hit, in_saves + in_save
@@ -134,24 +135,3 @@ def test_damaged_newest_checkpoint_gives_way_to_the_one_before(
     assert "step 8 with" in err
     found = final(tmp_path)
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
-
-
-def test_placement_may_change_on_resume(tiny, tmp_path, inside):
-    """Four towers on one device, then on four: the bits of a straight run."""
-    settings = {"num_train_epochs": 2, "save_checkpoints_steps": 5}
-    assert inside(flags(tiny, tmp_path / "a", **settings))[0] == 0
-    first = {**settings, "num_train_epochs": 1, "warmup_proportion": 0.0}
-    second = {**settings, "warmup_proportion": 0.0, "cpu_devices": 4}
-    assert (
-        inside(
-            flags(
-                tiny,
-                tmp_path / "b",
-                **first,
-            )
-        )[0]
-        == 0
-    )
-    code, _, err = inside(flags(tiny, tmp_path / "b", **second))
-    assert code == 0 and "4 towers on 4 CPU devices" in err
-    assert final(tmp_path / "b")["global_step"] == 12
