@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import Any
 
 from bert_mgpu.data import records
 from bert_mgpu.data.readers import check_file
@@ -11,7 +12,7 @@ from bert_mgpu.errors import UserError
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Features
-from bert_mgpu.tasks import builtin, classification
+from bert_mgpu.tasks import builtin, classification, custom
 from bert_mgpu.tasks.builtin import TaskFiles
 from bert_mgpu.train import checkpoint
 from bert_mgpu.train.recorder import say
@@ -25,6 +26,11 @@ def find_labels(
     They are the task's list, else those of a trained model that is continued or
     used, else those of the training file, sorted.
     """
+    if files.columns.label is None and (run.do_train or run.do_eval):
+        raise UserError(
+            f"{pathlib.Path(str(run.data_dir), custom.FILE)}: 'label' is missing:"
+            " training and evaluation need the column of the label"
+        )
     trained = model.labels
     continued = bool(checkpoint.saved_steps(output_dir)) or not run.do_train
     if not files.labels and trained is not None and continued:
@@ -53,6 +59,14 @@ def _labels_of_training_file(run: RunConfig, files: TaskFiles) -> list[str]:
             " check the column of the label in task.json"
         )
     return labels
+
+
+def _described(columns: builtin.Columns) -> dict[str, Any]:
+    """As JSON values. Functions by name: their repr differs in every process."""
+    return {
+        name: getattr(value, "__qualname__", value)
+        for name, value in vars(columns).items()
+    }
 
 
 def _shown(labels: list[str]) -> str:
@@ -86,7 +100,8 @@ class Inputs:
     ) -> tuple[Features, str]:
         """(features, fingerprint) of train, dev or test, described in the log.
 
-        keep: a seeded sample of so many rows; path: read this file instead.
+        The fingerprint is that of the file and of how it is read. keep: a seeded
+        sample of so many rows; path: read this file instead.
         """
         source = self._source(split, path)
         if source.note:
@@ -117,10 +132,12 @@ class Inputs:
     ) -> tuple[Features, str]:
         run, files = self.run, self.files
         with_label = split != "test"
-        settings = {
+        data = {
             "data": records.file_hash(source.path),
+            "columns": _described(files.columns_of(source.split)),
+        }
+        settings = data | {
             "task": files.name,
-            "columns": repr(files.columns_of(source.split)),
             "labels": list(files.labels) if with_label else None,
             "keep": None if keep is None else [keep, run.seed],
             "tokenizer": self.model.tokenizer.fingerprint,
@@ -147,4 +164,5 @@ class Inputs:
             )
 
         name = f"{files.name}-{split}"
-        return records.cached(self.cache, name, settings, make)
+        features, _ = records.cached(self.cache, name, settings, make)
+        return features, records.fingerprint(data)

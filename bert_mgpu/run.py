@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import pathlib
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -48,11 +49,13 @@ def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> in
         finetune.finetune(run, output_dir, remarks + remembered)
         return 0
     except tf.errors.ResourceExhaustedError as error:
-        line = str(error.message).strip().split("\n")[0]
+        found = re.search(r"(out of memory|oom) [^\n]*", str(error.message), re.I)
+        what = found[0].rstrip(". ") if found else "out of memory"
         return _fail(
             OutOfMemory(
-                f"out of memory: {line}: lower --train_batch_size or"
-                " --max_seq_length, or give each tower a device of its own"
+                f"{what}: halve --train_batch_size and double --n_gpus (towers of one"
+                " device take turns: the same result in less memory), or lower"
+                " --max_seq_length"
             )
         )
     except (RunError, KeyboardInterrupt):

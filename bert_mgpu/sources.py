@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.config import BertConfig
-from bert_mgpu.data.readers import read_lines
+from bert_mgpu.data.readers import check_file, read_lines
 from bert_mgpu.errors import UserError
 from bert_mgpu.interop import google_ckpt, huggingface, names
 from bert_mgpu.run_config import RunConfig
@@ -88,6 +88,8 @@ def find_model(run: RunConfig, output_dir: pathlib.Path) -> Model:
             f"--{flag} is missing: pass it, or an --init_checkpoint that has a"
             f" {name} beside it"
         )
+    for path in (config_file, vocab_file):
+        check_file(path)
     config = BertConfig.from_json_file(config_file, run.hidden_act)
     lower = _casing(run, beside)
     tokenizer = Tokenizer(vocab_file, lower)
@@ -181,9 +183,10 @@ def _casing(run: RunConfig, beside: Mapping[str, Any]) -> bool:
     if lower is None:
         return run.do_lower_case
     if said and run.do_lower_case != lower:
+        default = "" if "do_lower_case" in run.given else " (the default)"
         raise UserError(
-            f"--do_lower_case={str(run.do_lower_case).lower()}, but {origin} is"
-            f" {'uncased' if lower else 'cased'}: pass"
+            f"--do_lower_case={str(run.do_lower_case).lower()}{default}, but {origin}"
+            f" is {'uncased' if lower else 'cased'}: pass"
             f" --do_lower_case={str(lower).lower()}"
         )
     return lower
@@ -265,8 +268,8 @@ def first_weights(
     lost = [n for n in missing if n.startswith(("bert/embeddings", "bert/encoder"))]
     if lost:
         raise UserError(
-            f"{path}: lacks {_listed(lost)}: it is no BERT checkpoint, or"
-            " --bert_config_file belongs to another"
+            f"{path}: lacks {len(lost)} of the model's weights, such as {lost[0]}: it"
+            " is no BERT checkpoint, or --bert_config_file belongs to another"
         )
     usable = sorted(set(wanted) - set(missing) - set(mismatched))
     if is_hugging_face(path):

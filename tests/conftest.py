@@ -120,10 +120,9 @@ class Tiny:
 @pytest.fixture(scope="session", autouse=True)
 def logical_cpus():
     """Before any test uses TensorFlow: a process can divide its CPU only once."""
-    if "tensorflow" in sys.modules:
-        from bert_mgpu.train import devices
+    from bert_mgpu.train import devices
 
-        devices.configure("cpu", 8)
+    devices.configure("cpu", 6)
 
 
 @pytest.fixture(scope="session")
@@ -136,7 +135,9 @@ def tiny(logical_cpus, tmp_path_factory):
     tiny.model.mkdir()
     (tiny.model / "vocab.txt").write_text("".join(f"{word}\n" for word in VOCAB))
     (tiny.model / "bert_config.json").write_text(json.dumps(CONFIG))
-    specs = params.bert_specs(BertConfig.from_json_file(tiny.model / "bert_config.json"))
+    specs = params.bert_specs(
+        BertConfig.from_json_file(tiny.model / "bert_config.json")
+    )
     weights = params.initialize(specs, 0.3, seed=1)
     google_ckpt.write(tiny.model / "bert_model.ckpt", weights)
     for task in FILES:

@@ -148,15 +148,18 @@ class _Pieces(dict[str, bytes]):
 
 
 def _read_vocab(path: pathlib.Path) -> list[str]:
-    """The lines, stripped. Only \\n ends one: U+2028 may stand in a token."""
+    """The lines, stripped, as TensorFlow's reader gives them to Google's code.
+
+    Only \\n ends a line (U+2028 may stand in a token), and every \\r is dropped.
+    """
     try:
-        lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+        content = path.read_bytes().replace(b"\r", b"")
     except OSError as error:
         raise UserError(
             f"{path}: cannot read the vocabulary: {error.strerror}"
         ) from None
     tokens = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(content.splitlines(), start=1):
         try:
             tokens.append(line.decode().strip())
         except UnicodeDecodeError as error:

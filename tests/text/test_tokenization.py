@@ -213,10 +213,11 @@ def test_fingerprint_follows_vocabulary_and_casing(tmp_path, small_vocab):
 
 
 def test_vocabulary_lines_as_in_googles_load_vocab(tmp_path):
-    # Stripped; a blank line takes an id; of equal lines the last id counts.
-    # U+2028 ends no line. (bert-tensorflow 1.0.4 differs in the third.)
+    # Stripped; a blank line takes an id; of equal lines the last id counts
+    # (bert-tensorflow 1.0.4 differs here from the code on GitHub); U+2028 ends
+    # no line, and tf.gfile drops every \r.
     path = tmp_path / "vocab.txt"
-    path.write_bytes("[CLS]\r\n a \n\n[SEP]\na\nx\u2028y\n[UNK]".encode())
+    path.write_bytes("[CLS]\r\n a \n\n[SEP]\na\nx\u2028\ry\n[UNK]".encode())
     tokenizer = Tokenizer(path)
     assert tokenizer.vocab == {
         "[CLS]": 0,

@@ -1,0 +1,87 @@
+"""How a mistake is checked: one line, and no file changed."""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+
+from tests.conftest import CONFIG, Tiny
+
+# What a run leaves even if it refuses to work: its lock and TensorFlow's log.
+TRACES = {".lock", "tensorflow.log", "cache"}
+EARLIER = {"predict.txt": "1\n0\n", "eval_results.txt": "eval_accuracy = 0.5\n"}
+
+
+def write_vocab(work, tokens):
+    (work.model / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+
+
+def edit_config(work, **changed):
+    values = {k: v for k, v in {**CONFIG, **changed}.items() if v is not None}
+    (work.model / "bert_config.json").write_text(json.dumps(values))
+
+
+def tree(folder):
+    """Hash of every file, by its path."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.relative_to(folder).parts[0] not in TRACES
+    }
+
+
+def refuse(result, *fragments, code=2):
+    """Checks the one line, which holds the fragments in this order."""
+    got, out, err = result
+    lines = err.splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    assert got == code, err
+    assert errors == lines[-1:], err
+    assert "Traceback" not in err and out == ""
+    rest = errors[0]
+    for fragment in fragments:
+        assert fragment in rest, errors[0]
+        rest = rest.partition(fragment)[2]
+
+
+@pytest.fixture
+def work(tiny, tmp_path):
+    """A copy of the workspace, with an output_dir that holds earlier results."""
+    for name in ("model", "data"):
+        shutil.copytree(tiny.root / name, tmp_path / name)
+    (tmp_path / "out").mkdir()
+    for name, text in EARLIER.items():
+        (tmp_path / "out" / name).write_text(text)
+    return Tiny(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def trained(tiny, tmp_path_factory):
+    """An output_dir with model.ckpt-4 and model.ckpt-6."""
+    from bert_mgpu import run
+
+    out = tmp_path_factory.mktemp("trained")
+    flags = tiny.flags(out, do_train=True, save_checkpoints_steps=4)
+    assert run.main(["", *flags], "") == 0
+    return out
+
+
+@pytest.fixture
+def resumed(work, trained):
+    """The workspace, with an output_dir that holds the trained run."""
+    shutil.copytree(trained, work.root / "out", dirs_exist_ok=True)
+    return work
+
+
+@pytest.fixture
+def refused(inside):
+    """refused(work, *fragments, **flags): and output_dir stays as it was."""
+
+    def check(work, *fragments, **flags):
+        out = work.root / "out"
+        before = tree(out)
+        refuse(inside(work.flags(out, **{"do_train": True, **flags})), *fragments)
+        assert tree(out) == before
+
+    return check

@@ -1,0 +1,202 @@
+"""Models, vocabularies and checkpoints that do not fit: one line each."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_mgpu.interop import google_ckpt
+from tests.conftest import CONFIG, VOCAB
+from tests.run.conftest import edit_config, write_vocab
+
+
+def test_vocabularies(work, refused):
+    path = work.model / "vocab.txt"
+    write_vocab(work, [*VOCAB, "one", "two"])
+    refused(work, f"{path}: 27 tokens, but vocab_size is 25", "pass the --vocab_file")
+    write_vocab(work, [token for token in VOCAB if token != "[CLS]"])
+    refused(work, f"{path}: none of its 24 lines is [CLS]")
+    path.write_bytes(b"[PAD]\n\xff\n")
+    refused(work, f"{path}:2: b'\\xff' is not UTF-8")
+    path.write_text("")
+    refused(work, f"{path}: empty")
+    path.unlink()
+    path.mkdir()
+    refused(work, f"{path}: is a directory: pass a file")
+
+
+def test_an_embedding_may_have_128_unused_rows(work, refused, inside):
+    tensors = google_ckpt.read(work.model / "bert_model.ckpt")
+    words = "bert/embeddings/word_embeddings"
+    for unused in (128, 129):
+        rows = np.zeros((len(VOCAB) + unused, 32), np.float32)
+        google_ckpt.write(work.model / "bert_model.ckpt", {**tensors, words: rows})
+        edit_config(work, vocab_size=len(rows))
+        if unused == 129:
+            refused(work, f"vocab.txt: {len(VOCAB)} tokens, but vocab_size is 154")
+            continue
+        code, _, err = inside(work.flags(work.root / "new", do_train=True))
+        assert code == 0, err
+        assert "128 tokens fewer than the embedding has rows" in err
+
+
+BAD_CONFIGS = [
+    ({"vocab_size": None}, "no vocab_size"),
+    ({"hidden_size": "32"}, "hidden_size is '32', not a value of type int"),
+    ({"num_hidden_layers": 2.5}, "num_hidden_layers is 2.5"),
+    ({"num_hidden_layers": 0}, "num_hidden_layers is 0, not positive"),
+    ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0, not in [0, 1)"),
+    ({"num_attention_heads": 5}, "32 is not a multiple of num_attention_heads 5"),
+    ({"hidden_act": "swish"}, "hidden_act 'swish' is not known: pass --hidden_act"),
+]
+
+
+@pytest.mark.parametrize(("changed", "fragment"), BAD_CONFIGS, ids=str)
+def test_configurations(work, refused, changed, fragment):
+    edit_config(work, **changed)
+    refused(work, f"{work.model / 'bert_config.json'}: ", fragment)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"), [("{", "not a JSON file"), ("[1]", "not a JSON object")]
+)
+def test_configurations_that_are_none(work, refused, text, fragment):
+    (work.model / "bert_config.json").write_text(text)
+    refused(work, f"{work.model / 'bert_config.json'}: {fragment}")
+
+
+MISMATCHES = [
+    (
+        {"num_hidden_layers": 3},
+        "lacks 16 of",
+        "such as bert/encoder/layer_2/",
+        "--bert",
+    ),
+    ({"intermediate_size": 128}, "has shape", "model wants", "--bert_config_file"),
+    ({"vocab_size": 30}, "word_embeddings has shape [25, 32]", "[30, 32]"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changed", "fragments"), [(c, m) for c, *m in MISMATCHES], ids=str
+)
+def test_config_of_another_checkpoint(work, refused, changed, fragments):
+    edit_config(work, **changed)
+    refused(work, f"{work.model / 'bert_model.ckpt'}: ", *fragments)
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+@pytest.mark.parametrize("damage", [flip, cut, pathlib.Path.unlink])
+@pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
+def test_damaged_checkpoints(work, refused, suffix, damage):
+    damage(work.model / f"bert_model.ckpt{suffix}")
+    refused(work, "bert_model.ckpt.")
+
+
+@pytest.mark.parametrize("suffix", ["bin", "h5", "keras", "pkl", "pickle", "pt", "pth"])
+def test_files_that_can_run_code_are_never_read(work, refused, suffix):
+    path = work.root / f"model.{suffix}"
+    path.write_bytes(b"\x80\x04.")
+    message = f"{path}: files of this kind can run code and are never read"
+    refused(work, message, "convert it", init_checkpoint=path)
+    folder = work.root / "folder"
+    folder.mkdir()
+    path.rename(folder / f"model.{suffix}")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    refused(work, "can run code", init_checkpoint=folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "right"),
+    [
+        ("cased_L-12_H-768_A-12", {}, "false"),  # Google's rule: no default
+        ("wwm_cased_L-24_H-1024_A-16", {}, "false"),
+        ("multi_cased_L-12_H-768_A-12", {"do_lower_case": True}, "false"),
+        ("uncased_L-12_H-768_A-12", {"do_lower_case": False}, "true"),
+        ("chinese_L-12_H-768_A-12", {"do_lower_case": False}, "true"),
+        ("my_cased_model", {}, None),
+        ("cased_L-12_H-768_A-12/tuned", {}, None),  # not the folder itself
+    ],
+)
+def test_casing_by_googles_names(work, refused, inside, name, flags, right):
+    start = work.root / name / "bert_model.ckpt"
+    shutil.copytree(work.model, start.parent)
+    flags = {**flags, "init_checkpoint": start, "do_train": True}
+    if right:
+        refused(work, f"{start} is ", f"pass --do_lower_case={right}", **flags)
+    else:
+        assert inside(work.flags(work.root / "new", **flags))[0] == 0
+
+
+def test_casing_of_a_hugging_face_folder(work, refused, inside):
+    (work.root / "hf").mkdir()
+    flags = {"do_train": True, "export_hf": work.root / "hf"}
+    assert inside(work.flags(work.root / "new", **flags))[0] == 0
+    settings = work.root / "hf" / "tokenizer_config.json"
+    settings.write_text('{"do_lower_case": false}')
+    message = f"--do_lower_case=true, but {work.root / 'hf'} is cased: pass"
+    refused(work, message, init_checkpoint=work.root / "hf", do_lower_case=True)
+
+
+def test_casing_of_a_trained_run(resumed, refused):
+    path = resumed.root / "out" / "run.json"
+    refused(resumed, f"but {path.parent} is uncased: pass", do_lower_case=False)
+    path.write_text("{")
+    refused(resumed, f"{path}: damaged", "pass --do_lower_case")
+
+
+def test_models_without_a_trained_head(work, refused):
+    predict = {"do_train": None, "do_predict": True}
+    start = work.model / "bert_model.ckpt"
+    refused(work, f"{start}: output_weights is not trained for this task", **predict)
+    nothing = {"init_checkpoint": None, "vocab_file": None, "bert_config_file": None}
+    message = f"--output_dir={work.root / 'out'}: holds no trained model: pass"
+    refused(work, message, **predict, **nothing)
+    refused(work, "--bert_config_file is missing: pass it", **nothing)
+
+
+IDENTITY = [
+    ({"max_seq_length": 20}, "max_seq_length (was 16, is 20)"),
+    ({"truncation": "tail"}, "truncation (was head, is tail)"),
+    ({"head_tokens": 9}, "head_tokens (was 128, is 9)"),
+    ({"classifier_dropout": 0.5}, "classifier_dropout (was None, is 0.5)"),
+    ({"warmup_proportion": 0.5}, "warmup_proportion (was 0.1, is 0.5)"),
+    ({"max_train_examples": 20}, "max_train_examples (was None, is 20)"),
+    ({"seed": 7}, "seed (was 42, is 7)"),
+    ({"train_batch_size": 2}, "train_batch_size x n_gpus (was 4, is 2)"),
+    ({"n_gpus": 2}, "train_batch_size x n_gpus (was 4, is 8)"),
+    ({"learning_rate": 2e-3}, "learning_rate x lr_scaling (was 0.001, is 0.002)"),
+]
+
+
+@pytest.mark.parametrize(("changed", "named"), IDENTITY, ids=str)
+def test_a_resume_names_each_changed_setting(resumed, refused, changed, named):
+    message = f"{resumed.root / 'out'} holds a run with other settings: {named}: pass"
+    refused(resumed, message, num_train_epochs=2, **changed)
+
+
+def test_a_resume_names_several_changed_settings(resumed, refused):
+    changed = {"task_name": "cola", "data_dir": resumed.data("cola"), "seed": 7}
+    edit_config(resumed, hidden_dropout_prob=0.2)
+    write_vocab(resumed, [*VOCAB[:-2], "?", "!"])
+    named = ("task_name (was mrpc, is cola)", "seed", "vocab_file", "data_dir")
+    refused(resumed, "other settings", *named, **changed)
+    refused(resumed, "other settings", "bert_config_file", "hidden_dropout_prob")
+
+
+def test_labels_of_another_task(resumed, refused):
+    (resumed.root / "out" / "label_list.txt").write_text("no\nyes\n")
+    message = "the task mrpc has the labels 0, 1, the trained model no, yes: pass"
+    refused(resumed, message)
+    refused(resumed, message, do_train=None, do_predict=True)

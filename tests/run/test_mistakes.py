@@ -1,0 +1,232 @@
+"""Every mistake gives one line that says what to do, and changes no file."""
+
+import errno
+import json
+import resource
+import time
+
+import pytest
+
+from bert_mgpu import finetune
+from bert_mgpu.interop import google_ckpt
+from tests.conftest import process
+from tests.run.conftest import edit_config, refuse, tree
+
+BAD_FLAGS = [
+    ({"do_trian": True}, "--do_trian: there is no such flag", "--do_train?"),
+    ({"zzz": 1}, "--zzz: there is no such flag (--help"),
+    ({"n_gpus": 2.5}, "--n_gpus=2.5: pass a whole number"),
+    ({"learning_rate": "2e5x"}, "--learning_rate=2e5x: pass a number"),
+    ({"do_eval": "maybe"}, "--do_eval=maybe: pass true or false"),
+    ({"truncation": "middle"}, "--truncation=middle: pass one of head, tail"),
+    ({"vocab_file": "--do_eval"}, "--vocab_file has no value, --do_eval follows"),
+    ({"n_gpus": 0}, "--n_gpus=0: pass at least 1"),
+    ({"train_batch_size": 0}, "--train_batch_size=0: pass at least 1"),
+    ({"eval_batch_size": -8}, "--eval_batch_size=-8: pass at least 1"),
+    ({"learning_rate": -1e-5}, "--learning_rate=-1e-05: pass at least 0"),
+    ({"learning_rate": "nan"}, "--learning_rate=nan: pass a finite number"),
+    ({"learning_rate": "inf"}, "--learning_rate=inf: pass a finite number"),
+    ({"use_tpu": True}, "--use_tpu=true: ", "pass --n_gpus"),
+    ({"task_name": None}, "--task_name is missing"),
+    ({"data_dir": None}, "--data_dir is missing"),
+    ({"task_name": "mprc"}, "--task_name=mprc is not built in: did you mean mrpc?"),
+    ({"task_name": "a\nb"}, "--task_name=a b is not built in"),
+    ({"do_train": None}, "nothing to do: pass --do_train=true"),
+    ({"data_dir": "/nowhere"}, "--data_dir=/nowhere: no such folder"),
+    ({"data_dir": __file__}, f"--data_dir={__file__}: a file: pass the folder"),
+    ({"max_seq_length": 513}, "--max_seq_length=513: ", "64 positions", "most 64"),
+    ({"max_seq_length": 65}, "--max_seq_length=65: ", "64 positions", "most 64"),
+    ({"vocab_file": None}, "--vocab_file is missing"),
+    ({"vocab_file": "/no"}, "/no: no such file: / holds "),
+    ({"bert_config_file": "/no"}, "/no: no such file: / holds "),
+    ({"init_checkpoint": "/no"}, "/no.index: no such file: pass a checkpoint's name"),
+    ({"train_batch_size": 100}, "24 rows x 1 epochs", "batch of 100: lower"),
+]
+
+
+@pytest.mark.parametrize(
+    ("flags", "fragments"), [(f, m) for f, *m in BAD_FLAGS], ids=str
+)
+def test_flags(work, refused, flags, fragments):
+    if "vocab_file" in flags:  # else the one beside the checkpoint is taken
+        (work.model / "vocab.txt").rename(work.root / "elsewhere")
+    refused(work, *fragments, **flags)
+
+
+def test_positions_beyond_512_are_refused(work, refused):
+    edit_config(work, max_position_embeddings=1024)
+    refused(work, "--max_seq_length=513", "at most 512", max_seq_length=513)
+
+
+TRAIN = "1\t1\t2\tsun\tjoy\n0\t1\t2\train\tloss\n"
+HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+BAD_ROWS = [
+    ("1\t1\t2\tsun\n", "4 columns, the task mrpc needs column 4"),
+    ("2\t1\t2\tsun\tjoy\n", "label '2' is not one of 0, 1"),
+    ("\n", "blank line: delete it"),
+    ("1\t1\t2\tsu\0n\tjoy\n", "NUL byte at column 9"),
+    ("1\t1\t2\t新闻\tjoy\n".encode("gb18030"), "not UTF-8", "iconv -f GB18030"),
+]
+
+
+@pytest.mark.parametrize("file", ["train.tsv", "dev.tsv"])
+@pytest.mark.parametrize(("row", "fragments"), [(r, m) for r, *m in BAD_ROWS], ids=str)
+def test_rows(work, refused, file, row, fragments):
+    path = work.data() / file
+    row = row if isinstance(row, bytes) else row.encode()
+    path.write_bytes((HEADER + TRAIN).encode() + row)
+    refused(work, f"{path}:4: ", *fragments, do_eval=True)
+
+
+def test_missing_and_empty_files(work, refused):
+    train, dev = work.data() / "train.tsv", work.data() / "dev.tsv"
+    dev.rename(work.data() / "Dev.tsv")
+    message = f"{dev}: no such file: {work.data()} holds Dev.tsv"
+    refused(work, message, do_eval=True)
+    refused(
+        work,
+        "/nowhere/x.tsv: there is no directory /nowhere",
+        do_predict=True,
+        predict_file="/nowhere/x.tsv",
+    )
+    train.write_text(HEADER)
+    refused(work, f"{train}: no rows for the task mrpc")
+    train.write_text("")
+    refused(work, f"{train}: no rows for the task mrpc")
+
+
+def test_an_empty_text_is_no_mistake(work, inside):
+    rows = HEADER + TRAIN * 2 + "0\t1\t2\t\t\n" + "1\t1\t2\tsun\t\n"
+    for name in ("train.tsv", "dev.tsv", "test.tsv"):
+        (work.data() / name).write_text(rows)
+    flags = {"do_train": True, "do_eval": True, "do_predict": True}
+    code, _, err = inside(work.flags(work.root / "out", **flags))
+    assert code == 0, err
+    assert len((work.root / "out" / "predict.txt").read_text().splitlines()) == 6
+
+
+BAD_TASKS = [
+    ("{", "not a JSON file"),
+    ("[]", "not a JSON object"),
+    ({"labl": 0}, "unknown key 'labl': did you mean 'label'?"),
+    ({"text_a": "1"}, "'text_a' is '1', it must be of type int"),
+    ({"text_a": -2}, "'text_a' is -2: columns count from 0"),
+    ({"train": None}, "'train' is missing"),
+    ({"dev": "../dev.tsv"}, "'dev' is '../dev.tsv': name a file inside data_dir"),
+    ({"labels": ["no", "no"]}, "'labels' names a label twice"),
+    ({"labels": ["no", ""]}, "'labels' must be a list of strings"),
+    ({"label": None}, "'label' is missing"),
+]
+
+
+@pytest.mark.parametrize(("changed", "fragment"), BAD_TASKS, ids=str)
+def test_task_files(work, refused, changed, fragment):
+    path = work.data("own") / "task.json"
+    if isinstance(changed, dict):
+        values = {**json.loads(path.read_text()), **changed}
+        changed = json.dumps({k: v for k, v in values.items() if v is not None})
+    path.write_text(changed)
+    refused(work, f"{path}: {fragment}", task="own")
+
+
+def test_labels_of_a_task_of_ones_own(work, refused):
+    folder = work.data("own")
+    (folder / "dev.tsv").write_text("no\train\nmaybe\tsun\n")
+    message = f"{folder / 'dev.tsv'}:2: label 'maybe' is not one of no, yes"
+    refused(work, message, task="own", do_eval=True)
+    (folder / "train.tsv").write_text("no\train\nno\tloss\n")
+    message = f"{folder / 'train.tsv'}: every row has the label 'no'"
+    refused(work, message, task="own")
+
+
+def test_an_output_dir_that_cannot_be(work, inside):
+    out = work.root / "out" / "predict.txt" / "here"
+    message = f"error: --output_dir={out}: cannot write there: Not a directory"
+    refuse(inside(work.flags(out, do_train=True)), message)
+
+
+def test_without_an_output_dir(work, inside):
+    refuse(inside(work.flags("", do_train=True)), "--output_dir is missing")
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "fragment"),
+    [
+        (OSError(errno.ENOSPC, "No space left", "a/b"), 2, "a/b: No space left: free"),
+        (MemoryError("far\naway"), 1, "MemoryError: far"),
+        (KeyboardInterrupt(), 130, "stopped: stopped by Ctrl-C"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_faults_that_are_no_mistakes(work, inside, monkeypatch, fault, code, fragment):
+    def fail(*_):
+        raise fault
+
+    monkeypatch.setattr(finetune, "finetune", fail)
+    got, _, err = inside(work.flags(work.root / "out", do_train=True))
+    assert got == code
+    assert fragment in err
+    assert ("Traceback" in err) == (code == 1) == ("please report it" in err)
+
+
+# The rest needs processes of its own.
+
+
+def test_without_a_gpu(work, script):
+    out = work.root / "out"
+    before = tree(out)
+    result = script(work.flags(out, do_train=True, device="gpu"))
+    refuse(result, "--device=gpu: TensorFlow sees no GPU", "pass --device=cpu")
+    assert tree(out) == before
+
+
+def test_two_runs_in_one_output_dir(work, script):
+    out = work.root / "out"
+    long = work.flags(out, do_train=True, num_train_epochs=1e5, log_steps=1)
+    first = process(long)
+    try:
+        while not (out / "metrics.jsonl").exists():
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.1)
+        result = script(work.flags(out, do_train=True))
+        message = f"--output_dir={out}: another run is working in it: wait for it"
+        refuse(result, message)
+        assert first.poll() is None
+    finally:
+        first.terminate()
+        first.communicate()
+    assert google_ckpt.read(out)["global_step"] > 0
+
+
+def test_a_full_disk(resumed, script):
+    """No file may grow beyond 100 kB, which a checkpoint exceeds."""
+    out = resumed.root / "out"
+    kept = {"model.ckpt-6.index", "model.ckpt-6.data-00000-of-00001", "checkpoint"}
+    before = tree(out)
+    result = script(
+        resumed.flags(out, do_train=True, num_train_epochs=2),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000,) * 2),
+    )
+    message = f"{out}/model.ckpt-12: cannot save the checkpoint"
+    refuse(result, message, "free some space", "resume at step 6")
+    after = tree(out)
+    assert all(after[name] == before[name] for name in kept)
+    code, _, err = script(resumed.flags(out, do_train=True, num_train_epochs=2))
+    assert code == 0, err
+    assert google_ckpt.read(out)["global_step"] == 12
+
+
+def test_the_real_command_line(work, script):
+    """What the tests above check in-process is what a shell sees."""
+    out = work.root / "out"
+    before = tree(out)
+    for flags, *fragments in (
+        ({"do_trian": True}, "--do_trian", "did you mean --do_train?"),
+        ({"task_name": "mprc"}, "did you mean mrpc?"),
+        ({"do_eval": "maybe"}, "--do_eval=maybe: pass true or false"),
+        ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
+    ):
+        refuse(script(work.flags(out, **{"do_train": True, **flags})), *fragments)
+    (work.model / "bert_model.ckpt.index").write_bytes(b"")
+    refuse(script(work.flags(out, do_train=True)), "bert_model.ckpt.index: damaged")
+    assert tree(out) == before

@@ -1,0 +1,196 @@
+"""The documents say what the code does: flags, tasks, commands, codes, links."""
+
+import pathlib
+import re
+import shlex
+
+import pytest
+
+from bert_mgpu import errors, flags, run_config, sources
+from bert_mgpu.tasks import custom
+from bert_mgpu.tasks.builtin import BUILTIN
+from tests import test_imports
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ENGLISH, CHINESE = "README.md", "README.zh.md"
+READMES = (ENGLISH, CHINESE)
+DOCUMENTS = (
+    *READMES,
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/architecture.md",
+    "docs/performance.md",
+)
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def table_rows(text):
+    """The cells of every line that is a row of a table."""
+    lines = (line.strip() for line in text.splitlines())
+    rows = (line.strip("|").split("|") for line in lines if line.startswith("|"))
+    return [tuple(cell.strip() for cell in row) for row in rows]
+
+
+def commands(text):
+    """The shell commands of a document, continued lines joined."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [" ".join(shlex.split(line, comments=True)) for line in lines if line]
+
+
+def default_of(field):
+    """As the tables show it: the value, else what the help says in brackets."""
+    if field.default is not None:
+        value = field.default
+        return f"`{str(value).lower() if field.type == 'bool' else value}`"
+    bracket = re.search(r" \[(.*)\]$", field.metadata["help"])
+    return bracket[1] if bracket else "-"
+
+
+def flag_tables():
+    lines, group = [], None
+    for field in run_config.fields():
+        if field.metadata["group"] != group:
+            group = field.metadata["group"]
+            lines += [
+                f"\n**{group}**\n",
+                "| flag | default | meaning |",
+                "|---|---|---|",
+            ]
+        meaning = re.sub(r" \[.*\]$", "", field.metadata["help"])
+        choices = ", ".join(f"`{choice}`" for choice in field.metadata["choices"])
+        meaning += f" ({choices})" if choices else ""
+        lines.append(f"| `--{field.name}` | {default_of(field)} | {meaning} |")
+    return "\n".join(lines).strip()
+
+
+def test_the_english_tables_of_flags_are_those_of_the_code():
+    wanted = flag_tables()
+    assert wanted in read(ENGLISH), f"put this into {ENGLISH}:\n{wanted}"
+
+
+def test_the_chinese_tables_have_the_same_flags_defaults_and_choices():
+    _, _, section = read(CHINESE).partition("\n## 参数\n")
+    section, _, _ = section.partition("\n## ")
+    rows = [row for row in table_rows(section) if row[0].startswith("`--")]
+    fields = run_config.fields()
+    assert [row[0] for row in rows] == [f"`--{field.name}`" for field in fields]
+    for field, (_, default, meaning) in zip(fields, rows, strict=True):
+        if field.default is None:
+            assert "`" not in default and not re.search(r"\d", default), field.name
+        else:
+            assert default == default_of(field)
+        for choice in field.metadata["choices"]:
+            assert f"`{choice}`" in meaning, field.name
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_what_a_resume_compares_is_listed(name):
+    (line,) = re.findall(r"<!-- identity -->\n(.*?)\n\n", read(name), re.DOTALL)
+    wanted = {f.name for f in run_config.fields() if f.metadata["identity"]}
+    wanted |= {"train_batch_size", "n_gpus", "learning_rate", "lr_scaling"}
+    assert set(re.findall(r"`--(\w+)`", line)) == wanted
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_table_of_tasks_is_that_of_the_code(name):
+    def columns(numbers):
+        given = [number for number in numbers if number is not None]
+        return ", ".join("-1" if n == -1 else str(n) for n in given)
+
+    wanted = []
+    for task in BUILTIN.values():
+        files = [task.train, task.dev, *([task.test] if task.test else [])]
+        labels = len(task.labels)
+        place = "-" if task.name == "sentiment" else columns([task.columns.label])
+        texts = columns([task.columns.text_a, task.columns.text_b])
+        texts = "-" if task.name == "sentiment" else texts
+        cells = (f"`{task.name}`", ", ".join(f"`{f}`" for f in files))
+        wanted.append((*cells, str(labels), place, texts))
+    rows = [row[:5] for row in table_rows(read(name)) if row[0].strip("`") in BUILTIN]
+    assert rows == wanted
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_keys_of_task_json_are_listed(name):
+    keys = {row[0].strip("`") for row in table_rows(read(name))}
+    assert set(custom._KEYS) <= keys
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_exit_codes_and_files_are_listed(name):
+    first_cells = [row[0] for row in table_rows(read(name))]
+    codes = {kind.exit_code for kind in errors.RunError.__subclasses__()} | {0, 1}
+    assert {int(cell) for cell in first_cells if cell.isdigit()} == codes
+    files = " ".join(first_cells)
+    for file in (
+        *(sources.LABELS_FILE, sources.CONFIG_FILE, sources.VOCAB_FILE),
+        *(sources.RUN_FILE, "predict.txt", "test_results.tsv", "predictions.jsonl"),
+        *("eval_results.txt", "metrics.jsonl", "tensorflow.log", "cache/"),
+    ):
+        assert f"`{file}`" in files, file
+
+
+def test_both_languages_have_the_same_commands():
+    assert commands(read(CHINESE)) == commands(read(ENGLISH))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_name_flags_scripts_and_targets_that_exist(name):
+    known = {field.name for field in run_config.fields()}
+    targets = re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE)
+    for command in commands(read(name)):
+        program, *arguments = shlex.split(command)
+        if program == "make":
+            assert {a for a in arguments if "=" not in a} <= {*targets}, command
+        scripts = [a for a in arguments if a.endswith(".py")]
+        assert all((ROOT / script).is_file() for script in scripts), command
+        if "run_classifier_mgpu.py" in scripts:
+            place = arguments.index(scripts[0])
+            run, notes = flags.parse(arguments[place:], "")
+            assert not notes and run.given <= known, command
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_and_paths_lead_to_files(name):
+    text = read(name)
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    for link in links:
+        if "://" not in link:
+            assert ((ROOT / name).parent / link).exists(), link
+    folders = "bert_mgpu|tests|benchmarks|examples|docs"
+    for path in re.findall(rf"`((?:{folders})/[\w./-]*(?:\.\w+|/))`", text):
+        assert (ROOT / path).exists(), path
+
+
+# In Chinese a line's end would show as a blank.
+@pytest.mark.parametrize("name", [d for d in DOCUMENTS if d != CHINESE])
+def test_lines_are_at_most_88_columns_wide(name):
+    fenced = False
+    for number, line in enumerate(read(name).splitlines(), 1):
+        fenced ^= line.startswith("```")
+        if not fenced and not line.startswith("|"):  # tables cannot be wrapped
+            assert len(line) <= 88, f"{name}:{number}"
+
+
+def test_flags_are_named_as_they_are_written():
+    """Nothing but flags stands behind two dashes in the prose of the READMEs."""
+    known = {field.name for field in run_config.fields()}
+    known |= {"use_tpu", "help", "NAME"}
+    for name in READMES:
+        named = set(re.findall(r"`--(\w+)", read(name)))
+        assert named <= known, named - known
+
+
+def test_the_floors_are_those_that_the_imports_keep():
+    rows = [row for row in table_rows(read("docs/architecture.md")) if len(row) == 3]
+    described = {
+        part: int(floor)
+        for floor, parts, _ in rows
+        if floor.isdigit()
+        for part in re.findall(r"`(\w+)`", parts)
+    }
+    assert described | {"__init__": 0} == test_imports.FLOORS
