@@ -34,7 +34,7 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
     for remark in remarks:
         say(remark)
     # 1. The devices, before anything is built on them.
-    visible = devices.configure(run.device, run.cpu_devices)
+    visible = devices.configure(run.device, run.cpu_devices, run.n_gpus)
     # 2. The model without its weights, the task, its labels.
     model = sources.find_model(run, output_dir)
     for note in sources.notes(run, model):
@@ -113,6 +113,8 @@ def _train(
 
     recorder = Recorder(output_dir, state.step, plan.steps, batch, run.log_steps)
     with pipeline.ahead(batches()) as made, recorder:
+        # The devices hold the weights now: the host's copies can go.
+        state = dataclasses.replace(state, params={}, slots={})
         return loop.train(towers, state, plan, made, save, recorder)
 
 

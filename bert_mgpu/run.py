@@ -8,12 +8,13 @@ import fcntl
 import os
 import pathlib
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 
 from bert_mgpu import flags
-from bert_mgpu.errors import Interrupted, OutOfMemory, RunError, UserError
+from bert_mgpu.errors import Interrupted, OutOfMemory, Preempted, RunError, UserError
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.tasks import custom
 
@@ -44,6 +45,9 @@ def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> in
 
     from bert_mgpu import finetune, sources
 
+    if not run.tf_log:
+        tf.get_logger().setLevel("ERROR")
+    signal.signal(signal.SIGTERM, _preempt)  # while training, the loop has its own
     try:
         run, remembered = sources.as_trained(run, output_dir)
         finetune.finetune(run, output_dir, remarks + remembered)
@@ -69,6 +73,10 @@ def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> in
         traceback.print_exc()
         print("this is a fault of bert_mgpu: please report it", file=sys.stderr)
         return 1
+
+
+def _preempt(number: int, frame: object) -> None:
+    raise Preempted("the same command goes on from what is saved")
 
 
 def _print(text: str) -> None:

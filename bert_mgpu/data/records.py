@@ -49,7 +49,7 @@ def _digest(tensors: Mapping[str, np.ndarray]) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors):
         digest.update(name.encode())
-        digest.update(np.ascontiguousarray(tensors[name]))
+        digest.update(np.ascontiguousarray(tensors[name]).data)
     return digest.hexdigest()
 
 

@@ -85,6 +85,17 @@ def read(
         return {name: _as_array(reader.get_tensor(name)) for name in wanted}
 
 
+def verify(path: str | os.PathLike[str]) -> None:
+    """Reads every tensor once, so that a bad checksum raises UserError."""
+    prefix = resolve(path)
+    with _errors_name(f"{prefix}.index"):
+        reader = _open(prefix)
+        found = reader.get_variable_to_shape_map()
+    with _errors_name(f"{prefix}.data-*"):
+        for name in found:
+            reader.get_tensor(name)
+
+
 def write(prefix: str | os.PathLike[str], tensors: Mapping[str, Any]) -> None:
     """Writes arrays, TensorFlow tensors, numbers and `bytes` under `prefix`.
 

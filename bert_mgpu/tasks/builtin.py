@@ -106,9 +106,7 @@ class TaskFiles:
 _BINARY = ("0", "1")
 _NLI = ("contradiction", "entailment", "neutral")
 _WOS = Columns(text_a=1, label=0, pair=_comma_halves)
-_AUDIT = Columns(
-    text_a=_LAST, label=2, clean=_lower_and_strip, clean_label=str.strip
-)
+_AUDIT = Columns(text_a=_LAST, label=2, clean=_lower_and_strip, clean_label=str.strip)
 
 # fmt: off
 _NEWS = (
@@ -184,9 +182,7 @@ class Source(NamedTuple):
     note: str | None = None
 
 
-def split_path(
-    task: TaskFiles, data_dir: str | os.PathLike[str], split: str
-) -> Source:
+def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) -> Source:
     """Finds the file of a split: "train", "dev" or "test".
 
     Test is dev where the task has no test file, or has one that is absent.

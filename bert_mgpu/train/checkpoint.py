@@ -100,7 +100,7 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
         temporary.mkdir()
         prefix = str(temporary / name)
         google_ckpt.write(prefix, _to_tensors(state))
-        google_ckpt.read(prefix)  # raises where a checksum does not fit
+        google_ckpt.verify(prefix)
         written = sorted(temporary.iterdir(), key=lambda p: p.suffix == ".index")
         for path in written:
             _flush(path)

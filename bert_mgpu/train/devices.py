@@ -9,11 +9,12 @@ import tensorflow as tf
 from bert_mgpu.errors import UserError
 
 
-def configure(device: str, cpu_devices: int) -> list[str]:
-    """Sets the devices up and names them, e.g. ["GPU:0", "GPU:1"].
+def configure(device: str, cpu_devices: int, towers: int = 1) -> list[str]:
+    """Sets the devices up and names all that are there, e.g. ["GPU:0", "GPU:1"].
 
     device: auto takes the visible GPUs (CUDA_VISIBLE_DEVICES), else the CPU.
     cpu_devices: splits the CPU into so many logical devices.
+    towers: GPUs beyond that many are left alone, their memory too.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if device == "gpu" and not gpus:
@@ -23,7 +24,8 @@ def configure(device: str, cpu_devices: int) -> list[str]:
             " --device=cpu"
         )
     if gpus and device != "cpu":
-        for gpu in gpus:  # several runs may share a card
+        tf.config.set_visible_devices(gpus[:towers], "GPU")
+        for gpu in gpus[:towers]:  # several runs may share a card
             tf.config.experimental.set_memory_growth(gpu, True)
         return [f"GPU:{index}" for index in range(len(gpus))]
     with contextlib.suppress(RuntimeError):  # already decided in this process

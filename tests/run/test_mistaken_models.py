@@ -146,7 +146,8 @@ def test_casing_of_a_hugging_face_folder(work, refused, inside):
     settings = work.root / "hf" / "tokenizer_config.json"
     settings.write_text('{"do_lower_case": false}')
     message = f"--do_lower_case=true, but {work.root / 'hf'} is cased: pass"
-    refused(work, message, init_checkpoint=work.root / "hf", do_lower_case=True)
+    for start in (work.root / "hf", work.root / "hf" / "model.safetensors"):
+        refused(work, message, init_checkpoint=start, do_lower_case=True)
 
 
 def test_casing_of_a_trained_run(resumed, refused):

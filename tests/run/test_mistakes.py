@@ -218,7 +218,7 @@ def test_a_full_disk(resumed, script):
 
 def test_the_real_command_line(work, script):
     """What the tests above check in-process is what a shell sees."""
-    out = work.root / "out"
+    out, new = work.root / "out", work.root / "new"
     before = tree(out)
     for flags, *fragments in (
         ({"do_trian": True}, "--do_trian", "did you mean --do_train?"),
@@ -226,7 +226,8 @@ def test_the_real_command_line(work, script):
         ({"do_eval": "maybe"}, "--do_eval=maybe: pass true or false"),
         ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
     ):
-        refuse(script(work.flags(out, **{"do_train": True, **flags})), *fragments)
+        refuse(script(work.flags(new, **{"do_train": True, **flags})), *fragments)
+        assert not new.exists()  # it was said before anything was loaded or made
     (work.model / "bert_model.ckpt.index").write_bytes(b"")
     refuse(script(work.flags(out, do_train=True)), "bert_model.ckpt.index: damaged")
     assert tree(out) == before
