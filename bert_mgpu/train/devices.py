@@ -16,6 +16,9 @@ def configure(device: str, cpu_devices: int, towers: int = 1) -> list[str]:
     cpu_devices: splits the CPU into so many logical devices.
     towers: GPUs beyond that many are left alone, their memory too.
     """
+    # It would flatten the pairwise sum over towers into one sum from left to right,
+    # whose bits depend on how many towers a device has.
+    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
     gpus = tf.config.list_physical_devices("GPU")
     if device == "gpu" and not gpus:
         raise UserError(
