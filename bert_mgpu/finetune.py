@@ -53,7 +53,8 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
     if run.do_train:
         state = _train(run, model, task, data, towers, output_dir)
     else:
-        state = starting.trained_state(run, task.param_specs(), output_dir)
+        identity = starting.model_identity(model, labels)
+        state = starting.trained_state(run, task.param_specs(), identity, output_dir)
         towers.load(state.params, {})
     # 4. What comes of it.
     if run.do_eval:
@@ -83,8 +84,8 @@ def _train(
     features, data_key = data.load("train", run.max_train_examples)
     batch = run.train_batch_size * run.n_gpus
     say(
-        f"effective batch: {run.train_batch_size} rows x {run.n_gpus} towers ="
-        f" {batch} examples a step"
+        f"effective batch: {run.train_batch_size} rows x {run.n_gpus}"
+        f" tower{'s' * (run.n_gpus > 1)} = {batch} examples a step"
     )
     plan = _plan(run, len(features), batch)
     identity = starting.identity(
@@ -93,11 +94,11 @@ def _train(
     state = starting.training_state(
         run, task.param_specs(), model.config.initializer_range, identity, output_dir
     )
-    starting.write_run_files(run, model, list(task.labels), identity, output_dir)
     towers.load(state.params, state.slots)
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
+    starting.write_run_files(run, model, list(task.labels), identity, output_dir)
     say(
         f"training: steps {state.step + 1} to {plan.steps}, the first {plan.warmup}"
         f" warm up to learning rate {plan.peak_rate:g}; seed {run.seed}"

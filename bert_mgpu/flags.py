@@ -102,13 +102,15 @@ def _explain(error: flags.Error, values: flags.FlagValues) -> str:
     return f"{error} {_SEE_HELP}"
 
 
-def _check(name: str, value: Any, least: float | None) -> None:
+def _check(name: str, value: Any, least: float | None, most: float | None) -> None:
     if isinstance(value, str) and value.startswith("--"):
         raise UserError(f"--{name} has no value, {value} follows: write --{name}=VALUE")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"--{name}={value}: pass a finite number")
     if None not in (least, value) and value < least:
         raise UserError(f"--{name}={value}: pass at least {least}")
+    if None not in (most, value) and value > most:
+        raise UserError(f"--{name}={value}: pass at most {most}")
 
 
 def parse(argv: Sequence[str], usage: str) -> tuple[RunConfig, list[str]]:
@@ -135,7 +137,7 @@ def parse(argv: Sequence[str], usage: str) -> tuple[RunConfig, list[str]]:
     settings: dict[str, Any] = {}
     for field in run_config.fields():
         value = values[field.name].value
-        _check(field.name, value, field.metadata["least"])
+        _check(field.name, value, field.metadata["least"], field.metadata["most"])
         # A script that passes an empty variable means that it has no value.
         settings[field.name] = None if value == "" else value
     given = frozenset(name for name in values if values[name].present)

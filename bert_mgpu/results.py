@@ -15,16 +15,22 @@ from bert_mgpu.tasks import metrics
 from bert_mgpu.tasks.classification import log_softmax
 
 
-def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:
+def write_bytes(path: pathlib.Path, parts: bytes | Iterable[bytes]) -> None:
     """Writes a whole file or leaves the old one: never half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines([text] if isinstance(text, str) else text)
+        with temporary.open("wb") as file:
+            file.writelines([parts] if isinstance(parts, bytes) else parts)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise UserError(f"{path}: cannot write it: {error.strerror}") from None
+
+
+def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:
+    """The same for text, as UTF-8."""
+    lines = [text] if isinstance(text, str) else text
+    write_bytes(path, (line.encode() for line in lines))
 
 
 def write_evaluation(

@@ -27,6 +27,7 @@ def _flag(
     identity: bool = False,
     choices: tuple[str, ...] = (),
     least: float | None = None,
+    most: float | None = None,
 ) -> Any:
     metadata = {
         "group": group,
@@ -34,6 +35,7 @@ def _flag(
         "identity": identity,
         "choices": choices,
         "least": least,
+        "most": most,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -58,16 +60,16 @@ class RunConfig:
     truncation: str = _flag("head", MODEL, "which part of a long text is kept; pairs lose the end of the longer text", identity=True, choices=("head", "tail", "head_tail"))
     head_tokens: int = _flag(128, MODEL, "tokens kept from the head with --truncation=head_tail", identity=True, least=0)
     hidden_act: str | None = _flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=("gelu_tanh", "gelu_erf", "relu", "tanh", "linear"))
-    classifier_dropout: float | None = _flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, least=0)
+    classifier_dropout: float | None = _flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, least=0, most=0.99)
 
     n_gpus: int = _flag(1, TRAIN, "towers: each takes train_batch_size rows of every step, on GPUs or on a CPU", least=1)
     train_batch_size: int = _flag(32, TRAIN, "rows of a step per tower", least=1)
     learning_rate: float = _flag(5e-5, TRAIN, "peak of the learning rate", least=0)
     lr_scaling: str = _flag("none", TRAIN, "multiplies the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
-    num_train_epochs: float = _flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", least=0)
-    warmup_proportion: float = _flag(0.1, TRAIN, "share of the steps in which the learning rate rises from 0", identity=True, least=0)
+    num_train_epochs: float = _flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", least=0, most=1e6)
+    warmup_proportion: float = _flag(0.1, TRAIN, "share of the steps in which the learning rate rises from 0", identity=True, least=0, most=1)
     max_train_examples: int | None = _flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)
-    seed: int = _flag(42, TRAIN, "of the first weights, the shuffling and dropout", identity=True, least=0)
+    seed: int = _flag(42, TRAIN, "of the first weights, the shuffling and dropout", identity=True, least=0, most=2**63 - 1)
 
     eval_batch_size: int = _flag(8, TEST, "rows of an evaluation step per tower", least=1)
     predict_batch_size: int | None = _flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1)

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import pathlib
 import platform
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import tensorflow as tf
 
 import bert_mgpu
 from bert_mgpu import results, sources
+from bert_mgpu.data import records
 from bert_mgpu.errors import UserError
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.run_config import RunConfig, fields
@@ -23,7 +23,15 @@ from bert_mgpu.train import checkpoint
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.recorder import say
 
-Shape = tuple[int, ...]
+
+def model_identity(model: Model, labels: list[str]) -> dict[str, Any]:
+    """What any use of a trained model has to agree with, as JSON values."""
+    return {
+        "labels": labels,
+        "bert_config_file": dataclasses.asdict(model.config),
+        "vocab_file": records.fingerprint({"tokens": model.tokenizer.tokens}),
+        "do_lower_case": model.do_lower_case,
+    }
 
 
 def identity(
@@ -36,12 +44,10 @@ def identity(
 ) -> dict[str, Any]:
     """What a run cannot change when it resumes, as JSON values by flag name."""
     flags = {f.name: getattr(run, f.name) for f in fields() if f.metadata["identity"]}
-    values = flags | {
+    values = flags | model_identity(model, labels)
+    values |= {
         "train_batch_size x n_gpus": batch,
         "learning_rate x lr_scaling": peak_rate,
-        "labels": labels,
-        "bert_config_file": dataclasses.asdict(model.config),
-        "vocab_file": model.tokenizer.fingerprint,
         "data_dir": data,
     }
     return json.loads(json.dumps(values))
@@ -84,20 +90,25 @@ def _check_identity(
 ) -> None:
     if old is None:
         return
-    changed = [name for name in new if name in old and old[name] != new[name]]
-    if not changed:
-        return
-    hashes = ("data_dir", "vocab_file")
     shown = [
-        f"{name} (its contents)"
-        if name in hashes
-        else f"{name} (was {old[name]}, is {new[name]})"
-        for name in changed
+        _change(name, old[name], new[name])
+        for name in new
+        if name in old and old[name] != new[name]
     ]
-    raise UserError(
-        f"{output_dir} holds a run with other settings: {', '.join(shown)}: pass the"
-        " old ones to resume it, or another --output_dir"
-    )
+    if shown:
+        raise UserError(
+            f"{output_dir} holds a run with other settings: {', '.join(shown)}: pass"
+            " the old ones to resume it, or another --output_dir"
+        )
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    if name in ("data_dir", "vocab_file"):  # hashes
+        return f"{name} (its contents)"
+    if isinstance(new, dict):
+        inner = [_change(key, old.get(key), new[key]) for key in new]
+        return f"{name}: {', '.join(text for text in inner if text)}"
+    return "" if old == new else f"{name} (was {old}, is {new})"
 
 
 def _checked(
@@ -116,15 +127,20 @@ def _checked(
 
 
 def trained_state(
-    run: RunConfig, specs: params_lib.Specs, output_dir: pathlib.Path
+    run: RunConfig,
+    specs: params_lib.Specs,
+    identity: dict[str, Any],
+    output_dir: pathlib.Path,
 ) -> TrainState:
     """The model to use: the newest of output_dir, else --init_checkpoint.
 
-    Raises UserError where its head is not trained: never random predictions.
+    Raises UserError where its head is not trained (never random predictions) or
+    where the flags name another vocabulary or config than it was trained with.
     """
     found = checkpoint.newest(output_dir, say)
     if found is not None:
         state, prefix = found
+        _check_identity(state.identity, identity, output_dir)
         say(f"using {prefix}")
         return dataclasses.replace(
             state, params=_checked(state.params, specs, prefix), slots={}
@@ -171,6 +187,5 @@ def write_run_files(
     }
     for name, text in texts.items():
         results.write_text(output_dir / name, text)
-    vocabulary = output_dir / sources.VOCAB_FILE
-    if not vocabulary.exists() or not vocabulary.samefile(model.vocab_file):
-        shutil.copyfile(model.vocab_file, vocabulary)
+    vocabulary = pathlib.Path(model.vocab_file).read_bytes()
+    results.write_bytes(output_dir / sources.VOCAB_FILE, vocabulary)

@@ -168,7 +168,7 @@ def lookup(task_name: str) -> TaskFiles:
     near = difflib.get_close_matches(task_name.lower(), BUILTIN)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise UserError(
-        f"--task_name={task_name} is not built in: {hint}There are"
+        f"--task_name={task_name} is not built in: {hint}Built in are"
         f" {', '.join(BUILTIN)}; a task of your own needs a task.json in"
         " --data_dir"
     )

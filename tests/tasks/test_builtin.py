@@ -212,15 +212,11 @@ def test_rows_equal_those_of_a_csv_reader(tmp_path, name):
         fields[column] = label
         lines.append("\t".join(fields))
     text = "\n".join(lines) + "\n"
-    reader = csv.reader(
-        io.StringIO(text, newline="\n"), delimiter="\t", quotechar=None
-    )
+    reader = csv.reader(io.StringIO(text, newline="\n"), delimiter="\t", quotechar=None)
     fields = list(reader)[name in HAS_HEADER :]
     assert len(fields) == 200 - (name in HAS_HEADER)
     expected = [
-        PROCESSORS[name](row)
-        for row in fields
-        if name != "xnli" or row[0] == "zh"
+        PROCESSORS[name](row) for row in fields if name != "xnli" or row[0] == "zh"
     ]
     path = _write(tmp_path / "file", text)
     rows = read_examples(BUILTIN[name], path, "dev", with_label=True)
@@ -236,9 +232,7 @@ def test_one_example_to_predict_for_each_data_line(tmp_path, name):
         fields = [_random_text(rng) for _ in range(rng.randrange(10, 14))]
         line = "\t".join(fields)
         if name == "sentiment":
-            line = json.dumps(
-                {"comment": line, "items": rng.choice([[], None, 3])}
-            )
+            line = json.dumps({"comment": line, "items": rng.choice([[], None, 3])})
         lines.append(rng.choice([line] * 9 + ["", " ", "\t", "\u3000"]))
     if name == "xnli":
         lines = ["zh\t" + line for line in lines if line.strip()]
@@ -324,7 +318,7 @@ def test_task_names_have_no_case_and_typos_get_a_hint():
     with pytest.raises(UserError, match="did you mean cola.*doc_lv1") as error:
         lookup("Colla")
     assert "--task_name=Colla" in str(error.value)
-    with pytest.raises(UserError, match="There are cola, mnli"):
+    with pytest.raises(UserError, match="Built in are cola, mnli"):
         lookup("完全不同")
 
 

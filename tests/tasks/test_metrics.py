@@ -20,9 +20,7 @@ def _random_set(num_classes, rows, skill=0.3, seed=0):
     """labels [R], probabilities [R, C], losses [R] of a so-so classifier."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, num_classes, rows)
-    scores = (
-        rng.random((rows, num_classes)) + skill * np.eye(num_classes)[labels]
-    )
+    scores = rng.random((rows, num_classes)) + skill * np.eye(num_classes)[labels]
     probabilities = scores / scores.sum(axis=1, keepdims=True)
     losses = -np.log(probabilities[np.arange(rows), labels])
     return labels, probabilities, losses
@@ -67,9 +65,7 @@ def test_metrics_equal_scikit_learn(num_classes):
             expected[name] = score(labels, predictions)
     if num_classes == 2:
         expected["f1"] = sklearn.metrics.f1_score(labels, predictions)
-        expected["auc"] = sklearn.metrics.roc_auc_score(
-            labels, probabilities[:, 1]
-        )
+        expected["auc"] = sklearn.metrics.roc_auc_score(labels, probabilities[:, 1])
     assert scores == pytest.approx(expected, abs=1e-7)
 
 
@@ -111,9 +107,7 @@ def test_table_equals_scikit_learn():
     )
     zeros = {"precision": 0, "recall": 0, "f1-score": 0, "support": 0}
     expected["absent"] = zeros
-    header, *lines = classification_table(
-        labels, predictions, names
-    ).splitlines()
+    header, *lines = classification_table(labels, predictions, names).splitlines()
     assert header.split() == ["label", "precision", "recall", "f1", "rows"]
     for i, (line, name) in enumerate(zip(lines[:5], names, strict=True)):
         row = expected[name]
@@ -141,9 +135,7 @@ def test_table_equals_scikit_learn():
 
 
 @pytest.mark.parametrize("num_classes", [2, 9, 20, 21, 134])
-@pytest.mark.parametrize(
-    "name", ["体育新闻" * 15, "e\u0301" * 90, "a", "（全角）"]
-)
+@pytest.mark.parametrize("name", ["体育新闻" * 15, "e\u0301" * 90, "a", "（全角）"])
 def test_tables_are_aligned_within_80_columns(num_classes, name):
     labels, probabilities, _ = _random_set(num_classes, 3000)
     predictions = probabilities.argmax(1)
@@ -191,9 +183,7 @@ def test_confusion_table_counts_rows_where_they_fit(rows):
 
 
 @pytest.mark.parametrize(("num_classes", "rows"), [(16, 6_000), (20, 60_000)])
-def test_confusion_table_shows_percentages_where_counts_do_not_fit(
-    num_classes, rows
-):
+def test_confusion_table_shows_percentages_where_counts_do_not_fit(num_classes, rows):
     labels, probabilities, _ = _random_set(num_classes, rows)
     probabilities[labels == 4] = np.eye(num_classes)[4]
     predictions = probabilities.argmax(1)
