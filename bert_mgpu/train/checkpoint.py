@@ -57,7 +57,7 @@ def _to_tensors(state: TrainState) -> dict[str, np.ndarray]:
     return {
         **state.params,
         **state.slots,
-        _STEP: np.int64(state.step),
+        _STEP: np.array(state.step, np.int64),
         f"{_OURS}identity": np.array(identity.encode(), dtype=object),
     }
 
