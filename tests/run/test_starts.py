@@ -1,0 +1,136 @@
+"""Where the first weights come from, and what is said of them."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_mgpu.config import BertConfig
+from bert_mgpu.interop import google_ckpt, huggingface
+from bert_mgpu.nn import params as params_lib
+from tests.conftest import write_task
+
+
+def weights_of(output_dir):
+    return google_ckpt.read(output_dir)
+
+
+def short(tiny, output_dir, **changed):
+    """A run that changes no weight by much: one step at rate 0."""
+    settings = {"do_train": True, "num_train_epochs": 0.2, "warmup_proportion": 1.0}
+    return tiny.flags(output_dir, **{**settings, **changed})
+
+
+@pytest.fixture
+def folder(tiny, tmp_path):
+    """The tiny model, fine-tuned on two classes, as a Hugging Face folder."""
+    config = BertConfig.from_json_file(tiny.model / "bert_config.json")
+    specs = params_lib.bert_specs(config) | params_lib.classifier_specs(config, 2)
+    weights = params_lib.initialize(specs, 0.3, seed=9)
+    labels = ["0", "1"]
+    path = tmp_path / "hf"
+    huggingface.export(path, weights, config, tiny.model / "vocab.txt", True, labels)
+    return path, weights
+
+
+def test_google_checkpoint(tiny, tmp_path, inside):
+    code, _, err = inside(short(tiny, tmp_path))
+    assert code == 0, err
+    assert "weights: 39 of 41 start from" in err
+    assert "new, start at random: output_bias, output_weights" in err
+    first = google_ckpt.read(tiny.model / "bert_model.ckpt")
+    now = weights_of(tmp_path)
+    assert all(np.array_equal(now[name], value) for name, value in first.items())
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_hugging_face_needs_no_other_flags(tiny, tmp_path, inside, folder, what):
+    path, weights = folder
+    start = path if what == "folder" else path / "model.safetensors"
+    flags = {"vocab_file": None, "bert_config_file": None, "init_checkpoint": start}
+    code, _, err = inside(short(tiny, tmp_path / "out", **flags))
+    assert code == 0, err
+    assert "weights: 41 of 41 start from" in err
+    assert "random" not in err
+    now = weights_of(tmp_path / "out")
+    assert all(np.array_equal(now[name], value) for name, value in weights.items())
+
+
+def test_own_run_with_another_number_of_labels(tiny, tmp_path, inside):
+    first = tmp_path / "first"
+    assert inside(tiny.flags(first, do_train=True))[0] == 0
+    data = tmp_path / "data"
+    write_task(data, "own")
+    task = json.loads((data / "task.json").read_text())
+    (data / "task.json").write_text(json.dumps(task | {"labels": ["no", "yes", "?"]}))
+    flags = {
+        "task_name": "own",
+        "data_dir": data,
+        "init_checkpoint": first,
+        "vocab_file": None,
+        "bert_config_file": None,
+    }
+    code, _, err = inside(short(tiny, tmp_path / "second", **flags))
+    assert code == 0, err
+    assert "new head: output_weights has shape [2, 32] there and [3, 32] here" in err
+    assert "new head: output_bias" in err
+    assert "adam" not in err and "not used" not in err
+    before, now = weights_of(first), weights_of(tmp_path / "second")
+    assert now["output_weights"].shape == (3, 32)
+    name = "bert/encoder/layer_1/output/dense/kernel"
+    assert np.array_equal(before[name], now[name])
+
+
+def test_from_nothing(tiny, tmp_path, inside):
+    code, _, err = inside(short(tiny, tmp_path / "a", init_checkpoint=None))
+    assert code == 0, err
+    assert "no --init_checkpoint: all 41 weights start at random" in err
+    assert inside(short(tiny, tmp_path / "b", init_checkpoint=None))[0] == 0
+    other = short(tiny, tmp_path / "c", init_checkpoint=None, seed=7)
+    assert inside(other)[0] == 0
+    name = "bert/embeddings/word_embeddings"
+    a, b, c = (weights_of(tmp_path / x)[name] for x in "abc")
+    assert np.array_equal(a, b) and not np.array_equal(a, c)
+    assert abs(a.std() - 0.0176) < 0.002  # 0.02 cut at two deviations
+
+
+def test_checkpoint_of_a_run_of_googles_code_is_resumed(tiny, tmp_path, inside):
+    """Its folder has no run.json of ours and no identity in the checkpoint."""
+    straight = tmp_path / "straight"
+    assert inside(tiny.flags(straight, do_train=True, save_checkpoints_steps=3))[0] == 0
+    google = tmp_path / "google"
+    google.mkdir()
+    tensors = google_ckpt.read(straight / "model.ckpt-3")
+    del tensors["bert_mgpu/identity"]
+    google_ckpt.write(google / "model.ckpt-3", tensors)
+    code, _, err = inside(tiny.flags(google, do_train=True))
+    assert code == 0, err
+    assert "resuming from" in err and "step 3 with" in err
+    assert "written by other code" in err
+    wanted, found = weights_of(straight), weights_of(google)
+    assert all(np.array_equal(wanted[name], found[name]) for name in wanted)
+
+
+def test_export_is_what_was_trained(tiny, tmp_path, inside):
+    out, exported = tmp_path / "out", tmp_path / "hf"
+    flags = tiny.flags(out, do_train=True, do_predict=True, export_hf=exported)
+    assert inside(flags)[0] == 0
+    stored, trained = huggingface.read(exported), weights_of(out)
+    assert all(np.array_equal(trained[name], value) for name, value in stored.items())
+    shutil.copy(out / "test_results.tsv", tmp_path / "wanted")
+    code, _, err = inside(
+        tiny.flags(
+            tmp_path / "other",
+            vocab_file=None,
+            bert_config_file=None,
+            init_checkpoint=exported,
+            do_predict=True,
+        )
+    )
+    assert code == 0, err
+    np.testing.assert_allclose(
+        np.loadtxt(tmp_path / "other" / "test_results.tsv"),
+        np.loadtxt(tmp_path / "wanted"),
+        atol=1e-6,
+    )
