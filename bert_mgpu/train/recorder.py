@@ -12,6 +12,8 @@ from typing import Any
 import tensorflow as tf
 import tqdm
 
+# Short enough for the loss, rate and speed to fit into 80 columns.
+_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 _PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
@@ -49,7 +51,7 @@ class Recorder:
             total=steps,
             initial=start,
             desc="train",
-            unit="step",
+            bar_format=_BAR,
             disable=not sys.stderr.isatty(),
         )
         self._losses: list[dict[str, float]] = []
@@ -96,8 +98,8 @@ class Recorder:
         speed = record.get("examples_per_second")
         loss = sum(value for name, value in record.items() if name.endswith("loss"))
         self._bar.set_postfix_str(
-            f"loss {loss:.4f}, lr {record['learning_rate']:.2e}"
-            + (f", {speed:.1f} examples/s" if speed else "")
+            f"loss {loss:.3f}, lr {record['learning_rate']:.1e}"
+            + (f", {speed:.1f} ex/s" if speed else "")
         )
         last = record["step"] == self._steps
         if self._bar.disable and (last or now - self._last_plain >= _PLAIN_SECONDS):
