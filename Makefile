@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q
 
-.PHONY: setup demo check test test-slow parity bench clean
+.PHONY: setup demo check test parity bench clean
 
 setup: .venv/.ready
 
@@ -19,9 +19,9 @@ setup: .venv/.ready
 	$(PIP) --no-deps -r requirements-demo.txt
 	@touch $@
 
-.venv/.dev: .venv/.demo requirements-dev.txt requirements-google.txt
+.venv/.dev: .venv/.demo requirements-dev.txt requirements-reference.txt
 	$(PIP) -r requirements-dev.txt
-	$(PIP) --no-deps -r requirements-google.txt
+	$(PIP) --no-deps -r requirements-reference.txt
 	@touch $@
 
 .venv/.parity: .venv/.dev requirements-parity.txt

@@ -3,8 +3,8 @@
     python benchmarks/accuracy.py run        # the next missing rows, one by one
     python benchmarks/accuracy.py table      # the table of what is there
 
-Each row is one run of run_classifier_mgpu.py, about 10 minutes on 2 cores. It may
-be killed at any time: the same command resumes it. Results are appended to
+Each row is one run of run_classifier_mgpu.py, 10 to 15 minutes on two idle cores. It
+may be killed at any time: the same command resumes it. Results are appended to
 benchmarks/results/accuracy.json. Needs ../shared (data and weights).
 """
 

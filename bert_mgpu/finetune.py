@@ -35,6 +35,8 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
         say(remark)
     # 1. The devices, before anything is built on them.
     visible = devices.configure(run.device, run.cpu_devices, run.n_gpus)
+    if warning := devices.missing_gpus(run.device):
+        say(warning)
     # 2. The model without its weights, the task, its labels.
     model = sources.find_model(run, output_dir)
     for note in sources.notes(run, model):
@@ -42,9 +44,12 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
     files = custom.find(str(run.task_name), str(run.data_dir))
     labels = inputs.find_labels(run, files, model, output_dir)
     files = dataclasses.replace(files, labels=tuple(labels))
+    say(f"{len(labels)} labels: {inputs.shown(labels)}")
     task = Classification(
         files.name, model.config, labels, run.max_seq_length, run.classifier_dropout
     )
+    if run.export_hf:
+        huggingface.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Inputs(run, files, model, cache)
     # 3. The towers, and the weights on them.

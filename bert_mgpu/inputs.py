@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from typing import Any
 
-from bert_mgpu.data import records
-from bert_mgpu.data.readers import check_file
+from bert_mgpu.data import readers, records
 from bert_mgpu.errors import UserError
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Features
 from bert_mgpu.tasks import builtin, classification, custom
 from bert_mgpu.tasks.builtin import TaskFiles
+from bert_mgpu.text import normalization, tokenization, truncation
 from bert_mgpu.train import checkpoint
 from bert_mgpu.train.recorder import say
 
@@ -33,18 +34,22 @@ def find_labels(
         )
     trained = model.labels
     continued = bool(checkpoint.saved_steps(output_dir)) or not run.do_train
-    if not files.labels and trained is not None and continued:
-        return trained
-    labels = list(files.labels) or _labels_of_training_file(run, files)
+    labels = list(files.labels)
+    if not labels:
+        if trained is not None and continued:
+            return trained
+        labels = _labels_of_training_file(run, files)
+        if trained is not None and set(trained) == set(labels):
+            return trained
     if trained is None or trained == labels:
         return labels
     # A start from a model of another task gets a new head; but where the classes
     # are the same in another order, that is more likely a mistake.
     if continued or set(trained) == set(labels):
         raise UserError(
-            f"the task {files.name} has the labels {_shown(labels)}, the trained model"
-            f" {_shown(trained)}: pass the task and data of that model, or train in"
-            " another --output_dir"
+            f"the task {files.name} has the labels {shown(labels)}, the trained model"
+            f" {shown(trained)}: pass the task and data of that model, or its labels"
+            " in the same order"
         )
     return labels
 
@@ -53,6 +58,9 @@ def _labels_of_training_file(run: RunConfig, files: TaskFiles) -> list[str]:
     source = builtin.split_path(files, str(run.data_dir), "train")
     examples = builtin.read_examples(files, source.path, source.split, with_label=True)
     labels = sorted({str(example.label) for example in examples})
+    if "" in labels:
+        line = next(example.line for example in examples if example.label == "")
+        raise UserError(f"{source.path}:{line}: the label is empty")
     if len(labels) < 2:
         raise UserError(
             f"{source.path}: every row has the label {labels[0]!r}: nothing to learn:"
@@ -62,14 +70,36 @@ def _labels_of_training_file(run: RunConfig, files: TaskFiles) -> list[str]:
 
 
 def _described(columns: builtin.Columns) -> dict[str, Any]:
-    """As JSON values. Functions by name: their repr differs in every process."""
-    return {
+    """What is said of columns, as JSON values: nothing that is the default.
+
+    So a run can be resumed by later code that knows more of columns. Functions
+    are named: their repr differs in every process.
+    """
+    defaults = vars(builtin.Columns(text_a=columns.text_a))
+    return {"text_a": columns.text_a} | {
         name: getattr(value, "__qualname__", value)
         for name, value in vars(columns).items()
+        if value != defaults[name]
     }
 
 
-def _shown(labels: list[str]) -> str:
+@functools.cache
+def _code() -> str:
+    """A hash of the code that turns a file into features."""
+    modules = (
+        readers,
+        builtin,
+        classification,
+        truncation,
+        normalization,
+        tokenization,
+    )
+    files = [str(module.__file__) for module in modules]
+    return records.fingerprint({"code": [records.file_hash(file) for file in files]})
+
+
+def shown(labels: list[str]) -> str:
+    """The labels for a message: not more than ten."""
     text = ", ".join(labels[:10])
     return f"{text}, ... ({len(labels)})" if len(labels) > 10 else text
 
@@ -112,7 +142,9 @@ class Inputs:
             f"{share} %: {length}"
             for share, length in notes["length_percentiles"].items()
         )
-        say(f"{split}: {notes['rows']} rows of {source.path}")
+        header = self.files.columns_of(source.split).header
+        without = ", line 1 left out as its header" if header else ""
+        say(f"{split}: {notes['rows']} rows of {source.path}{without}")
         say(
             f"  tokens a row, percentiles: {shares};"
             f" {notes['truncated'] / notes['rows']:.1%} truncated at"
@@ -123,7 +155,7 @@ class Inputs:
     def _source(self, split: str, path: str | None) -> builtin.Source:
         if path is None:
             return builtin.split_path(self.files, str(self.run.data_dir), split)
-        check_file(path)
+        readers.check_file(path)
         columns = builtin.predict_file_split(self.files, path)
         return builtin.Source(pathlib.Path(path), columns)
 
@@ -137,6 +169,7 @@ class Inputs:
             "columns": _described(files.columns_of(source.split)),
         }
         settings = data | {
+            "code": _code(),
             "task": files.name,
             "labels": list(files.labels) if with_label else None,
             "keep": None if keep is None else [keep, run.seed],
@@ -165,4 +198,8 @@ class Inputs:
 
         name = f"{files.name}-{split}"
         features, _ = records.cached(self.cache, name, settings, make)
+        if records.file_hash(source.path) != data["data"]:
+            raise UserError(
+                f"{source.path}: was changed while it was read: start again"
+            )
         return features, records.fingerprint(data)

@@ -23,8 +23,9 @@ def write_bytes(path: pathlib.Path, parts: bytes | Iterable[bytes]) -> None:
             file.writelines([parts] if isinstance(parts, bytes) else parts)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise UserError(f"{path}: cannot write it: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:

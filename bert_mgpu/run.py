@@ -52,27 +52,41 @@ def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> in
         run, remembered = sources.as_trained(run, output_dir)
         finetune.finetune(run, output_dir, remarks + remembered)
         return 0
-    except tf.errors.ResourceExhaustedError as error:
-        found = re.search(r"(out of memory|oom) [^\n]*", str(error.message), re.I)
-        what = found[0].rstrip(". ") if found else "out of memory"
-        return _fail(
-            OutOfMemory(
-                f"{what}: halve --train_batch_size and double --n_gpus (towers of one"
-                " device take turns: the same result in less memory), or lower"
-                " --max_seq_length"
-            )
-        )
     except (RunError, KeyboardInterrupt):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
-            raise UserError(
-                f"{error.filename or output_dir}: {error.strerror}: free some space,"
-                " or pass another --output_dir"
-            ) from None
+        if explained := _explain(error, output_dir):
+            raise explained from None
         traceback.print_exc()
-        print("this is a fault of bert_mgpu: please report it", file=sys.stderr)
+        print(
+            "this is a fault of bert_mgpu: please report it, with the file"
+            f" {output_dir / _TENSORFLOW_LOG}",
+            file=sys.stderr,
+        )
         return 1
+
+
+def _explain(error: Exception, output_dir: pathlib.Path) -> RunError | None:
+    """What no one can foresee, in one line: no room on the disk or in memory.
+
+    TensorFlow tells both by its messages alone: its classes of errors mix them.
+    """
+    message = str(getattr(error, "message", error))
+    full = re.search(r"[^\n]*(no space left|quota exceeded)", message, re.I)
+    disk = full[0].strip() if full else None
+    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+        disk = f"{error.filename or output_dir}: {error.strerror}"
+    if disk:
+        return UserError(f"{disk}: free some space, or pass another --output_dir")
+    memory = re.search(r"(out of memory|\boom\b|\w*alloc_failed)[^\n]*", message, re.I)
+    if memory or isinstance(error, MemoryError):
+        what = memory[0].rstrip(". ") if memory else "out of memory"
+        return OutOfMemory(
+            f"{what}: halve --train_batch_size and double --n_gpus (towers of one"
+            " device take turns: the same result in less memory), or lower"
+            " --max_seq_length"
+        )
+    return None
 
 
 def _preempt(number: int, frame: object) -> None:
@@ -107,6 +121,8 @@ def _check_asked(run: RunConfig) -> pathlib.Path:
         raise UserError(
             f"--data_dir={run.data_dir}: {what}: pass the folder with the task's files"
         )
+    if run.predict_file and not run.do_predict:
+        raise UserError("--predict_file is given: pass --do_predict=true as well")
     custom.find(str(run.task_name), str(run.data_dir))
     output_dir = pathlib.Path(str(run.output_dir))
     try:

@@ -46,6 +46,7 @@ def identity(
     flags = {f.name: getattr(run, f.name) for f in fields() if f.metadata["identity"]}
     values = flags | model_identity(model, labels)
     values |= {
+        "task_name": str(run.task_name).lower(),
         "train_batch_size x n_gpus": batch,
         "learning_rate x lr_scaling": peak_rate,
         "data_dir": data,

@@ -22,9 +22,6 @@ import safetensors.numpy
 from bert_mgpu.errors import UserError
 from bert_mgpu.task import Features, Ragged
 
-# Raised whenever the same input and settings would give other features.
-CODE_VERSION = 1
-
 
 def file_hash(path: str | pathlib.Path) -> str:
     """sha256 of a file's bytes. Raises UserError where it cannot be read."""
@@ -39,8 +36,8 @@ def file_hash(path: str | pathlib.Path) -> str:
 
 
 def fingerprint(parts: Mapping[str, Any]) -> str:
-    """A name for everything that features depend on; `parts` are JSON values."""
-    text = json.dumps({**parts, "code": CODE_VERSION}, sort_keys=True)
+    """A short name of JSON values."""
+    text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -109,7 +106,10 @@ def cached(
     parts: Mapping[str, Any],
     make: Callable[[], Features],
 ) -> tuple[Features, str]:
-    """Features from the cache, else from `make`, and their fingerprint."""
+    """Features from the cache, else from `make`, and their fingerprint.
+
+    `parts` are all that the features depend on: data, settings, code.
+    """
     key = fingerprint(parts)
     path = directory / f"{name}-{key}.safetensors"
     features = load(path)

@@ -208,7 +208,7 @@ def export(
     at all; of what is there already, only an earlier export is replaced.
     """
     target = pathlib.Path(directory).absolute()
-    _check_replaceable(target)
+    check_replaceable(target)
     tensors = _classifier_tensors(params, config)
     if len(labels) != len(tensors["classifier.bias"]):
         raise UserError(
@@ -239,7 +239,7 @@ def export(
         raise UserError(f"{directory}: cannot export: {error}") from None
 
 
-def _check_replaceable(target: pathlib.Path) -> None:
+def check_replaceable(target: pathlib.Path) -> None:
     """Lets pass an empty directory, and an earlier export with nothing else in it."""
     found = {p.name for p in target.iterdir()} if target.is_dir() else set()
     if not found and not target.is_file():

@@ -48,9 +48,9 @@ def layer_norm(
 def dropout_lanes(rate: float) -> tuple[int, int]:
     """(bits, threshold): a lane of `bits` random bits >= threshold is kept."""
     threshold = round(rate * 256)
-    if abs(threshold / 256 - rate) <= _MAX_RATE_ERROR * rate:
+    if threshold < 256 and abs(threshold / 256 - rate) <= _MAX_RATE_ERROR * rate:
         return 8, threshold
-    return 16, max(1, round(rate * 65536))
+    return 16, min(max(1, round(rate * 65536)), 65535)
 
 
 def keep_mask(

@@ -107,10 +107,11 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
         for path in written:  # the index last
             path.rename(directory / path.name)
         _flush(directory)
-        steps = saved_steps(directory)
+        # Later steps are damaged ones that this run did not resume from.
+        steps = [step for step in saved_steps(directory) if step <= state.step]
         kept = steps[-keep:] if keep else steps
         _point_to(directory, kept)
-        for step in set(steps) - set(kept):
+        for step in set(saved_steps(directory)) - set(kept):
             _remove(directory, step)
     except (OSError, UserError) as error:
         raise UserError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 
 import tensorflow as tf
 
@@ -19,6 +20,8 @@ def configure(device: str, cpu_devices: int, towers: int = 1) -> list[str]:
     # It would flatten the pairwise sum over towers into one sum from left to right,
     # whose bits depend on how many towers a device has.
     tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
+    # TF32 has 10 bits of mantissa: float32 is to mean float32 on every device.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
     gpus = tf.config.list_physical_devices("GPU")
     if device == "gpu" and not gpus:
         raise UserError(
@@ -44,6 +47,21 @@ def configure(device: str, cpu_devices: int, towers: int = 1) -> list[str]:
             " decided once, at its first run"
         )
     return [f"CPU:{index}" for index in range(cpu_devices)]
+
+
+def missing_gpus(device: str) -> str | None:
+    """A warning where GPUs seem to be wanted and TensorFlow sees none."""
+    if device != "auto" or tf.config.list_physical_devices("GPU"):
+        return None
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if named in ("", "-1") and not os.path.exists("/dev/nvidia0"):
+        return None
+    return (
+        "WARNING: TensorFlow sees no GPU and takes the CPU, though"
+        f" {f'CUDA_VISIBLE_DEVICES={named}' if named else 'there is /dev/nvidia0'}:"
+        " install requirements-gpu.txt (tensorflow.log in output_dir has TensorFlow's"
+        " reason), or pass --device=cpu"
+    )
 
 
 def lay_out(towers: int, devices: int) -> list[range]:

@@ -64,7 +64,7 @@ def train(
             done = step + 1
             if stop or done == plan.steps or done % plan.save_every == 0:
                 state = saved(done)
-            if stop and done < plan.steps:
+            if stop:
                 raise stop[0](
                     f"step {done} of {plan.steps} is saved: the same command goes on"
                     " from there"

@@ -61,7 +61,14 @@ class Towers:
         self._slots: dict[str, tf.Variable] = {}
         # Pure functions over local tensors: XLA refuses a tower that reads a
         # variable of another device.
-        jitted = functools.partial(tf.function, jit_compile=xla, autograph=False)
+        # Inlined, the towers of a device would not take turns.
+        apart = None if xla else {"_noinline": True}
+        jitted = functools.partial(
+            tf.function,
+            jit_compile=xla,
+            autograph=False,
+            experimental_attributes=apart,
+        )
         self._gradients = jitted(self._tower_gradients)
         self._update = jitted(optimizers.apply_gradients)
         self._forward = jitted(self._task.outputs)
@@ -77,7 +84,9 @@ class Towers:
     def load(
         self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
     ) -> None:
-        """Puts one copy of the weights (and slots) on every device."""
+        """Puts one copy of the weights (and slots) on every device, once."""
+        if self._params:
+            raise RuntimeError("the towers hold weights: traced steps use those")
         with self._strategy.scope():
             self._params = {
                 name: tf.Variable(value, name=name) for name, value in params.items()

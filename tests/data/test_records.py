@@ -54,14 +54,6 @@ def test_any_change_makes_it_anew(tmp_path, name):
     assert make.calls == 2
 
 
-def test_new_code_makes_it_anew(tmp_path, monkeypatch):
-    make = Counting()
-    records.cached(tmp_path, "train", PARTS, make)
-    monkeypatch.setattr(records, "CODE_VERSION", records.CODE_VERSION + 1)
-    records.cached(tmp_path, "train", PARTS, make)
-    assert make.calls == 2
-
-
 @pytest.mark.parametrize("damage", ["truncate", "empty", "header"])
 def test_damaged_file_is_made_anew(tmp_path, damage):
     make = Counting()

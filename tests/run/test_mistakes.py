@@ -6,6 +6,7 @@ import resource
 import time
 
 import pytest
+import tensorflow as tf
 
 from bert_mgpu import finetune
 from bert_mgpu.interop import google_ckpt
@@ -149,11 +150,22 @@ def test_without_an_output_dir(work, inside):
     refuse(inside(work.flags("", do_train=True)), "--output_dir is missing")
 
 
+FULL = tf.errors.ResourceExhaustedError(
+    None, None, "Failed to flush\nevents.v2; No space left on device"
+)
+NO_MEMORY = tf.errors.InternalError(
+    None, None, "CUBLAS_STATUS_ALLOC_FAILED when creating"
+)
+
+
 @pytest.mark.parametrize(
     ("fault", "code", "fragment"),
     [
         (OSError(errno.ENOSPC, "No space left", "a/b"), 2, "a/b: No space left: free"),
-        (MemoryError("far\naway"), 1, "MemoryError: far"),
+        (FULL, 2, "events.v2; No space left: free"),
+        (NO_MEMORY, 4, "CUBLAS_STATUS_ALLOC_FAILED when creating: halve"),
+        (MemoryError(), 4, "out of memory: halve"),
+        (ValueError("room for\nfaults"), 1, "ValueError: room for"),
         (KeyboardInterrupt(), 130, "stopped: stopped by Ctrl-C"),
     ],
     ids=lambda value: type(value).__name__,

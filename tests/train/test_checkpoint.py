@@ -51,7 +51,7 @@ def test_nothing_there(tmp_path):
 
 
 def test_keeps_the_newest_and_points_to_it(tmp_path):
-    for step in (2, 10, 9, 100):
+    for step in (2, 9, 10, 100):
         checkpoint.save(tmp_path, make_state(step), keep=2)
     assert checkpoint.saved_steps(tmp_path) == [10, 100]
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -119,6 +119,17 @@ def test_all_damaged_is_an_error_not_a_fresh_start(tmp_path):
     (tmp_path / "model.ckpt-1.data-00000-of-00001").write_bytes(b"")
     with pytest.raises(UserError, match="all 1 checkpoints are damaged"):
         newest(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [1, 2, 0])
+def test_run_that_went_back_drops_the_damaged_later_one(tmp_path, keep):
+    checkpoint.save(tmp_path, make_state(8), keep=5)
+    checkpoint.save(tmp_path, make_state(12), keep=5)
+    (tmp_path / "model.ckpt-12.data-00000-of-00001").write_bytes(b"")
+    assert newest(tmp_path)[0][0].step == 8
+    checkpoint.save(tmp_path, make_state(9), keep=keep)
+    assert checkpoint.saved_steps(tmp_path) == ([9] if keep == 1 else [8, 9])
+    assert google_ckpt.resolve(tmp_path).endswith("model.ckpt-9")
 
 
 def test_leftovers_of_a_killed_save_are_no_checkpoint(tmp_path):
