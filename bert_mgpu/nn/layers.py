@@ -10,7 +10,8 @@ import tensorflow as tf
 from bert_mgpu.task import Noise, Params
 
 # A dropout rate is held in 8 random bits if these hit it to 2 %, else in 16.
-# 0.1, the rate of every published BERT, becomes 26/256 = 0.1016 (1.6 % off);
+# 0.1, the rate of every published BERT, becomes 26/256 = 0.1016 (1.6 % off, and 16
+# bits would cost 2 to 10 % of a step);
 # outputs are scaled by the true rate, so expectations are exact either way.
 _MAX_RATE_ERROR = 0.02
 _PHILOX = 1  # the counter-based generator of Salmon et al. 2011

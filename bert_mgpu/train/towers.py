@@ -3,7 +3,8 @@
 A tower is mathematics: it takes `b` rows of the global batch [N, b, ...] and
 gives sums. A device is placement: it holds one copy of the weights and runs its
 towers one after the other. Gradients are added in a pairwise tree over all the
-towers, so that for powers of two every placement gives the same bits.
+towers, so that on CPUs every placement of powers of two gives the same bits. Between
+GPUs NCCL adds, in its own order: there it is the same up to rounding.
 """
 
 from __future__ import annotations

@@ -82,6 +82,22 @@ def test_own_run_with_another_number_of_labels(tiny, tmp_path, inside):
     assert np.array_equal(before[name], now[name])
 
 
+def test_labels_keep_the_order_of_the_trained_head(tiny, tmp_path, inside, folder):
+    """They would be sorted, no before yes, if the head were new."""
+    path, weights = folder
+    config = json.loads((path / "config.json").read_text())
+    config |= {"id2label": {"0": "yes", "1": "no"}, "label2id": {"yes": 0, "no": 1}}
+    (path / "config.json").write_text(json.dumps(config))
+    out = tmp_path / "out"
+    flags = {"vocab_file": None, "bert_config_file": None, "init_checkpoint": path}
+    code, _, err = inside(short(tiny, out, task="own", **flags))
+    assert code == 0, err
+    assert "2 labels: yes, no" in err
+    assert (out / "label_list.txt").read_text() == "yes\nno\n"
+    now = weights_of(out)["output_weights"]
+    assert np.array_equal(now, weights["output_weights"])
+
+
 def test_from_nothing(tiny, tmp_path, inside):
     code, _, err = inside(short(tiny, tmp_path / "a", init_checkpoint=None))
     assert code == 0, err
