@@ -146,7 +146,7 @@ def test_offsets_point_into_the_original_text(small_vocab):
     ("vocab", "folder"), [("chinese", "thucnews_title"), ("uncased", "sst2")]
 )
 def test_offsets_equal_hugging_faces(vocab, folder):
-    tokenizers = pytest.importorskip("tokenizers")
+    tokenizers = pytest.importorskip("tokenizers", reason="make test installs it")
     vocab_file = DATA / "vocab" / f"{vocab}_vocab.txt"
     ours = Tokenizer(vocab_file)
     theirs = tokenizers.BertWordPieceTokenizer(str(vocab_file))
