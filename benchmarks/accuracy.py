@@ -67,7 +67,8 @@ def planned() -> list[dict[str, Any]]:
     return rows
 
 
-def _prepare() -> None:
+def prepare() -> None:
+    """Makes the data folders and the checkpoint below build/accuracy."""
     data, weights = WORK / "data", WORK / "model"
     data.mkdir(parents=True, exist_ok=True)
     for dev in ("sub_dev.txt", "full_dev.txt"):
@@ -83,9 +84,8 @@ def _prepare() -> None:
         subprocess.run([sys.executable, script, weights], check=True)
 
 
-def _run(row: dict[str, Any]) -> dict[str, Any]:
-    name = "-".join(str(value) for value in row.values())
-    output = WORK / "runs" / name
+def arguments_of(row: dict[str, Any]) -> list[str]:
+    """What run_classifier_mgpu.py is given for a row of the table."""
     weights = WORK / "model"
     flags = {
         "task_name": "thucnews",
@@ -94,7 +94,6 @@ def _run(row: dict[str, Any]) -> dict[str, Any]:
         "bert_config_file": weights / "bert_config.json",
         "init_checkpoint": weights / "bert_model.ckpt",
         "hidden_act": "gelu_erf",
-        "output_dir": output,
         "do_train": "true",
         "do_eval": "true",
         "max_seq_length": 32,
@@ -107,8 +106,14 @@ def _run(row: dict[str, Any]) -> dict[str, Any]:
     }
     same = ("n_gpus", "train_batch_size", "lr_scaling", "learning_rate", "seed")
     flags |= {key: row[key] for key in same}
-    command = [sys.executable, ROOT / "run_classifier_mgpu.py"]
-    command += [f"--{key}={value}" for key, value in flags.items()]
+    return [f"--{key}={value}" for key, value in flags.items()]
+
+
+def _run(row: dict[str, Any]) -> dict[str, Any]:
+    name = "-".join(str(value) for value in row.values())
+    output = WORK / "runs" / name
+    command = [sys.executable, str(ROOT / "run_classifier_mgpu.py")]
+    command += [*arguments_of(row), f"--output_dir={output}"]
     began = time.time()
     subprocess.run(command, check=True)
     text = (output / "eval_results.txt").read_text()
@@ -128,7 +133,7 @@ def _results() -> list[dict[str, Any]]:
 
 
 def run(limit: int) -> None:
-    _prepare()
+    prepare()
     for _ in range(limit):
         done = _results()
         open_rows = [

@@ -32,8 +32,8 @@ def embed(
     tables = "bert/embeddings/"
     words = tf.gather(params[f"{tables}word_embeddings"], input_ids)  # [B, T, H]
     # A handful of rows: a product with one-hot is faster than a scatter back.
-    segments = tf.one_hot(segment_ids, config.type_vocab_size)  # [B, T, types]
     types = params[f"{tables}token_type_embeddings"]
+    segments = tf.one_hot(segment_ids, types.shape[0], dtype=types.dtype)  # [B,T,types]
     summed = words + tf.tensordot(segments, types, 1)
     summed += params[f"{tables}position_embeddings"][:length]
     normal = layers.layer_norm(params, "bert/embeddings", summed, config.layer_norm_eps)
