@@ -4,6 +4,14 @@ A message says what is wrong, where (file:line), which value was seen and what
 to pass instead. Anything else that escapes is our fault: exit code 1.
 """
 
+from collections.abc import Sequence
+
+
+def listed(items: Sequence[str], most: int = 10) -> str:
+    """Names for a message: the first ones, and how many more there are."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(items[:most]) + more
+
 
 class RunError(Exception):
     """Ends the run: `run.main` prints its message as one line."""

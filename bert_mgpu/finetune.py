@@ -14,7 +14,7 @@ import tensorflow as tf
 import bert_mgpu
 from bert_mgpu import inputs, results, sources, starting
 from bert_mgpu.data import pipeline
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, listed
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface
 from bert_mgpu.run_config import RunConfig
@@ -42,9 +42,11 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
     for note in sources.notes(run, model):
         say(note)
     files = custom.find(str(run.task_name), str(run.data_dir))
+    if overlooked := custom.overlooked(str(run.task_name), str(run.data_dir)):
+        say(overlooked)
     labels = inputs.find_labels(run, files, model, output_dir)
     files = dataclasses.replace(files, labels=tuple(labels))
-    say(f"{len(labels)} labels: {inputs.shown(labels)}")
+    say(f"{len(labels)} labels: {listed(labels)}")
     task = Classification(
         files.name, model.config, labels, run.max_seq_length, run.classifier_dropout
     )

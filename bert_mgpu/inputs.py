@@ -8,7 +8,7 @@ import pathlib
 from typing import Any
 
 from bert_mgpu.data import readers, records
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, listed
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Features
@@ -47,8 +47,8 @@ def find_labels(
     # are the same in another order, that is more likely a mistake.
     if continued or set(trained) == set(labels):
         raise UserError(
-            f"the task {files.name} has the labels {shown(labels)}, the trained model"
-            f" {shown(trained)}: pass the task and data of that model, or its labels"
+            f"the task {files.name} has the labels {listed(labels)}, the trained model"
+            f" {listed(trained)}: pass the task and data of that model, or its labels"
             " in the same order"
         )
     return labels
@@ -96,12 +96,6 @@ def _code() -> str:
     )
     files = [str(module.__file__) for module in modules]
     return records.fingerprint({"code": [records.file_hash(file) for file in files]})
-
-
-def shown(labels: list[str]) -> str:
-    """The labels for a message: not more than ten."""
-    text = ", ".join(labels[:10])
-    return f"{text}, ... ({len(labels)})" if len(labels) > 10 else text
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data.readers import check_file, read_lines
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, listed
 from bert_mgpu.interop import google_ckpt, huggingface, names
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.text.tokenization import Tokenizer
@@ -278,14 +278,14 @@ def first_weights(
         values = google_ckpt.read(path, usable)
     say(f"weights: {len(values)} of {len(wanted)} start from {path}")
     if missing:
-        say(f"  new, start at random: {_listed(missing)}")
+        say(f"  new, start at random: {listed(missing, _MAX_NAMES_SHOWN)}")
     for name in mismatched:
         say(
             f"  new head: {name} has shape {list(shapes[name])} there and"
             f" {list(wanted[name])} here, starts at random"
         )
     if unexpected:
-        say(f"  there but not used: {_listed(unexpected)}")
+        say(f"  there but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
     return dict(random) | {
         name: np.asarray(value, np.float32) for name, value in values.items()
     }
@@ -294,9 +294,3 @@ def first_weights(
 def _belongs_to_training(name: str) -> bool:
     last = name.rpartition("/")[2]
     return last in ("adam_m", "adam_v", "global_step") or name.startswith("bert_mgpu/")
-
-
-def _listed(items: list[str]) -> str:
-    shown = ", ".join(items[:_MAX_NAMES_SHOWN])
-    more = len(items) - _MAX_NAMES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown

@@ -54,6 +54,17 @@ def find(task_name: str, data_dir: str) -> TaskFiles:
     )
 
 
+def overlooked(task_name: str, data_dir: str) -> str | None:
+    """A remark where a task.json is there but the task's name is a built-in one."""
+    path = pathlib.Path(data_dir) / FILE
+    if task_name.lower() not in BUILTIN or not path.is_file():
+        return None
+    return (
+        f"{path} is not read: {task_name} is a built-in task: for your own, pass"
+        " another --task_name"
+    )
+
+
 def _read(path: pathlib.Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8-sig"))

@@ -107,15 +107,6 @@ def classification_table(
     return _align([header, *rows], (11, 9, 9, 9))
 
 
-def confusion_matrix(
-    labels: np.ndarray, predictions: np.ndarray, num_classes: int
-) -> np.ndarray:
-    """Rows of each (true, predicted) pair of classes: int64 [C, C]."""
-    pairs = np.asarray(labels, np.int64) * num_classes + predictions
-    counts = np.bincount(pairs, minlength=num_classes**2)
-    return counts.reshape(num_classes, num_classes)
-
-
 def confusion_table(
     labels: np.ndarray, predictions: np.ndarray, label_names: Sequence[str]
 ) -> str:
@@ -127,8 +118,10 @@ def confusion_table(
 
     Args: as of `classification_table`.
     """
+    from sklearn import metrics
+
     num_classes = len(label_names)
-    matrix = confusion_matrix(labels, predictions, num_classes)
+    matrix = metrics.confusion_matrix(labels, predictions, labels=range(num_classes))
     if num_classes > _MAX_MATRIX_CLASSES:
         return _confused_pairs(matrix, label_names)
     support = matrix.sum(axis=1)

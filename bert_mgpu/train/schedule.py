@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-LR_SCALINGS = ("none", "sqrt", "linear")
-
 
 def total_steps(examples: int, batch: int, epochs: float) -> int:
     """Optimizer steps of a run, rounded down as bert-ad does.

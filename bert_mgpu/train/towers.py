@@ -161,26 +161,31 @@ class Towers:
         }
         weights = self._task.loss_weights(rows)
         rows_per_tower = next(iter(batch.values())).shape[1]
+        tower_batch = _tower_rows(batch, 0)
+        noise = Noise(
+            tf.constant(self._seed, tf.uint64), step, tf.constant(0, tf.int64)
+        )
+        gradients = _traced(self._gradients, self._params, tower_batch, noise, weights)
+        update = _traced(self._update, self._params, self._slots, self._params, rate)
 
         def replica_step() -> tuple[dict[str, tf.Tensor], tf.Tensor]:
             replica = self._replica()
             params = self._read(self._params, replica)
 
             def tower(index: int) -> Any:
-                noise = Noise(
-                    tf.constant(self._seed, tf.uint64),
-                    step,
-                    tf.constant(index * rows_per_tower, tf.int64),
-                )
-                return self._gradients(
-                    params, _tower_rows(batch, index), noise, weights
+                first_row = tf.constant(index * rows_per_tower, tf.int64)
+                return gradients(
+                    params,
+                    _tower_rows(batch, index),
+                    noise._replace(first_row=first_row),
+                    weights,
                 )
 
             summed = _sum_structures(_in_turn(tower, self.places[replica]))
             context = tf.distribute.get_replica_context()
             losses, grads = context.all_reduce(tf.distribute.ReduceOp.SUM, summed)
             slots = self._read(self._slots, replica)
-            params, slots, norm = self._update(params, slots, grads, rate)
+            params, slots, norm = update(params, slots, grads, rate)
             for table, values in ((self._params, params), (self._slots, slots)):
                 for name, value in values.items():
                     self._local(table[name], replica).assign(value)
@@ -205,12 +210,14 @@ class Towers:
         }
 
     def _replicated_outputs(self, batch: Batch) -> dict[str, Any]:
+        forward = _traced(self._forward, self._params, _tower_rows(batch, 0))
+
         def replica_outputs() -> dict[str, tf.Tensor]:
             replica = self._replica()
             params = self._read(self._params, replica)
 
             def tower(index: int) -> dict[str, tf.Tensor]:
-                return self._forward(params, _tower_rows(batch, index))
+                return forward(params, _tower_rows(batch, index))
 
             parts = _in_turn(tower, self.places[replica])
             return {
@@ -225,6 +232,17 @@ class Towers:
 
     def _first(self, value: Any) -> Any:
         return self._strategy.experimental_local_results(value)[0]
+
+
+def _traced(function: Any, *arguments: Any) -> Callable[..., Any]:
+    """The function for arguments like these, traced once for all devices.
+
+    tf.function itself would trace anew on every device.
+    """
+    specs = tf.nest.map_structure(
+        lambda value: tf.TensorSpec(value.shape, value.dtype), arguments
+    )
+    return function.get_concrete_function(*specs)
 
 
 def _tower_rows(batch: Batch, index: int) -> dict[str, tf.Tensor]:

@@ -1,17 +1,12 @@
 """The name table against the names of Google's graph and of transformers."""
 
-import json
-import pathlib
-
 import pytest
 
 from bert_mgpu.interop import names
 from bert_mgpu.nn import params
+from tests.interop.conftest import GOLDEN
 from tests.reference import cases
 
-GOLDEN = json.loads(
-    (pathlib.Path(__file__).parents[1] / "golden" / "names.json").read_text()
-)
 GOOGLE = GOLDEN["google"]
 # transformers ties these two to other parameters and does not save them.
 TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}

@@ -31,8 +31,8 @@ def tree(folder):
     }
 
 
-def refuse(result, *fragments, code=2):
-    """Checks the one line, which holds the fragments in this order."""
+def assert_refused(result, *fragments, code=2):
+    """One line is the error; it holds the fragments in this order."""
     got, out, err = result
     lines = err.splitlines()
     errors = [line for line in lines if line.startswith("error: ")]
@@ -75,13 +75,15 @@ def resumed(work, trained):
 
 
 @pytest.fixture
-def refused(inside):
-    """refused(work, *fragments, **flags): and output_dir stays as it was."""
+def expect_refused(inside):
+    """expect_refused(work, *fragments, **flags) asserts: one line, no file changed."""
 
     def check(work, *fragments, **flags):
         out = work.root / "out"
         before = tree(out)
-        refuse(inside(work.flags(out, **{"do_train": True, **flags})), *fragments)
+        assert_refused(
+            inside(work.flags(out, **{"do_train": True, **flags})), *fragments
+        )
         assert tree(out) == before
 
     return check

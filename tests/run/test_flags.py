@@ -129,11 +129,11 @@ def test_an_empty_value_is_no_value():
     ],
     ids=str,
 )
-def test_what_is_refused(args, message):
-    with pytest.raises(UserError) as refused:
+def test_bad_command_lines_are_refused(args, message):
+    with pytest.raises(UserError) as caught:
         parse(*args)
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_every_flag_has_help_and_a_valid_default():
@@ -145,7 +145,7 @@ def test_every_flag_has_help_and_a_valid_default():
         assert None in (least, field.default) or field.default >= least, field.name
 
 
-def test_help():
+def test_help_lists_every_flag():
     shown = help_of()
     assert shown.returncode == 0 and shown.stderr == ""
     lines = shown.stdout.splitlines()

@@ -9,6 +9,7 @@ from bert_mgpu.config import BertConfig
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.nn import bert, heads
 from bert_mgpu.text.tokenization import Tokenizer
+from tests.conftest import MRPC_HEADER
 
 ROWS, BATCHES, TOWERS = (1, 2, 7, 13, 40), (1, 4, 9), (1, 3)  # 30 settings
 
@@ -25,12 +26,11 @@ def model(tiny, tmp_path_factory):
 def lines_to_predict(count):
     """Blank and ragged lines among them: each gives one prediction."""
     words = ["sun joy", "rain loss", "", "the of a", "好 新"]
-    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
     rows = [
         f"?\t1\t2\t{' '.join([words[i % 5]] * (1 + i % 3))}\t{words[i % 3]}"
         for i in range(count)
     ]
-    return "\n".join([header, *rows]) + "\n"
+    return "\n".join([MRPC_HEADER, *rows]) + "\n"
 
 
 def one_by_one(model, path):
@@ -54,7 +54,7 @@ def one_by_one(model, path):
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_predictions(tiny, model, tmp_path, inside, rows):
+def test_predictions_are_those_of_single_rows(tiny, model, tmp_path, inside, rows):
     path = tmp_path / "new.tsv"
     path.write_text(lines_to_predict(rows))
     wanted = one_by_one(model, path)

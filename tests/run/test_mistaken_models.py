@@ -12,22 +12,24 @@ from tests.conftest import CONFIG, VOCAB
 from tests.run.conftest import edit_config, write_vocab
 
 
-def test_vocabularies(work, refused):
+def test_bad_vocabularies(work, expect_refused):
     path = work.model / "vocab.txt"
     write_vocab(work, [*VOCAB, "one", "two"])
-    refused(work, f"{path}: 27 tokens, but vocab_size is 25", "pass the --vocab_file")
+    expect_refused(
+        work, f"{path}: 27 tokens, but vocab_size is 25", "pass the --vocab_file"
+    )
     write_vocab(work, [token for token in VOCAB if token != "[CLS]"])
-    refused(work, f"{path}: none of its 24 lines is [CLS]")
+    expect_refused(work, f"{path}: none of its 24 lines is [CLS]")
     path.write_bytes(b"[PAD]\n\xff\n")
-    refused(work, f"{path}:2: b'\\xff' is not UTF-8")
+    expect_refused(work, f"{path}:2: b'\\xff' is not UTF-8")
     path.write_text("")
-    refused(work, f"{path}: empty")
+    expect_refused(work, f"{path}: empty")
     path.unlink()
     path.mkdir()
-    refused(work, f"{path}: is a directory: pass a file")
+    expect_refused(work, f"{path}: is a directory: pass a file")
 
 
-def test_an_embedding_may_have_128_unused_rows(work, refused, inside):
+def test_an_embedding_may_have_128_unused_rows(work, expect_refused, inside):
     tensors = google_ckpt.read(work.model / "bert_model.ckpt")
     words = "bert/embeddings/word_embeddings"
     for unused in (128, 129):
@@ -35,7 +37,9 @@ def test_an_embedding_may_have_128_unused_rows(work, refused, inside):
         google_ckpt.write(work.model / "bert_model.ckpt", {**tensors, words: rows})
         edit_config(work, vocab_size=len(rows))
         if unused == 129:
-            refused(work, f"vocab.txt: {len(VOCAB)} tokens, but vocab_size is 154")
+            expect_refused(
+                work, f"vocab.txt: {len(VOCAB)} tokens, but vocab_size is 154"
+            )
             continue
         code, _, err = inside(work.flags(work.root / "new", do_train=True))
         assert code == 0, err
@@ -54,17 +58,17 @@ BAD_CONFIGS = [
 
 
 @pytest.mark.parametrize(("changed", "fragment"), BAD_CONFIGS, ids=str)
-def test_configurations(work, refused, changed, fragment):
+def test_bad_configurations(work, expect_refused, changed, fragment):
     edit_config(work, **changed)
-    refused(work, f"{work.model / 'bert_config.json'}: ", fragment)
+    expect_refused(work, f"{work.model / 'bert_config.json'}: ", fragment)
 
 
 @pytest.mark.parametrize(
     ("text", "fragment"), [("{", "not a JSON file"), ("[1]", "not a JSON object")]
 )
-def test_configurations_that_are_none(work, refused, text, fragment):
+def test_configurations_that_are_no_json_object(work, expect_refused, text, fragment):
     (work.model / "bert_config.json").write_text(text)
-    refused(work, f"{work.model / 'bert_config.json'}: {fragment}")
+    expect_refused(work, f"{work.model / 'bert_config.json'}: {fragment}")
 
 
 MISMATCHES = [
@@ -82,9 +86,9 @@ MISMATCHES = [
 @pytest.mark.parametrize(
     ("changed", "fragments"), [(c, m) for c, *m in MISMATCHES], ids=str
 )
-def test_config_of_another_checkpoint(work, refused, changed, fragments):
+def test_config_of_another_checkpoint(work, expect_refused, changed, fragments):
     edit_config(work, **changed)
-    refused(work, f"{work.model / 'bert_model.ckpt'}: ", *fragments)
+    expect_refused(work, f"{work.model / 'bert_model.ckpt'}: ", *fragments)
 
 
 def flip(path):
@@ -99,22 +103,22 @@ def cut(path):
 
 @pytest.mark.parametrize("damage", [flip, cut, pathlib.Path.unlink])
 @pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
-def test_damaged_checkpoints(work, refused, suffix, damage):
+def test_damaged_checkpoints(work, expect_refused, suffix, damage):
     damage(work.model / f"bert_model.ckpt{suffix}")
-    refused(work, "bert_model.ckpt.")
+    expect_refused(work, "bert_model.ckpt.")
 
 
 @pytest.mark.parametrize("suffix", ["bin", "h5", "keras", "pkl", "pickle", "pt", "pth"])
-def test_files_that_can_run_code_are_never_read(work, refused, suffix):
+def test_files_that_can_run_code_are_never_read(work, expect_refused, suffix):
     path = work.root / f"model.{suffix}"
     path.write_bytes(b"\x80\x04.")
     message = f"{path}: files of this kind can run code and are never read"
-    refused(work, message, "convert it", init_checkpoint=path)
+    expect_refused(work, message, "convert it", init_checkpoint=path)
     folder = work.root / "folder"
     folder.mkdir()
     path.rename(folder / f"model.{suffix}")
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    refused(work, "can run code", init_checkpoint=folder)
+    expect_refused(work, "can run code", init_checkpoint=folder)
 
 
 @pytest.mark.parametrize(
@@ -129,17 +133,17 @@ def test_files_that_can_run_code_are_never_read(work, refused, suffix):
         ("cased_L-12_H-768_A-12/tuned", {}, None),  # not the folder itself
     ],
 )
-def test_casing_by_googles_names(work, refused, inside, name, flags, right):
+def test_casing_by_googles_names(work, expect_refused, inside, name, flags, right):
     start = work.root / name / "bert_model.ckpt"
     shutil.copytree(work.model, start.parent)
     flags = {**flags, "init_checkpoint": start, "do_train": True}
     if right:
-        refused(work, f"{start} is ", f"pass --do_lower_case={right}", **flags)
+        expect_refused(work, f"{start} is ", f"pass --do_lower_case={right}", **flags)
     else:
         assert inside(work.flags(work.root / "new", **flags))[0] == 0
 
 
-def test_casing_of_a_hugging_face_folder(work, refused, inside):
+def test_casing_of_a_hugging_face_folder(work, expect_refused, inside):
     (work.root / "hf").mkdir()
     flags = {"do_train": True, "export_hf": work.root / "hf"}
     assert inside(work.flags(work.root / "new", **flags))[0] == 0
@@ -147,24 +151,26 @@ def test_casing_of_a_hugging_face_folder(work, refused, inside):
     settings.write_text('{"do_lower_case": false}')
     message = f"--do_lower_case=true, but {work.root / 'hf'} is cased: pass"
     for start in (work.root / "hf", work.root / "hf" / "model.safetensors"):
-        refused(work, message, init_checkpoint=start, do_lower_case=True)
+        expect_refused(work, message, init_checkpoint=start, do_lower_case=True)
 
 
-def test_casing_of_a_trained_run(resumed, refused):
+def test_casing_of_a_trained_run(resumed, expect_refused):
     path = resumed.root / "out" / "run.json"
-    refused(resumed, f"but {path.parent} is uncased: pass", do_lower_case=False)
+    expect_refused(resumed, f"but {path.parent} is uncased: pass", do_lower_case=False)
     path.write_text("{")
-    refused(resumed, f"{path}: damaged", "pass --do_lower_case")
+    expect_refused(resumed, f"{path}: damaged", "pass --do_lower_case")
 
 
-def test_models_without_a_trained_head(work, refused):
+def test_models_without_a_trained_head(work, expect_refused):
     predict = {"do_train": None, "do_predict": True}
     start = work.model / "bert_model.ckpt"
-    refused(work, f"{start}: output_weights is not trained for this task", **predict)
+    expect_refused(
+        work, f"{start}: output_weights is not trained for this task", **predict
+    )
     nothing = {"init_checkpoint": None, "vocab_file": None, "bert_config_file": None}
     message = f"--output_dir={work.root / 'out'}: holds no trained model: pass"
-    refused(work, message, **predict, **nothing)
-    refused(work, "--bert_config_file is missing: pass it", **nothing)
+    expect_refused(work, message, **predict, **nothing)
+    expect_refused(work, "--bert_config_file is missing: pass it", **nothing)
 
 
 IDENTITY = [
@@ -182,22 +188,22 @@ IDENTITY = [
 
 
 @pytest.mark.parametrize(("changed", "named"), IDENTITY, ids=str)
-def test_a_resume_names_each_changed_setting(resumed, refused, changed, named):
+def test_a_resume_names_each_changed_setting(resumed, expect_refused, changed, named):
     message = f"{resumed.root / 'out'} holds a run with other settings: {named}: pass"
-    refused(resumed, message, num_train_epochs=2, **changed)
+    expect_refused(resumed, message, num_train_epochs=2, **changed)
 
 
-def test_a_resume_names_several_changed_settings(resumed, refused):
+def test_a_resume_names_several_changed_settings(resumed, expect_refused):
     changed = {"task_name": "cola", "data_dir": resumed.data("cola"), "seed": 7}
     edit_config(resumed, hidden_dropout_prob=0.2)
     write_vocab(resumed, [*VOCAB[:-2], "?", "!"])
     named = ("task_name (was mrpc, is cola)", "seed", "vocab_file", "data_dir")
-    refused(resumed, "other settings", *named, **changed)
-    refused(resumed, "other settings", "bert_config_file", "hidden_dropout_prob")
+    expect_refused(resumed, "other settings", *named, **changed)
+    expect_refused(resumed, "other settings", "bert_config_file", "hidden_dropout_prob")
 
 
-def test_labels_of_another_task(resumed, refused):
+def test_labels_of_another_task(resumed, expect_refused):
     (resumed.root / "out" / "label_list.txt").write_text("no\nyes\n")
     message = "the task mrpc has the labels 0, 1, the trained model no, yes: pass"
-    refused(resumed, message)
-    refused(resumed, message, do_train=None, do_predict=True)
+    expect_refused(resumed, message)
+    expect_refused(resumed, message, do_train=None, do_predict=True)

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from bert_mgpu import finetune
 from bert_mgpu.interop import google_ckpt
-from tests.conftest import process
-from tests.run.conftest import edit_config, refuse, tree
+from tests.conftest import MRPC_HEADER, process
+from tests.run.conftest import assert_refused, edit_config, tree
 
 BAD_FLAGS = [
     ({"do_trian": True}, "--do_trian: there is no such flag", "--do_train?"),
@@ -48,19 +48,19 @@ BAD_FLAGS = [
 @pytest.mark.parametrize(
     ("flags", "fragments"), [(f, m) for f, *m in BAD_FLAGS], ids=str
 )
-def test_flags(work, refused, flags, fragments):
+def test_bad_flags(work, expect_refused, flags, fragments):
     if "vocab_file" in flags:  # else the one beside the checkpoint is taken
         (work.model / "vocab.txt").rename(work.root / "elsewhere")
-    refused(work, *fragments, **flags)
+    expect_refused(work, *fragments, **flags)
 
 
-def test_positions_beyond_512_are_refused(work, refused):
+def test_positions_beyond_512_are_refused(work, expect_refused):
     edit_config(work, max_position_embeddings=1024)
-    refused(work, "--max_seq_length=513", "at most 512", max_seq_length=513)
+    expect_refused(work, "--max_seq_length=513", "at most 512", max_seq_length=513)
 
 
 TRAIN = "1\t1\t2\tsun\tjoy\n0\t1\t2\train\tloss\n"
-HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+HEADER = f"{MRPC_HEADER}\n"
 BAD_ROWS = [
     ("1\t1\t2\tsun\n", "4 columns, the task mrpc needs column 4"),
     ("2\t1\t2\tsun\tjoy\n", "label '2' is not one of 0, 1"),
@@ -72,28 +72,28 @@ BAD_ROWS = [
 
 @pytest.mark.parametrize("file", ["train.tsv", "dev.tsv"])
 @pytest.mark.parametrize(("row", "fragments"), [(r, m) for r, *m in BAD_ROWS], ids=str)
-def test_rows(work, refused, file, row, fragments):
+def test_bad_rows(work, expect_refused, file, row, fragments):
     path = work.data() / file
     row = row if isinstance(row, bytes) else row.encode()
     path.write_bytes((HEADER + TRAIN).encode() + row)
-    refused(work, f"{path}:4: ", *fragments, do_eval=True)
+    expect_refused(work, f"{path}:4: ", *fragments, do_eval=True)
 
 
-def test_missing_and_empty_files(work, refused):
+def test_missing_and_empty_files(work, expect_refused):
     train, dev = work.data() / "train.tsv", work.data() / "dev.tsv"
     dev.rename(work.data() / "Dev.tsv")
     message = f"{dev}: no such file: {work.data()} holds Dev.tsv"
-    refused(work, message, do_eval=True)
-    refused(
+    expect_refused(work, message, do_eval=True)
+    expect_refused(
         work,
         "/nowhere/x.tsv: there is no directory /nowhere",
         do_predict=True,
         predict_file="/nowhere/x.tsv",
     )
     train.write_text(HEADER)
-    refused(work, f"{train}: no rows for the task mrpc")
+    expect_refused(work, f"{train}: no rows for the task mrpc")
     train.write_text("")
-    refused(work, f"{train}: no rows for the task mrpc")
+    expect_refused(work, f"{train}: no rows for the task mrpc")
 
 
 def test_an_empty_text_is_no_mistake(work, inside):
@@ -121,33 +121,33 @@ BAD_TASKS = [
 
 
 @pytest.mark.parametrize(("changed", "fragment"), BAD_TASKS, ids=str)
-def test_task_files(work, refused, changed, fragment):
+def test_bad_task_files(work, expect_refused, changed, fragment):
     path = work.data("own") / "task.json"
     if isinstance(changed, dict):
         values = {**json.loads(path.read_text()), **changed}
         changed = json.dumps({k: v for k, v in values.items() if v is not None})
     path.write_text(changed)
-    refused(work, f"{path}: {fragment}", task="own")
+    expect_refused(work, f"{path}: {fragment}", task="own")
 
 
-def test_labels_of_a_task_of_ones_own(work, refused):
+def test_labels_of_a_task_of_ones_own(work, expect_refused):
     folder = work.data("own")
     (folder / "dev.tsv").write_text("no\train\nmaybe\tsun\n")
     message = f"{folder / 'dev.tsv'}:2: label 'maybe' is not one of no, yes"
-    refused(work, message, task="own", do_eval=True)
+    expect_refused(work, message, task="own", do_eval=True)
     (folder / "train.tsv").write_text("no\train\nno\tloss\n")
     message = f"{folder / 'train.tsv'}: every row has the label 'no'"
-    refused(work, message, task="own")
+    expect_refused(work, message, task="own")
 
 
 def test_an_output_dir_that_cannot_be(work, inside):
     out = work.root / "out" / "predict.txt" / "here"
     message = f"error: --output_dir={out}: cannot write there: Not a directory"
-    refuse(inside(work.flags(out, do_train=True)), message)
+    assert_refused(inside(work.flags(out, do_train=True)), message)
 
 
 def test_without_an_output_dir(work, inside):
-    refuse(inside(work.flags("", do_train=True)), "--output_dir is missing")
+    assert_refused(inside(work.flags("", do_train=True)), "--output_dir is missing")
 
 
 FULL = tf.errors.ResourceExhaustedError(
@@ -188,7 +188,7 @@ def test_without_a_gpu(work, script):
     out = work.root / "out"
     before = tree(out)
     result = script(work.flags(out, do_train=True, device="gpu"))
-    refuse(result, "--device=gpu: TensorFlow sees no GPU", "pass --device=cpu")
+    assert_refused(result, "--device=gpu: TensorFlow sees no GPU", "pass --device=cpu")
     assert tree(out) == before
 
 
@@ -202,7 +202,7 @@ def test_two_runs_in_one_output_dir(work, script):
             time.sleep(0.1)
         result = script(work.flags(out, do_train=True))
         message = f"--output_dir={out}: another run is working in it: wait for it"
-        refuse(result, message)
+        assert_refused(result, message)
         assert first.poll() is None
     finally:
         first.terminate()
@@ -220,7 +220,7 @@ def test_a_full_disk(resumed, script):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000,) * 2),
     )
     message = f"{out}/model.ckpt-12: cannot save the checkpoint"
-    refuse(result, message, "free some space", "resume at step 6")
+    assert_refused(result, message, "free some space", "resume at step 6")
     after = tree(out)
     assert all(after[name] == before[name] for name in kept)
     code, _, err = script(resumed.flags(out, do_train=True, num_train_epochs=2))
@@ -238,8 +238,12 @@ def test_the_real_command_line(work, script):
         ({"do_eval": "maybe"}, "--do_eval=maybe: pass true or false"),
         ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
     ):
-        refuse(script(work.flags(new, **{"do_train": True, **flags})), *fragments)
+        assert_refused(
+            script(work.flags(new, **{"do_train": True, **flags})), *fragments
+        )
         assert not new.exists()  # it was said before anything was loaded or made
     (work.model / "bert_model.ckpt.index").write_bytes(b"")
-    refuse(script(work.flags(out, do_train=True)), "bert_model.ckpt.index: damaged")
+    assert_refused(
+        script(work.flags(out, do_train=True)), "bert_model.ckpt.index: damaged"
+    )
     assert tree(out) == before

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conftest import rows
+from tests.conftest import LINES, rows
 
 BERT_AD = """
 python -u run_classifier_mgpu.py --task_name=high_level --do_train=true
@@ -38,12 +38,9 @@ NLI = ("contradiction", "entailment", "neutral")
 def lines(task, count, seed):
     """A file of the task, with its header; labels 0 and 1, or NLI's."""
     made = rows(count, seed)
-    if task == "cola":
-        return [f"x\t{label}\t\t{a}" for label, a, _ in made]
-    if task == "high_level":
-        return [f"手机\t7\t{label}\t{a}" for label, a, _ in made]
-    if task == "mrpc":
-        return ["h"] + [f"{label}\t1\t2\t{a}\t{b}" for label, a, b in made]
+    if task in LINES:
+        header = ["h"] if task == "mrpc" else []
+        return header + [LINES[task](*row) for row in made]
     if task == "mnli":
         first = "\t".join("01234567")
         return ["h"] + [f"{first}\t{a}\t{b}\t{NLI[y]}" for y, a, b in made]
@@ -90,7 +87,7 @@ def old_script(tiny, tmp_path, inside):
     return call
 
 
-def test_bert_ad(old_script):
+def test_bert_ads_command_trains(old_script):
     out, err = old_script("high_level", BERT_AD)
     assert "6 towers on 1 CPU device (6 each)" in err
     assert "12 rows x 6 towers = 72 examples a step" in err
@@ -108,7 +105,7 @@ def test_bert_ad(old_script):
         ("xnli", GOOGLE_XNLI, 3),
     ],
 )
-def test_google(old_script, task, command, steps):
+def test_googles_commands_train_and_evaluate(old_script, task, command, steps):
     out, err = old_script(task, command)
     assert f"training: steps 1 to {steps}," in err
     results = (out / "eval_results.txt").read_text().splitlines()

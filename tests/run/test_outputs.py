@@ -116,7 +116,7 @@ def test_what_describes_the_model(tiny, whole):
     assert "bert/pooler/dense/kernel/adam_m" in tensors
 
 
-def test_curves(whole):
+def test_curves_hold_every_logged_step(whole):
     rows = records(whole / "metrics.jsonl")
     assert [row["step"] for row in rows] == [3, 6, 9, 12]
     assert all(np.isfinite([*row.values()]).all() for row in rows)
@@ -203,7 +203,7 @@ def test_paste_aligns_with_blank_and_ragged_lines(tiny, copy, inside, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["cola", "high_level", "own"])
-def test_other_tasks(tiny, tmp_path, inside, task):
+def test_other_tasks_predict_and_evaluate(tiny, tmp_path, inside, task):
     code, _, err = inside(flags(tiny, tmp_path, task=task, num_train_epochs=8))
     assert code == 0, err
     dev_is_test = task != "own"

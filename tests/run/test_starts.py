@@ -98,7 +98,7 @@ def test_labels_keep_the_order_of_the_trained_head(tiny, tmp_path, inside, folde
     assert np.array_equal(now, weights["output_weights"])
 
 
-def test_from_nothing(tiny, tmp_path, inside):
+def test_without_a_checkpoint_all_starts_at_random(tiny, tmp_path, inside):
     code, _, err = inside(short(tiny, tmp_path / "a", init_checkpoint=None))
     assert code == 0, err
     assert "no --init_checkpoint: all 41 weights start at random" in err

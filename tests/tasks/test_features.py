@@ -13,7 +13,7 @@ from bert_mgpu.data import pipeline
 from bert_mgpu.tasks import classification
 from bert_mgpu.tasks.builtin import BUILTIN, read_examples
 from bert_mgpu.text.tokenization import Tokenizer
-from tests.tasks.test_builtin import CASES
+from tests.tasks.test_builtin_formats import CASES
 
 DRIVER = pathlib.Path(__file__).parents[1] / "reference" / "google_features.py"
 LENGTH = 9  # so short that many rows are truncated

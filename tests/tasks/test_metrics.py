@@ -9,7 +9,6 @@ import sklearn.metrics
 from bert_mgpu.tasks.metrics import (
     classification_metrics,
     classification_table,
-    confusion_matrix,
     confusion_table,
 )
 
@@ -147,16 +146,6 @@ def test_tables_are_aligned_within_80_columns(num_classes, name):
         assert width <= 80
 
 
-def test_confusion_matrix_equals_scikit_learn():
-    labels, probabilities, _ = _random_set(6, 500)
-    labels = labels % 5  # class 5 is only predicted
-    predictions = probabilities.argmax(1)
-    np.testing.assert_array_equal(
-        confusion_matrix(labels, predictions, 6),
-        sklearn.metrics.confusion_matrix(labels, predictions, labels=range(6)),
-    )
-
-
 def _cells(table, num_classes):
     """(name, cells, rows) of each line of a confusion table."""
     _, header, *lines = table.splitlines()
@@ -173,12 +162,13 @@ def _cells(table, num_classes):
 @pytest.mark.parametrize("rows", [50, 2000])
 def test_confusion_table_counts_rows_where_they_fit(rows):
     labels, probabilities, _ = _random_set(10, rows)
+    labels = labels % 9  # class 9 is only predicted
     predictions = probabilities.argmax(1)
     table = confusion_table(labels, predictions, ["类别"] * 10)
     assert table.startswith("cells: rows\n")
     cells = [line for line, _ in _cells(table, 10)]
     np.testing.assert_array_equal(
-        cells, sklearn.metrics.confusion_matrix(labels, predictions)
+        cells, sklearn.metrics.confusion_matrix(labels, predictions, labels=range(10))
     )
 
 

@@ -1,5 +1,7 @@
 """A small model on logical CPU devices, trained by towers of any layout."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,9 @@ CONFIG = BertConfig(
     num_attention_heads=4,
     intermediate_size=64,
     max_position_embeddings=16,
+)
+NO_DROPOUT = dataclasses.replace(
+    CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
 )
 LABELS = ("a", "b", "c")
 LENGTH = 12

@@ -46,7 +46,7 @@ def test_comes_back_as_it_was(tmp_path):
     assert prefix.endswith("model.ckpt-7") and said == []
 
 
-def test_nothing_there(tmp_path):
+def test_an_empty_folder_has_no_checkpoint(tmp_path):
     assert newest(tmp_path) == (None, [])
 
 

@@ -15,7 +15,7 @@ def numpy_step(param, m, v, grad, rate, decay):
 
 
 @pytest.mark.parametrize("size", [0.1, 100.0], ids=["below the clip", "clipped"])
-def test_hundred_steps(size):
+def test_hundred_steps_equal_numpys(size):
     rng = np.random.default_rng(1)
     shapes = {"a/kernel": (7, 5), "a/bias": (5,), "b/LayerNorm/gamma": (7,)}
     params = {k: rng.standard_normal(s).astype("f") for k, s in shapes.items()}

@@ -28,7 +28,7 @@ def test_steps_are_those_of_bert_ad(examples, batch, n_gpus, epochs, wanted):
     assert schedule.warmup_steps(wanted, 0.1) == int(wanted * 0.1)
 
 
-def test_scalings():
+def test_rate_is_scaled_by_the_number_of_gpus():
     assert schedule.scaled_rate(1e-4, 4, "none") == 1e-4
     assert schedule.scaled_rate(1e-4, 4, "sqrt") == pytest.approx(2e-4)
     assert schedule.scaled_rate(1e-4, 4, "linear") == pytest.approx(4e-4)

@@ -1,6 +1,5 @@
 """50 steps of training beside google-research/bert's own graph."""
 
-import dataclasses
 import importlib.util
 
 import numpy as np
@@ -12,12 +11,9 @@ from bert_mgpu.train import checkpoint, devices, schedule
 from bert_mgpu.train.towers import Towers
 from tests.reference import google_trajectory
 from tests.train.compare import assert_close
-from tests.train.conftest import CONFIG, LABELS, LENGTH, make_batch, split
+from tests.train.conftest import LABELS, LENGTH, NO_DROPOUT, make_batch, split
 
 STEPS, ROWS, PLANNED, WARMUP = 50, 8, 60, 10
-NO_DROPOUT = dataclasses.replace(
-    CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-)
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("bert") is None,

@@ -1,54 +1,28 @@
-"""Hugging Face folders: what is read, what is refused, what is written."""
+"""Hugging Face folders: what is read and what is refused."""
 
-import dataclasses
 import json
-import pathlib
 
 import ml_dtypes
 import numpy as np
 import pytest
-import safetensors.numpy
 
 from bert_mgpu.errors import UserError
 from bert_mgpu.interop import huggingface
-from tests.reference import cases
-
-GOLDEN = json.loads(
-    (pathlib.Path(__file__).parents[1] / "golden" / "names.json").read_text()
+from tests.interop.conftest import (
+    GOLDEN,
+    VOCAB,
+    assert_bit_equal,
+    random_tensors,
+    save,
 )
+
 KERNEL = "bert/encoder/layer_2/intermediate/dense/kernel"
 KERNEL_THERE = "bert.encoder.layer.2.intermediate.dense.weight"
-WORDS = "bert/embeddings/word_embeddings"
-LABELS = ["no", "yes", "может", "也许", "b"]
-VOCAB = "[UNK]\n[PAD]\n[CLS]\n[SEP]\n[MASK]\n中\nab\n"
-
-
-def random_tensors(shapes):
-    rng = np.random.default_rng(0)
-    return {
-        name: rng.standard_normal(shape).astype(np.float32)
-        for name, shape in shapes.items()
-    }
 
 
 @pytest.fixture
 def tensors():
     return random_tensors(GOLDEN["BertForSequenceClassification"])
-
-
-def save(folder, tensors, name="model.safetensors"):
-    safetensors.numpy.save_file(
-        {key: np.ascontiguousarray(value) for key, value in tensors.items()},
-        folder / name,
-    )
-    return folder
-
-
-def assert_bit_equal(found, wanted):
-    assert found.keys() == wanted.keys()
-    for name, value in wanted.items():
-        assert found[name].dtype == np.float32
-        assert found[name].tobytes() == value.tobytes(), name
 
 
 def test_names_shapes_and_orientation(tmp_path, tensors):
@@ -259,97 +233,3 @@ def test_settings_that_are_no_json_are_named(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match="config.json: not a JSON file"):
         huggingface.folder_settings(tmp_path)
-
-
-@pytest.fixture
-def arguments(tmp_path):
-    """What export takes, after the directory."""
-    vocab = tmp_path / "vocab.txt"
-    vocab.write_text(VOCAB, encoding="utf-8")
-    params = random_tensors(GOLDEN["google"])
-    return [params, cases.MODEL, vocab, False, LABELS]
-
-
-def test_an_export_reads_back(tmp_path, arguments):
-    params = arguments[0]
-    directory = tmp_path / "new" / "export"
-    huggingface.export(directory, {**params, "global_step": 3}, *arguments[1:])
-    assert_bit_equal(huggingface.read(directory), params)
-    assert huggingface.folder_settings(directory) == {
-        "vocab_file": str(directory / "vocab.txt"),
-        "config_file": str(directory / "config.json"),
-        "do_lower_case": False,
-        "labels": LABELS,
-    }
-    assert (directory / "vocab.txt").read_text(encoding="utf-8") == VOCAB
-
-
-def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments):
-    huggingface.export(tmp_path / "export", *arguments)
-    file = tmp_path / "export" / "model.safetensors"
-    with safetensors.safe_open(file, "numpy") as opened:
-        assert opened.metadata()["format"] == "pt"
-    tensors = safetensors.numpy.load_file(file)
-    shapes = {name: list(value.shape) for name, value in tensors.items()}
-    assert shapes == GOLDEN["BertForSequenceClassification"]
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    (("gelu_erf", "gelu"), ("gelu_tanh", "gelu_new"), ("relu", "relu")),
-)
-def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, theirs):
-    arguments[1] = dataclasses.replace(
-        arguments[1], hidden_act=ours, layer_norm_eps=1e-5
-    )
-    huggingface.export(tmp_path / "export", *arguments)
-    path = tmp_path / "export" / "config.json"
-    raw = json.loads(path.read_text(encoding="utf-8"))
-    assert raw["hidden_act"] == theirs
-    assert raw["architectures"] == ["BertForSequenceClassification"]
-    assert raw["pad_token_id"] == 1  # where VOCAB has [PAD]
-    assert type(arguments[1]).from_json_file(path) == arguments[1]
-
-
-def test_an_export_replaces_only_an_export(tmp_path, arguments):
-    directory = tmp_path / "export"
-    directory.mkdir()
-    huggingface.export(directory, *arguments)  # an empty one is free
-    arguments[4] = [label * 2 for label in LABELS]
-    huggingface.export(directory, *arguments)
-    assert huggingface.folder_settings(directory)["labels"] == arguments[4]
-    (directory / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match="exists and is not just an export"):
-        huggingface.export(directory, *arguments)
-    assert (directory / "notes.txt").read_text() == "mine"
-
-    foreign = tmp_path / "foreign"
-    foreign.mkdir()
-    save(foreign, {"x": np.ones(2)})
-    with pytest.raises(UserError, match="exists and is not just an export"):
-        huggingface.export(foreign, *arguments)
-
-
-def test_an_export_that_fails_leaves_the_old_one(tmp_path, arguments, monkeypatch):
-    directory = tmp_path / "export"
-    huggingface.export(directory, *arguments)
-    before = {p.name: p.read_bytes() for p in directory.iterdir()}
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(safetensors.numpy, "save_file", full)
-    with pytest.raises(UserError, match="cannot export: .*No space left"):
-        huggingface.export(directory, *arguments)
-    assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["export", "vocab.txt"]
-
-
-def test_what_is_no_classifier_is_not_exported(tmp_path, arguments):
-    params = dict(arguments[0])
-    del params["output_weights"]
-    with pytest.raises(UserError, match="has no output_weights: only classifiers"):
-        huggingface.export(tmp_path / "a", params, *arguments[1:])
-    with pytest.raises(UserError, match="2 labels for a classifier of 5"):
-        huggingface.export(tmp_path / "b", *arguments[:4], LABELS[:2])
-    assert [p.name for p in tmp_path.iterdir()] == ["vocab.txt"]
