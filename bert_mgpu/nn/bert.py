@@ -44,36 +44,42 @@ def attend(
     params: Params,
     config: BertConfig,
     index: int,
+    queries: tf.Tensor,
     inputs: tf.Tensor,
     score_bias: tf.Tensor,
     noise: Noise | None,
 ) -> tf.Tensor:
-    """Self-attention of layer `index` (Vaswani et al. 2017).
+    """Attention of layer `index` (Vaswani et al. 2017), from queries to inputs.
 
-    inputs: [B, T, H]; score_bias: [B, 1, 1, T] added to every score -> [B, T, H].
+    queries: [B, F, H], the inputs themselves or some of them; inputs: [B, T, H];
+    score_bias: [B, 1, 1 or F, T], added to every score -> [B, F, H].
     """
-    batch, length, width = inputs.shape
     heads = config.num_attention_heads
-    depth = width // heads
+    depth = config.hidden_size // heads
     name = f"bert/encoder/layer_{index}/attention/self"
+    parts = [f"{name}/{part}" for part in ("query", "key", "value")]
+    if queries is inputs:
+        flat = layers.dense_together(params, parts, inputs)
+    else:
+        flat = [layers.dense(params, parts[0], queries)]
+        flat += layers.dense_together(params, parts[1:], inputs)
 
-    def split(part: str) -> tf.Tensor:
-        projected = layers.dense(params, f"{name}/{part}", inputs)
-        projected = tf.reshape(projected, [batch, length, heads, depth])
-        return tf.transpose(projected, [0, 2, 1, 3])  # [B, N, T, D]
+    def split(projected: tf.Tensor) -> tf.Tensor:
+        shape = [*projected.shape[:2], heads, depth]
+        return tf.transpose(tf.reshape(projected, shape), [0, 2, 1, 3])
 
-    query, key, value = split("query"), split("key"), split("value")
-    scores = tf.matmul(query, key, transpose_b=True)  # [B, N, T, T]
+    query, key, value = (split(part) for part in flat)  # [B, N, F or T, D]
+    scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
     scores = scores * (1.0 / math.sqrt(depth)) + score_bias
-    shares = tf.nn.softmax(scores)  # [B, N, T, T]
+    shares = tf.nn.softmax(scores)  # [B, N, F, T]
     shares = layers.dropout(
         shares,
         config.attention_probs_dropout_prob,
         noise,
         site=1 + index * _SITES_PER_LAYER,
     )
-    context = tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3])  # [B, T, N, D]
-    return tf.reshape(context, [batch, length, width])  # [B, T, H]
+    context = tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3])  # [B, F, N, D]
+    return tf.reshape(context, queries.shape)
 
 
 def block(
@@ -83,21 +89,26 @@ def block(
     inputs: tf.Tensor,
     score_bias: tf.Tensor,
     noise: Noise | None,
+    places: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """One encoder layer, normalised after each residual: [B, T, H] -> same."""
+    """One encoder layer, normalised after each residual: [B, T, H] -> same.
+
+    places: int32 [B, F]: only these positions are worked out -> [B, F, H].
+    """
     name = f"bert/encoder/layer_{index}"
     site = 1 + index * _SITES_PER_LAYER
     rate, epsilon = config.hidden_dropout_prob, config.layer_norm_eps
 
-    attended = attend(params, config, index, inputs, score_bias, noise)
+    wanted = inputs if places is None else tf.gather(inputs, places, batch_dims=1)
+    attended = attend(params, config, index, wanted, inputs, score_bias, noise)
     attended = layers.dense(params, f"{name}/attention/output/dense", attended)
     attended = layers.dropout(attended, rate, noise, site + 1)
     attended = layers.layer_norm(
-        params, f"{name}/attention/output", attended + inputs, epsilon
+        params, f"{name}/attention/output", attended + wanted, epsilon
     )
     inner = layers.dense(params, f"{name}/intermediate/dense", attended)
-    inner = layers.ACTIVATIONS[config.hidden_act](inner)  # [B, T, intermediate]
-    outputs = layers.dense(params, f"{name}/output/dense", inner)  # [B, T, H]
+    inner = layers.ACTIVATIONS[config.hidden_act](inner)  # [B, F, intermediate]
+    outputs = layers.dense(params, f"{name}/output/dense", inner)  # [B, F, H]
     outputs = layers.dropout(outputs, rate, noise, site + 2)
     return layers.layer_norm(params, f"{name}/output", outputs + attended, epsilon)
 
@@ -109,17 +120,23 @@ def encode(
     input_mask: tf.Tensor,
     segment_ids: tf.Tensor,
     noise: Noise | None = None,
+    places: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
     """All hidden states: the embedding output, then one [B, T, H] a layer.
 
     input_ids, input_mask, segment_ids: int32 [B, T], shapes static; mask 0 is
     padding. Without noise nothing is dropped: inference.
+    places: int32 [B, F]: the last layer is worked out at these positions only, and
+    gives [B, F, H]. A head that reads one token of a row saves most of a layer.
     """
     hidden = [embed(params, config, input_ids, segment_ids, noise)]
     visible = tf.cast(input_mask, hidden[0].dtype)[:, None, None, :]  # [B,1,1,T]
     score_bias = (1.0 - visible) * _MASKED_SCORE
+    last = config.num_hidden_layers - 1
     for index in range(config.num_hidden_layers):
-        hidden.append(block(params, config, index, hidden[-1], score_bias, noise))
+        chosen = places if index == last else None
+        state = block(params, config, index, hidden[-1], score_bias, noise, chosen)
+        hidden.append(state)
     return hidden
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -32,6 +32,19 @@ def dense(params: Params, name: str, inputs: tf.Tensor) -> tf.Tensor:
     flat = tf.reshape(inputs, [-1, kernel.shape[0]])
     outputs = tf.matmul(flat, kernel) + params[f"{name}/bias"]
     return tf.reshape(outputs, [*inputs.shape[:-1], kernel.shape[1]])
+
+
+def dense_together(
+    params: Params, names: Sequence[str], inputs: tf.Tensor
+) -> list[tf.Tensor]:
+    """Several dense layers of the same inputs [..., inputs], as one product."""
+    kernels = [params[f"{name}/kernel"] for name in names]
+    merged = {
+        "kernel": tf.concat(kernels, 1),
+        "bias": tf.concat([params[f"{name}/bias"] for name in names], 0),
+    }
+    outputs = dense({f"merged/{k}": v for k, v in merged.items()}, "merged", inputs)
+    return tf.split(outputs, [kernel.shape[1] for kernel in kernels], -1)
 
 
 def layer_norm(

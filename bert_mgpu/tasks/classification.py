@@ -69,6 +69,7 @@ class Classification:
             batch["input_mask"],
             batch["segment_ids"],
             noise,
+            places=tf.zeros([batch["input_ids"].shape[0], 1], tf.int32),  # [CLS]
         )
         pooled = bert.pool(params, hidden[-1])
         return heads.classify(params, pooled, self._dropout, noise)

@@ -1,0 +1,55 @@
+"""A last layer that is worked out only where a head reads it."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.config import BertConfig
+from bert_mgpu.nn import bert, params
+
+CONFIG = BertConfig(
+    vocab_size=50,
+    hidden_size=32,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=64,
+    max_position_embeddings=16,
+)
+PLACES = np.array([[0, 7], [3, 3], [11, 1], [0, 2]], np.int32)
+
+
+def results(weights, read):
+    """The vectors that `read` gives, and the gradient of a mixture of them."""
+    rng = np.random.default_rng(1)
+    ids = tf.constant(rng.integers(0, 50, (4, 12)), tf.int32)
+    mask = tf.constant(np.arange(12) < [[12], [9], [12], [4]], tf.int32)
+    tensors = {name: tf.constant(value) for name, value in weights.items()}
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        vectors = read(tensors, ids, mask, tf.zeros_like(ids))
+        mixture = tf.reduce_sum(vectors * rng.standard_normal(vectors.shape))
+    grads = tape.gradient(mixture, tensors, unconnected_gradients="zero")
+    return vectors.numpy(), {k: tf.convert_to_tensor(g) for k, g in grads.items()}
+
+
+def test_places_are_the_same_as_picked_from_all():
+    weights = params.initialize(params.bert_specs(CONFIG), 0.5, seed=3)
+
+    def pick(tensors, *inputs):
+        last = bert.encode(tensors, CONFIG, *inputs)[-1]
+        return tf.gather(last, PLACES, batch_dims=1)
+
+    def only(tensors, *inputs):
+        hidden = bert.encode(tensors, CONFIG, *inputs, places=tf.constant(PLACES))
+        assert [state.shape[1] for state in hidden] == [12, 12, 12, 2]
+        return hidden[-1]
+
+    (picked, wanted), (worked_out, grads) = (
+        results(weights, pick),
+        results(weights, only),
+    )
+    np.testing.assert_allclose(worked_out, picked, rtol=0, atol=1e-5)
+    for name, grad in wanted.items():
+        if name.endswith("key/bias"):
+            continue  # zero in exact arithmetic: nothing but rounding
+        limit = 1e-5 * np.abs(grad).max() + 1e-6
+        np.testing.assert_allclose(grads[name], grad, rtol=0, atol=limit, err_msg=name)
