@@ -51,10 +51,9 @@ class Result(NamedTuple):
 
 
 def our_outputs(weights: Arrays, config: BertConfig, inputs: Arrays) -> Arrays:
-    states = bert.encode(
-        weights, config, **{k: tf.constant(v) for k, v in inputs.items()}
-    )
-    pooled = bert.pool(weights, states[-1])
+    batch = {name: tf.constant(value) for name, value in inputs.items()}
+    states = bert.encode(weights, config, batch)
+    pooled = bert.pool(weights, states[-1][:, 0])
     outputs = {"hidden": tf.stack(states), "pooled": pooled}
     if "output_weights" in weights:
         outputs["logits"] = heads.classify(weights, pooled, 0.0)

@@ -30,7 +30,7 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from bert_mgpu import flags, inputs, sources, starting  # noqa: E402
-from bert_mgpu.data import pipeline  # noqa: E402
+from bert_mgpu.data import packing, pipeline  # noqa: E402
 from bert_mgpu.task import Noise  # noqa: E402
 from bert_mgpu.tasks import custom  # noqa: E402
 from bert_mgpu.tasks.classification import Classification  # noqa: E402
@@ -73,7 +73,8 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
         rows = pipeline.rows_of_step(
             len(features), run.train_batch_size, step, run.seed
         )
-        return pipeline.collate(features, rows, 1, run.max_seq_length)
+        placement = packing.one_a_row(rows, 1, run.max_seq_length)
+        return pipeline.collate(features, placement)
 
     def rate(step: int) -> tf.Tensor:
         value = schedule.learning_rate(step, run.learning_rate, steps, warmup)

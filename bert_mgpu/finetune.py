@@ -105,6 +105,7 @@ def _train(
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
+    order = _order(run, features)
     starting.write_run_files(run, model, list(task.labels), identity, output_dir)
     say(
         f"training: steps {state.step + 1} to {plan.steps}, the first {plan.warmup}"
@@ -113,8 +114,7 @@ def _train(
 
     def batches() -> Iterator[dict[str, np.ndarray]]:
         for step in itertools.count(state.step):
-            numbers = pipeline.rows_of_step(len(features), batch, step, run.seed)
-            yield pipeline.collate(features, numbers, run.n_gpus, run.max_seq_length)
+            yield pipeline.collate(features, order.placement(step))
 
     def save(state: TrainState) -> None:
         checkpoint.save(output_dir, state, run.keep_checkpoint_max)
@@ -124,6 +124,26 @@ def _train(
         # The devices hold the weights now: the host's copies can go.
         state = dataclasses.replace(state, params={}, slots={})
         return loop.train(towers, state, plan, made, save, recorder)
+
+
+def _order(run: RunConfig, features: Features) -> pipeline.TrainingOrder:
+    """Which rows each step gets; says how much padding each policy would need."""
+    orders = {
+        padding: pipeline.TrainingOrder(
+            features.lengths,
+            *(run.n_gpus, run.train_batch_size, padding, run.max_seq_length, run.seed),
+        )
+        for padding in pipeline.POLICIES
+    }
+    shares = {
+        padding: pipeline.padding_share(
+            map(order.placement, range(50)), features.lengths
+        )
+        for padding, order in orders.items()
+    }
+    texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
+    say(f"tokens that are padding: {', '.join(texts)}: --padding={run.padding}")
+    return orders[run.padding]
 
 
 def _plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:
@@ -148,9 +168,12 @@ def _forward(
     def shown(batches: Any) -> Any:
         return progress(batches, what)
 
-    return pipeline.forward_all(
-        features, towers.n_towers, rows, run.max_seq_length, towers.outputs, shown
+    placements = pipeline.forward_placements(
+        features.lengths, towers.n_towers, rows, run.padding, run.max_seq_length
     )
+    share = pipeline.padding_share(placements, features.lengths)
+    say(f"  {share:.0%} of the tokens are padding")
+    return pipeline.forward_all(features, placements, towers.outputs, shown)
 
 
 def _evaluate(

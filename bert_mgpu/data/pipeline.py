@@ -1,6 +1,6 @@
 """Features -> batches. Which rows a batch holds follows from (seed, step) alone.
 
-A global batch is a dict of arrays [N, b, ...]: N towers of b rows.
+Letters: N towers, R rows of tokens a tower, S places for examples a row, T tokens.
 """
 
 from __future__ import annotations
@@ -10,20 +10,142 @@ import functools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from bert_mgpu.data import packing
+from bert_mgpu.data.packing import EMPTY, Placement
 from bert_mgpu.task import Features
 
 Item = TypeVar("Item")
-EMPTY = -1  # the row number of a place that only fills a batch up
+POLICIES = ("max_length", "longest", "bucket", "pack")
+_WINDOW = 50  # steps that bucket sorts together
+_SAMPLE = 300  # steps, or rows, that shapes are chosen by
 
 
 @functools.lru_cache(maxsize=2)  # a batch may run across the end of an epoch
 def epoch_order(rows: int, epoch: int, seed: int) -> np.ndarray:
     """All row numbers in the order of one epoch, int64 [rows]."""
     return np.random.default_rng([seed, epoch]).permutation(rows)
+
+
+def collate(features: Features, placement: Placement) -> dict[str, np.ndarray]:
+    """The batch of the placed rows, zeros elsewhere.
+
+    -> every ragged column int32 [N, R, T]; `input_mask` [N, R, T], 0 at padding, else
+    the number of the token's example in its row, from 1; every dense column [N, R * S];
+    `is_real_example` float32 [N, R * S]. If S > 1 also `position_ids` [N, R, T], from 0
+    in each example, and `first_tokens` [N, R, S], where each example starts.
+    """
+    towers, rows, places = placement.numbers.shape
+    shape = (towers, rows, placement.length)
+    at = np.flatnonzero(placement.numbers.reshape(-1) != EMPTY)
+    numbers = placement.numbers.reshape(-1)[at]
+    sizes = features.lengths[numbers]
+    # All tokens of the batch in a row: where each comes from and where it goes.
+    inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    starts = at // places * placement.length + placement.offsets.reshape(-1)[at]
+    targets = np.repeat(starts, sizes) + inside
+
+    def spread(values: np.ndarray) -> np.ndarray:
+        tokens = np.zeros(np.prod(shape), np.int32)
+        tokens[targets] = values
+        return tokens.reshape(shape)
+
+    def of_places(values: np.ndarray) -> np.ndarray:
+        filled = np.zeros(placement.numbers.size, values.dtype)
+        filled[at] = values
+        return filled.reshape(towers, rows * places)
+
+    batch = {
+        name: spread(column.values[np.repeat(column.offsets[numbers], sizes) + inside])
+        for name, column in features.ragged.items()
+    }
+    batch["input_mask"] = spread(np.repeat(at % places + 1, sizes))
+    if places > 1:
+        batch["position_ids"] = spread(inside)
+        batch["first_tokens"] = placement.offsets.astype(np.int32)
+    for name, values in features.dense.items():
+        batch[name] = of_places(values[numbers])
+    batch["is_real_example"] = of_places(np.ones(len(at), np.float32))
+    return batch
+
+
+def padding_share(placements: Iterable[Placement], lengths: np.ndarray) -> float:
+    """The share of all tokens that are padding."""
+    tokens = real = 0
+    for placement in placements:
+        numbers = placement.numbers
+        tokens += numbers.shape[0] * numbers.shape[1] * placement.length
+        real += int(lengths[numbers[numbers != EMPTY]].sum())
+    return 1 - real / tokens
+
+
+class TrainingOrder:
+    """Which rows each step trains on and where they stand in its batch."""
+
+    def __init__(
+        self,
+        lengths: np.ndarray,
+        towers: int,
+        rows_per_tower: int,
+        padding: str,
+        max_length: int,
+        seed: int,
+    ):
+        self._lengths = lengths
+        self._towers = towers
+        self._per_tower = rows_per_tower
+        self._padding = padding
+        self._max_length = max_length
+        self._seed = seed
+        self._longest = packing.rounded(lengths.max())
+        self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
+        sample = range(max(1, min(_SAMPLE, len(lengths) // self._batch)))
+        if padding == "pack":
+            groups = [
+                lengths[mine]
+                for step in sample
+                for mine in self._numbers(step).reshape(towers, -1)
+            ]
+            self._shape = packing.packed_shape(groups, self._longest)
+        elif padding in ("longest", "bucket"):
+            needs = [lengths[self._numbers(step)].max() for step in sample]
+            self._widths = packing.few_widths(np.array([*needs, self._longest]))
+
+    @property
+    def _batch(self) -> int:
+        return self._towers * self._per_tower
+
+    def placement(self, step: int) -> Placement:
+        numbers = self._numbers(step)
+        if self._padding == "pack":
+            packed = packing.pack(numbers, self._lengths, self._towers, self._shape)
+            # A batch that is longer than all of the sample: one compilation more.
+            return packed or packing.one_a_row(numbers, self._towers, self._longest)
+        length = self._max_length
+        if self._padding != "max_length":
+            longest = self._lengths[numbers].max()
+            length = next(width for width in self._widths if width >= longest)
+        return packing.one_a_row(numbers, self._towers, length)
+
+    def _numbers(self, step: int) -> np.ndarray:
+        rows = len(self._lengths)
+        if self._padding != "bucket":
+            return rows_of_step(rows, self._batch, step, self._seed)
+        first, last = window_of_step(rows, self._batch, step, _WINDOW)
+        return self._sorted(first, last)[step - first]
+
+    def _sorted_window(self, first: int, last: int) -> np.ndarray:
+        """The rows of some steps sorted by length, in batches of random order."""
+        rows = len(self._lengths)
+        numbers = np.concatenate(
+            [rows_of_step(rows, self._batch, s, self._seed) for s in range(first, last)]
+        )
+        numbers = numbers[np.argsort(self._lengths[numbers], kind="stable")]
+        shuffled = np.random.default_rng([self._seed, first, last])
+        return shuffled.permutation(numbers.reshape(-1, self._batch))
 
 
 def rows_of_step(rows: int, batch: int, step: int, seed: int) -> np.ndarray:
@@ -41,76 +163,75 @@ def rows_of_step(rows: int, batch: int, step: int, seed: int) -> np.ndarray:
     return numbers
 
 
-def collate(
-    features: Features, numbers: np.ndarray, towers: int, length: int
-) -> dict[str, np.ndarray]:
-    """The batch of the given rows, padded to `length` tokens.
+def window_of_step(rows: int, batch: int, step: int, size: int) -> tuple[int, int]:
+    """The steps [first, last) that are sorted together with this one.
 
-    numbers: int64 [N * b], EMPTY for places without a row, which come out as
-    zeros with is_real_example 0. -> arrays [N, b, length] and [N, b].
+    No window reaches across the step at which an epoch ends: a run of whole epochs
+    sees every row, and goes on in the same order if it is given more of them.
     """
-    real = numbers >= 0
-    shape = (towers, len(numbers) // towers)
-    batch: dict[str, np.ndarray] = {}
-    for name, column in features.ragged.items():
-        padded = np.zeros((len(numbers), length), np.int32)
-        for place in np.flatnonzero(real):
-            row = column.row(int(numbers[place]))
-            padded[place, : len(row)] = row
-        batch[name] = padded.reshape(*shape, length)
-    lengths = np.where(real, features.lengths[numbers], 0)
-    mask = np.arange(length) < lengths[:, None]
-    batch["input_mask"] = mask.astype(np.int32).reshape(*shape, length)
-    for name, values in features.dense.items():
-        batch[name] = np.where(real, values[numbers], 0).reshape(shape)
-    batch["is_real_example"] = real.astype(np.float32).reshape(shape)
-    return batch
+    epoch = ((step + 1) * batch - 1) // rows
+    begin, end = rows * epoch // batch, rows * (epoch + 1) // batch
+    first = begin + (step - begin) // size * size
+    return first, min(first + size, end)
 
 
-class ForwardBatch(NamedTuple):
-    numbers: np.ndarray  # int64 [N * b]: row numbers, EMPTY at the end of the last
-    length: int  # tokens that its rows are padded to
-
-
-def _widths(longest: int) -> list[int]:
-    """Few lengths to pad to, for few compilations: 16, 32, 64, ... longest."""
-    widths = [width for width in (16, 32, 64, 128, 256) if width < longest]
-    return [*widths, longest]
-
-
-def forward_batches(
-    lengths: np.ndarray, towers: int, rows_per_tower: int, longest: int
-) -> list[ForwardBatch]:
+def forward_placements(
+    lengths: np.ndarray,
+    towers: int,
+    rows_per_tower: int,
+    padding: str,
+    max_length: int,
+) -> list[Placement]:
     """Every row once, rows of like length together, the longest first.
 
-    The longest come first so that a lack of memory shows at once.
+    The longest come first so that a lack of memory shows at once. A tower gets at
+    most `rows_per_tower` rows of the longest example, or as many tokens.
     """
+    longest = packing.rounded(lengths.max())
+    if padding == "pack":
+        rng = np.random.default_rng(0)
+        sample = lengths[rng.permutation(len(lengths))[:_SAMPLE]]
+        shape = packing.packed_shape([np.append(sample, longest)], longest)
+        rows = packing.fill_rows(lengths, shape.length, shape.places)
+        share = max(1, rows_per_tower * longest // shape.length)
+        share = min(share, -(-len(rows) // towers))
+        shape = shape._replace(rows=share)
+        return [
+            packing.place_rows(
+                [rows[i : i + share] for i in range(b, b + share * towers, share)],
+                lengths,
+                shape,
+            )
+            for b in range(0, len(rows), share * towers)
+        ]
     size = towers * rows_per_tower
     order = np.argsort(-lengths, kind="stable")
     full = -(-len(order) // size) * size
     order = np.concatenate([order, np.full(full - len(order), EMPTY)])
-    batches = []
-    for numbers in order.reshape(-1, size):
-        needed = lengths[numbers[0]]
-        length = next(width for width in _widths(longest) if width >= needed)
-        batches.append(ForwardBatch(numbers, length))
-    return batches
+    batches = order.reshape(-1, size)
+    widths = [max_length]
+    if padding != "max_length":
+        widths = packing.few_widths(lengths[batches[:, 0]])
+    return [
+        packing.one_a_row(
+            numbers, towers, next(w for w in widths if w >= lengths[numbers[0]])
+        )
+        for numbers in batches
+    ]
 
 
 def forward_all(
     features: Features,
-    towers: int,
-    rows_per_tower: int,
-    longest: int,
+    placements: list[Placement],
     outputs: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
 ) -> dict[str, np.ndarray]:
     """`outputs` of every row, in the order of the rows: arrays [rows, ...]."""
     results: dict[str, np.ndarray] = {}
-    batches = forward_batches(features.lengths, towers, rows_per_tower, longest)
-    for numbers, length in progress(batches):
-        batch = collate(features, numbers, towers, length)
-        real = numbers >= 0
+    for placement in progress(placements):
+        batch = collate(features, placement)
+        numbers = placement.numbers.reshape(-1)
+        real = numbers != EMPTY
         for name, values in outputs(batch).items():
             if name not in results:
                 shape = (len(features), *values.shape[1:])

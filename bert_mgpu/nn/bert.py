@@ -1,6 +1,7 @@
 """The BERT encoder (Devlin et al. 2019) as a function of its parameters.
 
-Shapes: B batch, T length, N heads, D width of a head, H = N * D width.
+Shapes: B rows, T length, F positions of a row, N heads, D width of a head, H = N * D
+width, E examples.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 from bert_mgpu.config import BertConfig
 from bert_mgpu.nn import layers
-from bert_mgpu.task import Noise, Params
+from bert_mgpu.task import Batch, Noise, Params
 
 _MASKED_SCORE = -10000.0  # as in Google's code: hidden positions get this score
 
@@ -21,23 +22,36 @@ HEAD_SITE = 60000
 
 
 def embed(
-    params: Params,
-    config: BertConfig,
-    input_ids: tf.Tensor,
-    segment_ids: tf.Tensor,
-    noise: Noise | None,
+    params: Params, config: BertConfig, batch: Batch, noise: Noise | None
 ) -> tf.Tensor:
-    """input_ids, segment_ids: int32 [B, T] -> [B, T, H]."""
-    length = input_ids.shape[1]
+    """The batch of `encode` -> [B, T, H]."""
     tables = "bert/embeddings/"
+    input_ids = batch["input_ids"]
     words = tf.gather(params[f"{tables}word_embeddings"], input_ids)  # [B, T, H]
     # A handful of rows: a product with one-hot is faster than a scatter back.
     types = params[f"{tables}token_type_embeddings"]
-    segments = tf.one_hot(segment_ids, types.shape[0], dtype=types.dtype)  # [B,T,types]
+    segments = tf.one_hot(batch["segment_ids"], types.shape[0], dtype=types.dtype)
     summed = words + tf.tensordot(segments, types, 1)
-    summed += params[f"{tables}position_embeddings"][:length]
+    positions = params[f"{tables}position_embeddings"]
+    if "position_ids" in batch:
+        summed += tf.gather(positions, batch["position_ids"])
+    else:
+        summed += positions[: input_ids.shape[1]]
     normal = layers.layer_norm(params, "bert/embeddings", summed, config.layer_norm_eps)
     return layers.dropout(normal, config.hidden_dropout_prob, noise, site=0)
+
+
+def hide(batch: Batch, dtype: tf.DType) -> tf.Tensor:
+    """What is added to attention scores: [B, 1, 1, T], if packed [B, 1, T, T].
+
+    Tokens see the tokens of their own example, and none sees padding.
+    """
+    mask = batch["input_mask"]
+    if "position_ids" in batch:
+        seen = (mask[:, :, None] == mask[:, None, :]) & (mask > 0)[:, None, :]
+    else:
+        seen = (mask > 0)[:, None, :]
+    return tf.where(seen, 0.0, tf.constant(_MASKED_SCORE, dtype))[:, None]
 
 
 def attend(
@@ -99,7 +113,11 @@ def block(
     site = 1 + index * _SITES_PER_LAYER
     rate, epsilon = config.hidden_dropout_prob, config.layer_norm_eps
 
-    wanted = inputs if places is None else tf.gather(inputs, places, batch_dims=1)
+    wanted = inputs
+    if places is not None:
+        wanted = tf.gather(inputs, places, batch_dims=1)
+        if score_bias.shape[2] > 1:  # packed
+            score_bias = tf.gather(score_bias, places, axis=2, batch_dims=1)
     attended = attend(params, config, index, wanted, inputs, score_bias, noise)
     attended = layers.dense(params, f"{name}/attention/output/dense", attended)
     attended = layers.dropout(attended, rate, noise, site + 1)
@@ -116,22 +134,21 @@ def block(
 def encode(
     params: Params,
     config: BertConfig,
-    input_ids: tf.Tensor,
-    input_mask: tf.Tensor,
-    segment_ids: tf.Tensor,
+    batch: Batch,
     noise: Noise | None = None,
     places: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
     """All hidden states: the embedding output, then one [B, T, H] a layer.
 
-    input_ids, input_mask, segment_ids: int32 [B, T], shapes static; mask 0 is
-    padding. Without noise nothing is dropped: inference.
+    batch: input_ids, segment_ids, input_mask int32 [B, T], shapes static; the mask is
+    0 at padding. Where several examples share a row, the mask holds each token's
+    example, from 1, and position_ids [B, T] its place in that example. Other keys
+    are not read. Without noise nothing is dropped: inference.
     places: int32 [B, F]: the last layer is worked out at these positions only, and
     gives [B, F, H]. A head that reads one token of a row saves most of a layer.
     """
-    hidden = [embed(params, config, input_ids, segment_ids, noise)]
-    visible = tf.cast(input_mask, hidden[0].dtype)[:, None, None, :]  # [B,1,1,T]
-    score_bias = (1.0 - visible) * _MASKED_SCORE
+    hidden = [embed(params, config, batch, noise)]
+    score_bias = hide(batch, hidden[0].dtype)
     last = config.num_hidden_layers - 1
     for index in range(config.num_hidden_layers):
         chosen = places if index == last else None
@@ -140,7 +157,13 @@ def encode(
     return hidden
 
 
-def pool(params: Params, sequence_output: tf.Tensor) -> tf.Tensor:
-    """The vector of the first token, [CLS]: [B, T, H] -> [B, H]."""
-    first = sequence_output[:, 0]
-    return tf.tanh(layers.dense(params, "bert/pooler/dense", first))
+def first_tokens(batch: Batch) -> tf.Tensor:
+    """Where the [CLS] of every example stands in its row, int32 [B, F]."""
+    if "first_tokens" in batch:
+        return batch["first_tokens"]
+    return tf.zeros([batch["input_ids"].shape[0], 1], tf.int32)
+
+
+def pool(params: Params, first_tokens: tf.Tensor) -> tf.Tensor:
+    """The last hidden state of each [CLS], [E, H] -> what a classifier reads, same."""
+    return tf.tanh(layers.dense(params, "bert/pooler/dense", first_tokens))

@@ -1,6 +1,6 @@
 """Classification of single texts and pairs, as google-research/bert's.
 
-Shapes: B rows, T tokens, C classes.
+Shapes: R rows of tokens, S examples of a row, B = R * S examples, C classes.
 """
 
 from __future__ import annotations
@@ -62,16 +62,11 @@ class Classification:
         return {"logits": self._logits(params, batch, None)}  # [B, C]
 
     def _logits(self, params: Params, batch: Batch, noise: Noise | None) -> tf.Tensor:
-        hidden = bert.encode(
-            params,
-            self._config,
-            batch["input_ids"],
-            batch["input_mask"],
-            batch["segment_ids"],
-            noise,
-            places=tf.zeros([batch["input_ids"].shape[0], 1], tf.int32),  # [CLS]
-        )
-        pooled = bert.pool(params, hidden[-1])
+        places = bert.first_tokens(batch)
+        last = bert.encode(params, self._config, batch, noise, places)[-1]  # [R, S, H]
+        pooled = bert.pool(params, tf.reshape(last, [-1, last.shape[-1]]))
+        if noise is not None:  # its rows are examples now
+            noise = noise._replace(first_row=noise.first_row * places.shape[1])
         return heads.classify(params, pooled, self._dropout, noise)
 
     def score(

@@ -160,7 +160,7 @@ class Towers:
             for name, value in batch.items()
         }
         weights = self._task.loss_weights(rows)
-        rows_per_tower = next(iter(batch.values())).shape[1]
+        rows_per_tower = batch["input_ids"].shape[1]
         tower_batch = _tower_rows(batch, 0)
         noise = Noise(
             tf.constant(self._seed, tf.uint64), step, tf.constant(0, tf.int64)

@@ -5,58 +5,164 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_mgpu.data import pipeline
+from bert_mgpu.data import packing, pipeline
+from bert_mgpu.data.packing import EMPTY, Placement
 from bert_mgpu.task import Features, Ragged
+from tests.data.conftest import make_features
 
-
-def make_features(rows, longest=16, seed=0):
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(2, longest + 1, rows)
-    ids = [[index + 1] * length for index, length in enumerate(lengths)]
-    return Features(
-        {"input_ids": Ragged.from_rows(ids)},
-        {"label_ids": np.arange(rows, dtype=np.int32)},
-        np.arange(1, rows + 1),
-    )
+PACKED = pytest.mark.parametrize("padding", pipeline.POLICIES)
 
 
 @pytest.mark.parametrize("rows", range(1, 68))
 def test_outputs_of_every_row_in_order(rows):
     """The whole grid of rows x batch x towers, with a stub for the model."""
     features = make_features(rows)
-    for batch, towers in itertools.product(range(1, 10), range(1, 9)):
-        shapes = set()
+    grid = itertools.product(range(1, 10), range(1, 9))
+    policies = itertools.cycle(pipeline.POLICIES)
+    for (batch, towers), padding in zip(grid, policies, strict=False):
+        check_forward(features, batch, towers, padding)
 
-        def stub(inputs, shapes=shapes, batch=batch, towers=towers):
-            ids = inputs["input_ids"]
-            assert ids.shape[:2] == (towers, batch)
-            shapes.add(ids.shape)
-            flat = ids.reshape(-1, ids.shape[-1])
-            real = inputs["is_real_example"].reshape(-1)
-            assert (real == (flat[:, 0] > 0)).all()
-            return {"row": flat[:, 0] - 1, "tokens": (flat > 0).sum(-1)}
 
-        found = pipeline.forward_all(features, towers, batch, 16, stub)
-        assert found["row"].tolist() == list(range(rows))
-        assert found["tokens"].tolist() == features.lengths.tolist()
-        assert len(shapes) == 1
+@PACKED
+def test_outputs_of_every_row_under_each_policy(padding):
+    features = make_features(150, longest=16)
+    for batch, towers in ((1, 1), (4, 3), (64, 2), (100, 7)):
+        check_forward(features, batch, towers, padding)
+
+
+def check_forward(features, batch, towers, padding):
+    args = (features.lengths, towers, batch, padding, 16)
+    placements = pipeline.forward_placements(*args)
+
+    def stub(inputs):
+        """What a model could know of each example, from its own tokens alone."""
+        ids, mask = inputs["input_ids"], inputs["input_mask"]
+        tower, rows, length = ids.shape
+        assert tower == towers and rows * length <= max(batch * 16, 64)
+        assert (ids > 0).tolist() == (mask > 0).tolist()
+        shape = (tower, rows, 1)
+        starts = inputs.get("first_tokens", np.zeros(shape, np.int32))
+        first = np.take_along_axis(ids, starts, -1)
+        own = ids[..., None] == first[..., None, :]  # [N, R, T, S]
+        real = inputs["is_real_example"].reshape(first.shape) > 0
+        if "position_ids" in inputs:
+            ends = np.where(own, inputs["position_ids"][..., None] + 1, 0).max(-2)
+            assert (ends == own.sum(-2))[real].all()
+        return {"row": first.reshape(-1) - 1, "tokens": own.sum(-2).reshape(-1)}
+
+    found = pipeline.forward_all(features, placements, stub)
+    assert found["row"].tolist() == list(range(len(features)))
+    assert found["tokens"].tolist() == features.lengths.tolist()
 
 
 def test_forward_pads_little_and_compiles_seldom():
-    features = make_features(400, longest=128)
-    batches = pipeline.forward_batches(features.lengths, 2, 4, 128)
-    widths = [length for _, length in batches]
-    assert widths == sorted(widths, reverse=True)  # a lack of memory shows first
-    assert set(widths) <= {16, 32, 64, 128}
-    for numbers, length in batches:
-        longest = features.lengths[numbers[numbers >= 0]].max()
-        assert longest <= length and (length == 16 or longest > length // 2)
+    features = make_features(4000, longest=128)
+    share = {}
+    for padding in pipeline.POLICIES:
+        args = (features.lengths, 2, 4, padding, 128)
+        placements = pipeline.forward_placements(*args)
+        lengths = [placement.length for placement in placements]
+        assert lengths == sorted(lengths, reverse=True)  # a lack of memory shows first
+        shapes = {(p.numbers.shape, p.length) for p in placements}
+        assert len(shapes) <= (4 if padding in ("longest", "bucket") else 1)
+        share[padding] = pipeline.padding_share(placements, features.lengths)
+    assert share["pack"] < 0.02
+    assert share["longest"] == share["bucket"] < 0.2 < 0.45 < share["max_length"]
 
 
-def test_longest_length_need_not_be_a_power_of_two():
-    lengths = np.array([70, 3])
-    widths = [b.length for b in pipeline.forward_batches(lengths, 1, 1, 70)]
-    assert widths == [70, 16]
+def make_order(features, padding, towers=2, rows=4, seed=7):
+    return pipeline.TrainingOrder(features.lengths, towers, rows, padding, 16, seed)
+
+
+def numbers_of(placement):
+    return sorted(placement.numbers[placement.numbers != EMPTY].tolist())
+
+
+@PACKED
+def test_every_policy_trains_on_every_row_of_an_epoch(padding):
+    features = make_features(1000)
+    order = make_order(features, padding)
+    seen = [numbers_of(order.placement(step)) for step in range(250)]
+    assert all(len(numbers) == 8 for numbers in seen)
+    for epoch in (seen[:125], seen[125:]):
+        assert sorted(itertools.chain(*epoch)) == list(range(1000))
+
+
+@PACKED
+def test_a_batch_follows_from_seed_and_step_alone(padding):
+    features = make_features(300)
+    order = make_order(features, padding)
+    there = {step: order.placement(step) for step in range(80)}
+    for step in (79, 3, 41, 3):
+        again = make_order(features, padding).placement(step)
+        assert again.length == there[step].length
+        assert np.array_equal(again.numbers, there[step].numbers)
+        assert np.array_equal(again.offsets, there[step].offsets)
+    other = make_order(features, padding, seed=8).placement(5)
+    assert numbers_of(other) != numbers_of(there[5])
+
+
+def test_towers_share_the_rows_of_a_larger_batch():
+    """2 x 4 and 8 x 1 train on the same rows at the same step, padded alike."""
+    features = make_features(300)
+    for padding in ("max_length", "longest", "bucket"):
+        two, eight = make_order(features, padding), make_order(features, padding, 8, 1)
+        for step in range(60):
+            a, b = two.placement(step), eight.placement(step)
+            assert a.length == b.length
+            assert a.numbers.reshape(-1).tolist() == b.numbers.reshape(-1).tolist()
+
+
+def test_bucket_gives_batches_of_like_length_in_random_order():
+    features = make_features(4000, longest=128)
+    order = pipeline.TrainingOrder(features.lengths, 2, 4, "bucket", 128, 1)
+    spans, longest = [], []
+    for step in range(100):
+        lengths = features.lengths[numbers_of(order.placement(step))]
+        spans.append(np.ptp(lengths))
+        longest.append(lengths.max())
+    assert np.median(spans) <= 4
+    assert abs(np.corrcoef(longest, np.arange(100))[0, 1]) < 0.3
+
+
+def test_windows_end_with_their_epoch():
+    """So a run of whole epochs goes on in the same order when it gets more."""
+    windows = {pipeline.window_of_step(1000, 8, step, 50) for step in range(250)}
+    assert sorted(windows) == [
+        (0, 50),
+        (50, 100),
+        (100, 125),
+        (125, 175),
+        (175, 225),
+        (225, 250),
+    ]
+    for rows, batch in ((3, 8), (10, 4), (7, 7)):
+        for step in range(30):
+            first, last = pipeline.window_of_step(rows, batch, step, 5)
+            assert first <= step < last <= first + 5
+
+
+def test_policies_pad_less_and_less_and_compile_seldom():
+    features = make_features(2000, longest=60)
+    share = {}
+    for padding in pipeline.POLICIES:
+        order = pipeline.TrainingOrder(features.lengths, 2, 16, padding, 128, 1)
+        placements = [order.placement(step) for step in range(60)]
+        shapes = {(p.numbers.shape, p.length) for p in placements}
+        assert len(shapes) <= (4 if padding in ("longest", "bucket") else 1)
+        share[padding] = pipeline.padding_share(placements, features.lengths)
+    assert share["max_length"] > 0.7 > share["longest"] > 0.4
+    assert share["bucket"] < 0.3 and share["pack"] < 0.3
+
+
+def test_a_batch_too_long_to_pack_stands_one_in_a_row(monkeypatch):
+    monkeypatch.setattr(pipeline, "_SAMPLE", 1)
+    lengths = np.array([2] * 8 + [16] * 8)
+    monkeypatch.setattr(pipeline, "epoch_order", lambda rows, *_: np.arange(rows))
+    order = pipeline.TrainingOrder(lengths, 1, 8, "pack", 16, 1)
+    assert order.placement(0).numbers.shape == (1, 1, 8)
+    assert order.placement(1).numbers.shape == (1, 8, 1)
+    assert numbers_of(order.placement(1)) == list(range(8, 16))
 
 
 def test_epochs_run_on_without_a_gap():
@@ -82,25 +188,44 @@ def test_batch_may_hold_more_than_an_epoch():
     assert sorted(numbers[:3]) == sorted(numbers[3:6]) == [0, 1, 2]
 
 
+FEATURES = Features(
+    {
+        "input_ids": Ragged.from_rows([[5, 6], [7, 8, 9]]),
+        "segment_ids": Ragged.from_rows([[0, 1], [0, 0, 1]]),
+    },
+    {"label_ids": np.array([3, 4], np.int32)},
+    np.array([1, 2]),
+)
+
+
 def test_collate_pads_with_zeros_and_masks():
-    features = Features(
-        {
-            "input_ids": Ragged.from_rows([[5, 6], [7, 8, 9]]),
-            "segment_ids": Ragged.from_rows([[0, 1], [0, 0, 1]]),
-        },
-        {"label_ids": np.array([3, 4], np.int32)},
-        np.array([1, 2]),
-    )
-    numbers = np.array([1, 0, pipeline.EMPTY, pipeline.EMPTY])
-    batch = pipeline.collate(features, numbers, 2, 4)
+    placement = packing.one_a_row(np.array([1, 0, EMPTY, EMPTY]), 2, 4)
+    batch = pipeline.collate(FEATURES, placement)
     assert batch["input_ids"].tolist() == [
         [[7, 8, 9, 0], [5, 6, 0, 0]],
         [[0, 0, 0, 0], [0, 0, 0, 0]],
     ]
     assert batch["segment_ids"][0].tolist() == [[0, 0, 1, 0], [0, 1, 0, 0]]
-    assert batch["input_mask"].sum(-1).tolist() == [[3, 2], [0, 0]]
+    assert batch["input_mask"].tolist() == [
+        [[1, 1, 1, 0], [1, 1, 0, 0]],
+        [[0, 0, 0, 0], [0, 0, 0, 0]],
+    ]
     assert batch["label_ids"].tolist() == [[4, 3], [0, 0]]
     assert batch["is_real_example"].tolist() == [[1, 1], [0, 0]]
+    assert {value.dtype.name for value in batch.values()} == {"int32", "float32"}
+    assert not {"position_ids", "first_tokens"} & set(batch)  # Google's own batch
+
+
+def test_collate_packs_examples_into_a_row():
+    numbers = np.array([[[1, 0, EMPTY]]])
+    batch = pipeline.collate(FEATURES, Placement(numbers, np.array([[[0, 3, 0]]]), 6))
+    assert batch["input_ids"].tolist() == [[[7, 8, 9, 5, 6, 0]]]
+    assert batch["segment_ids"].tolist() == [[[0, 0, 1, 0, 1, 0]]]
+    assert batch["input_mask"].tolist() == [[[1, 1, 1, 2, 2, 0]]]
+    assert batch["position_ids"].tolist() == [[[0, 1, 2, 0, 1, 0]]]
+    assert batch["first_tokens"].tolist() == [[[0, 3, 0]]]
+    assert batch["label_ids"].tolist() == [[4, 3, 0]]
+    assert batch["is_real_example"].tolist() == [[1, 1, 0]]
     assert {value.dtype.name for value in batch.values()} == {"int32", "float32"}
 
 

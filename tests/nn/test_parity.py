@@ -46,8 +46,8 @@ def run(weights, config, inputs, compiled=False):
     weights = {name: tf.constant(value) for name, value in weights.items()}
 
     def forward(batch):
-        states = bert.encode(weights, config, **batch)
-        pooled = bert.pool(weights, states[-1])
+        states = bert.encode(weights, config, batch)
+        pooled = bert.pool(weights, states[-1][:, 0])
         outputs = {"hidden": tf.stack(states), "pooled": pooled}
         if "output_weights" in weights:
             outputs["logits"] = heads.classify(weights, pooled, 0.1)

@@ -18,14 +18,15 @@ PLACES = np.array([[0, 7], [3, 3], [11, 1], [0, 2]], np.int32)
 
 
 def results(weights, read):
-    """The vectors that `read` gives, and the gradient of a mixture of them."""
+    """What `read` gives of a batch, and the gradient of a mixture of it."""
     rng = np.random.default_rng(1)
     ids = tf.constant(rng.integers(0, 50, (4, 12)), tf.int32)
     mask = tf.constant(np.arange(12) < [[12], [9], [12], [4]], tf.int32)
     tensors = {name: tf.constant(value) for name, value in weights.items()}
     with tf.GradientTape() as tape:
         tape.watch(tensors)
-        vectors = read(tensors, ids, mask, tf.zeros_like(ids))
+        batch = {"input_ids": ids, "input_mask": mask, "segment_ids": 0 * ids}
+        vectors = read(tensors, batch)
         mixture = tf.reduce_sum(vectors * rng.standard_normal(vectors.shape))
     grads = tape.gradient(mixture, tensors, unconnected_gradients="zero")
     return vectors.numpy(), {k: tf.convert_to_tensor(g) for k, g in grads.items()}
@@ -34,12 +35,12 @@ def results(weights, read):
 def test_places_are_the_same_as_picked_from_all():
     weights = params.initialize(params.bert_specs(CONFIG), 0.5, seed=3)
 
-    def pick(tensors, *inputs):
-        last = bert.encode(tensors, CONFIG, *inputs)[-1]
+    def pick(tensors, batch):
+        last = bert.encode(tensors, CONFIG, batch)[-1]
         return tf.gather(last, PLACES, batch_dims=1)
 
-    def only(tensors, *inputs):
-        hidden = bert.encode(tensors, CONFIG, *inputs, places=tf.constant(PLACES))
+    def only(tensors, batch):
+        hidden = bert.encode(tensors, CONFIG, batch, places=tf.constant(PLACES))
         assert [state.shape[1] for state in hidden] == [12, 12, 12, 2]
         return hidden[-1]
 

@@ -47,8 +47,13 @@ def one_by_one(model, path):
         second += [tokenizer.sep_id] * bool(second)
         ids = np.array([first + second], np.int32)
         segments = np.array([[0] * len(first) + [1] * len(second)], np.int32)
-        hidden = bert.encode(params, config, ids, np.ones_like(ids), segments)
-        logits = heads.classify(params, bert.pool(params, hidden[-1]), 0.0).numpy()
+        row = {
+            "input_ids": ids,
+            "input_mask": np.ones_like(ids),
+            "segment_ids": segments,
+        }
+        first = bert.encode(params, config, row)[-1][:, 0]
+        logits = heads.classify(params, bert.pool(params, first), 0.0).numpy()
         shares.append(np.exp(logits[0]) / np.exp(logits[0]).sum())
     return np.array(shares)
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from bert_mgpu.data import pipeline
+from bert_mgpu.data import packing, pipeline
 from bert_mgpu.tasks import classification
 from bert_mgpu.tasks.builtin import BUILTIN, read_examples
 from bert_mgpu.text.tokenization import Tokenizer
@@ -52,7 +52,8 @@ def test_inputs_are_googles(tmp_path, length):
     )
     wanted = json.loads(done.stdout)
     features = classification.featurise(examples, tokenizer, labels, length, "head", 0)
-    batch = pipeline.collate(features, np.arange(len(examples)), 1, length)
+    placement = packing.one_a_row(np.arange(len(examples)), 1, length)
+    batch = pipeline.collate(features, placement)
     for name in ("input_ids", "input_mask", "segment_ids"):
         assert batch[name][0].tolist() == [row[name] for row in wanted], name
     assert batch["label_ids"][0].tolist() == [row["label_id"] for row in wanted]

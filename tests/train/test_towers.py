@@ -70,9 +70,8 @@ def test_loss_and_norm_are_those_of_the_global_mean(train, first_params):
     params = {name: tf.constant(value) for name, value in first_params.items()}
     with tf.GradientTape() as tape:
         tape.watch(params)
-        inputs = [batch[n] for n in ("input_ids", "input_mask", "segment_ids")]
-        hidden = bert.encode(params, NO_DROPOUT, *map(tf.constant, inputs))
-        logits = heads.classify(params, bert.pool(params, hidden[-1]), 0.0)
+        hidden = bert.encode(params, NO_DROPOUT, batch)
+        logits = heads.classify(params, bert.pool(params, hidden[-1][:, 0]), 0.0)
         losses = heads.cross_entropy(logits, batch["label_ids"])
         real = batch["is_real_example"] > 0
         mean = tf.reduce_mean(losses[real])
@@ -150,10 +149,9 @@ def test_outputs_come_in_the_order_of_rows(first_params):
 def test_noise_is_not_used_without_it(first_params):
     """No noise means inference; the same noise means the same masks."""
     batch = make_batch(np.random.default_rng(0), 2, ragged=False)
-    inputs = [batch[n] for n in ("input_ids", "input_mask", "segment_ids")]
 
     def last(noise):
-        return bert.encode(first_params, CONFIG, *inputs, noise)[-1].numpy()
+        return bert.encode(first_params, CONFIG, batch, noise)[-1].numpy()
 
     def noise(step):
         return Noise(

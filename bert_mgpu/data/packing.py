@@ -1,0 +1,136 @@
+"""Where the examples of a batch stand: one in a row, or several packed into one.
+
+Letters: N towers, R rows of tokens a tower, S places for examples a row, T tokens
+of a row. An example never crosses the end of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+EMPTY = -1  # the number of a place without an example
+
+
+class Shape(NamedTuple):
+    """The static shape of what a tower is given: XLA compiles once for each."""
+
+    rows: int  # R
+    length: int  # T
+    places: int  # S; 1 is not packed
+
+
+class Placement(NamedTuple):
+    """numbers, offsets: int64 [N, R, S]; which example stands where in which row."""
+
+    numbers: np.ndarray  # EMPTY where there is none
+    offsets: np.ndarray  # tokens before it in its row
+    length: int  # T
+
+
+def one_a_row(numbers: np.ndarray, towers: int, length: int) -> Placement:
+    """int64 [N * R] -> every example in a row of its own."""
+    shaped = numbers.reshape(towers, -1, 1)
+    return Placement(shaped, np.zeros_like(shaped), length)
+
+
+def fill_rows(lengths: np.ndarray, length: int, places: int) -> list[list[int]]:
+    """Packs examples into few rows: the indices of each row's, best fit decreasing.
+
+    Every example goes to the fullest row that has room for it (Johnson 1973), the
+    longest ones first. lengths: int [examples], none above `length`.
+    """
+    rows: list[list[int]] = []
+    open_rows: list[list[int]] = [[] for _ in range(length + 1)]  # by their room
+    for index in np.argsort(-lengths, kind="stable").tolist():
+        size = int(lengths[index])
+        room = next((r for r in range(size, length) if open_rows[r]), None)
+        if room is None:
+            room = length
+            rows.append([])
+            row = len(rows) - 1
+        else:
+            row = open_rows[room].pop()
+        rows[row].append(index)
+        if len(rows[row]) < places:
+            open_rows[room - size].append(row)
+    return rows
+
+
+def pack(
+    numbers: np.ndarray, lengths: np.ndarray, towers: int, shape: Shape
+) -> Placement | None:
+    """The examples of each tower packed into its rows; None if they need more.
+
+    numbers: int64 [N * examples of a tower], EMPTY allowed; lengths: int of all the
+    features.
+    """
+    found = []
+    for mine in numbers.reshape(towers, -1):
+        mine = mine[mine != EMPTY]
+        rows = fill_rows(lengths[mine], shape.length, shape.places)
+        if len(rows) > shape.rows:
+            return None
+        found.append([mine[row].tolist() for row in rows])
+    return place_rows(found, lengths, shape)
+
+
+def place_rows(
+    towers: Sequence[Sequence[Sequence[int]]], lengths: np.ndarray, shape: Shape
+) -> Placement:
+    """The numbers of each row of each tower -> their places, one after the other."""
+    full = (len(towers), shape.rows, shape.places)
+    placed = np.full(full, EMPTY, np.int64)
+    offsets = np.zeros(full, np.int64)
+    for tower, rows in enumerate(towers):
+        for row, numbers in enumerate(rows):
+            placed[tower, row, : len(numbers)] = numbers
+            ends = np.cumsum(lengths[numbers])
+            offsets[tower, row, 1 : len(numbers)] = ends[:-1]
+    return Placement(placed, offsets, shape.length)
+
+
+def rounded(length: int, unit: int = 8) -> int:
+    return -(-int(length) // unit) * unit
+
+
+def few_widths(longest: np.ndarray, most: int = 4) -> list[int]:
+    """Lengths to pad batches to: few, for few compilations, and with little waste.
+
+    longest: int [batches], the longest row of each. Of all choices of `most`
+    multiples of 8, the one that pads these batches least; the last fits all.
+    """
+    needs, counts = np.unique(-(-longest // 8) * 8, return_counts=True)
+    # cost[i]: tokens of the batches of the i smallest needs, with the best widths.
+    cost = np.full(len(needs) + 1, np.inf)
+    cost[0] = 0
+    chosen: list[list[int]] = [[] for _ in range(len(needs) + 1)]
+    for _ in range(min(most, len(needs))):
+        before, lists = cost.copy(), list(chosen)
+        for end in range(1, len(needs) + 1):
+            for start in range(end):
+                tokens = before[start] + needs[end - 1] * counts[start:end].sum()
+                if tokens < cost[end]:
+                    cost[end] = tokens
+                    chosen[end] = [*lists[start], int(needs[end - 1])]
+    return chosen[-1]
+
+
+def packed_shape(groups: Sequence[np.ndarray], longest: int) -> Shape:
+    """The shape that holds each of these groups of examples in the fewest tokens.
+
+    groups: the lengths of the examples of one tower in one step, for many steps.
+    Rows may be one to four times as long as the longest example.
+    """
+    start = rounded(longest)
+    best: Shape | None = None
+    for length in range(start, 4 * start + 1, 8):
+        packed = [fill_rows(group, length, length) for group in groups]
+        most = max(len(row) for rows in packed for row in rows)
+        shape = Shape(max(map(len, packed)), length, most)
+        if best is None or shape.rows * length < best.rows * best.length:
+            best = shape
+    assert best is not None
+    return best

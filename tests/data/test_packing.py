@@ -1,0 +1,82 @@
+"""Where examples stand: nothing lost, nothing twice, little padding."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from bert_mgpu.data import packing
+from bert_mgpu.data.packing import EMPTY, Shape
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("places", [1, 2, 5])
+def test_rows_hold_every_example_once_and_no_more_than_they_can(seed, places):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, 33, rng.integers(1, 200))
+    rows = packing.fill_rows(lengths, 32, places)
+    assert sorted(itertools.chain(*rows)) == list(range(len(lengths)))
+    assert all(1 <= len(row) <= places for row in rows)
+    assert all(lengths[row].sum() <= 32 for row in rows)
+    # Best fit decreasing needs at most 11/9 of the fewest rows, and 4 (Johnson 1973).
+    if places == 5:
+        least = max(lengths.sum() / 32, len(lengths) / 5, (lengths > 16).sum())
+        assert len(rows) <= 11 / 9 * least + 4 + len(lengths) / 5
+
+
+def test_a_row_is_filled_to_its_last_token():
+    assert packing.fill_rows(np.array([3, 5, 8, 4, 4]), 8, 8) == [[2], [1, 0], [3, 4]]
+
+
+def test_pack_keeps_the_examples_of_a_tower_in_it():
+    lengths = np.random.default_rng(1).integers(2, 17, 100)
+    numbers = np.random.default_rng(2).permutation(100)[:24]
+    shape = Shape(rows=8, length=24, places=6)
+    placement = packing.pack(numbers, lengths, 3, shape)
+    assert placement.numbers.shape == placement.offsets.shape == (3, 8, 6)
+    for tower, mine in enumerate(numbers.reshape(3, -1)):
+        there = placement.numbers[tower]
+        assert sorted(there[there != EMPTY]) == sorted(mine)
+        for places, offsets in zip(there, placement.offsets[tower], strict=True):
+            real = places[places != EMPTY]
+            ends = offsets[: len(real)] + lengths[real]
+            assert offsets[: len(real)].tolist() == [0, *ends][: len(real)]
+            assert (ends <= 24).all()
+
+
+def test_pack_says_when_there_is_no_room():
+    lengths = np.full(10, 9)
+    numbers = np.arange(10)
+    assert packing.pack(numbers, lengths, 1, Shape(4, 18, 2)) is None
+    assert packing.pack(numbers, lengths, 1, Shape(5, 18, 2)) is not None
+
+
+def best_widths(longest, most):
+    """All choices of widths, tried one by one."""
+    units = sorted({packing.rounded(n) for n in longest})
+    sizes = range(1, most + 1)
+    choices = [c for size in sizes for c in itertools.combinations(units, size)]
+    choices = [c for c in choices if c[-1] == units[-1]]
+    return min(sum(min(w for w in c if w >= n) for n in longest) for c in choices)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_few_widths_are_the_best_ones(seed, most):
+    rng = np.random.default_rng(seed)
+    longest = rng.integers(2, 80, rng.integers(1, 40))
+    widths = packing.few_widths(longest, most)
+    assert len(widths) <= most and widths == sorted(set(widths))
+    assert all(width % 8 == 0 for width in widths)
+    tokens = sum(min(w for w in widths if w >= n) for n in longest)
+    assert tokens == best_widths(longest, most)
+
+
+def test_packed_shape_holds_its_groups_with_little_padding():
+    rng = np.random.default_rng(0)
+    groups = [rng.integers(10, 31, 32) for _ in range(50)]
+    shape = packing.packed_shape(groups, 32)
+    numbers = np.arange(32)
+    assert all(packing.pack(numbers, group, 1, shape) is not None for group in groups)
+    tokens = max(group.sum() for group in groups)
+    assert tokens <= shape.rows * shape.length <= 1.15 * tokens
