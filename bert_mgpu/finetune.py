@@ -89,10 +89,13 @@ def _train(
     output_dir: pathlib.Path,
 ) -> TrainState:
     features, data_key = data.load("train", run.max_train_examples)
-    batch = run.train_batch_size * run.n_gpus
+    turns = run.gradient_accumulation_steps
+    batch = run.train_batch_size * run.n_gpus * turns
     say(
         f"effective batch: {run.train_batch_size} rows x {run.n_gpus}"
-        f" tower{'s' * (run.n_gpus > 1)} = {batch} examples a step"
+        f" tower{'s' * (run.n_gpus > 1)}"
+        + f" x {turns} accumulation steps" * (turns > 1)
+        + f" = {batch} examples a step"
     )
     plan = _plan(run, len(features), batch)
     identity = starting.identity(
@@ -131,7 +134,8 @@ def _order(run: RunConfig, features: Features) -> pipeline.TrainingOrder:
     orders = {
         padding: pipeline.TrainingOrder(
             features.lengths,
-            *(run.n_gpus, run.train_batch_size, padding, run.max_seq_length, run.seed),
+            run.n_gpus * run.gradient_accumulation_steps,
+            *(run.train_batch_size, padding, run.max_seq_length, run.seed),
         )
         for padding in pipeline.POLICIES
     }

@@ -64,6 +64,7 @@ class RunConfig:
 
     n_gpus: int = _flag(1, TRAIN, "towers: each takes train_batch_size rows of every step, on GPUs or on a CPU", least=1)
     train_batch_size: int = _flag(32, TRAIN, "rows of a step per tower", least=1)
+    gradient_accumulation_steps: int = _flag(1, TRAIN, "a tower's rows of a step are so many times train_batch_size, taken one batch after the other in the memory of one", least=1)
     learning_rate: float = _flag(5e-5, TRAIN, "peak of the learning rate", least=0)
     lr_scaling: str = _flag("none", TRAIN, "multiplies the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
     num_train_epochs: float = _flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", least=0, most=1e6)

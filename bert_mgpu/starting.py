@@ -47,7 +47,7 @@ def identity(
     values = flags | model_identity(model, labels)
     values |= {
         "task_name": str(run.task_name).lower(),
-        "train_batch_size x n_gpus": batch,
+        "train_batch_size x n_gpus x gradient_accumulation_steps": batch,
         "learning_rate x lr_scaling": peak_rate,
         "data_dir": data,
     }

@@ -30,12 +30,6 @@ def pairwise_sum(tensors: Iterable[Any]) -> Any:
     return level[0]
 
 
-def _sum_structures(structures: Sequence[Any]) -> Any:
-    columns = zip(*(tf.nest.flatten(one) for one in structures), strict=True)
-    sums = [pairwise_sum(column) for column in columns]
-    return tf.nest.pack_sequence_as(structures[0], sums)
-
-
 def _strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
     if devices[0].startswith("GPU"):
         return tf.distribute.MirroredStrategy(devices)  # adds by NCCL
@@ -118,8 +112,10 @@ class Towers:
     def train_step(
         self, batch: Batch, step: int, rate: float
     ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """One optimizer step on a global batch of arrays [N, b, ...].
+        """One optimizer step on a global batch of arrays [M, b, ...].
 
+        M is a multiple of the number of towers: each tower works its share of the
+        parts off, one after the other, and needs the memory of one of them.
         Returns the losses (weighted means over the global batch) and the norm
         of the summed gradient before clipping.
         """
@@ -160,7 +156,8 @@ class Towers:
             for name, value in batch.items()
         }
         weights = self._task.loss_weights(rows)
-        rows_per_tower = batch["input_ids"].shape[1]
+        parts, rows_per_part = batch["input_ids"].shape[:2]
+        parts_per_tower = parts // self.n_towers
         tower_batch = _tower_rows(batch, 0)
         noise = Noise(
             tf.constant(self._seed, tf.uint64), step, tf.constant(0, tf.int64)
@@ -172,8 +169,8 @@ class Towers:
             replica = self._replica()
             params = self._read(self._params, replica)
 
-            def tower(index: int) -> Any:
-                first_row = tf.constant(index * rows_per_tower, tf.int64)
+            def part(index: int) -> Any:
+                first_row = tf.constant(index * rows_per_part, tf.int64)
                 return gradients(
                     params,
                     _tower_rows(batch, index),
@@ -181,7 +178,9 @@ class Towers:
                     weights,
                 )
 
-            summed = _sum_structures(_in_turn(tower, self.places[replica]))
+            place = self.places[replica]
+            mine = range(place.start * parts_per_tower, place.stop * parts_per_tower)
+            summed = _sum_in_turn(part, mine)
             context = tf.distribute.get_replica_context()
             losses, grads = context.all_reduce(tf.distribute.ReduceOp.SUM, summed)
             slots = self._read(self._slots, replica)
@@ -247,6 +246,28 @@ def _traced(function: Any, *arguments: Any) -> Callable[..., Any]:
 
 def _tower_rows(batch: Batch, index: int) -> dict[str, tf.Tensor]:
     return {name: value[index] for name, value in batch.items()}
+
+
+def _sum_in_turn(part: Callable[[int], Any], indices: Iterable[int]) -> Any:
+    """The pairwise sum of what `part` gives, worked out one after the other.
+
+    Holds at most log2(indices) + 1 results: two sums of equally many are added at once.
+    """
+    held: list[tuple[int, Any]] = []  # sums of so many parts: ever fewer
+
+    def add_last_two() -> None:
+        (count, left), (more, right) = held.pop(-2), held.pop()
+        held.append((count + more, tf.nest.map_structure(tf.add, left, right)))
+
+    for index in indices:
+        before = tf.nest.flatten(held[-1][1]) if held else []
+        with tf.control_dependencies(before):
+            held.append((1, part(index)))
+        while len(held) > 1 and held[-1][0] == held[-2][0]:
+            add_last_two()
+    while len(held) > 1:
+        add_last_two()
+    return held[0][1]
 
 
 def _in_turn(tower: Callable[[int], Any], indices: Iterable[int]) -> list[Any]:

@@ -60,19 +60,28 @@ def first_params():
 
 @pytest.fixture(scope="session")
 def train(first_params):
-    """train(n_towers, n_devices, batches, xla=...) -> (params, losses, norms)."""
+    """train(n_towers, n_devices, batches, ...) -> (params, losses, norms)."""
     from bert_mgpu.tasks.classification import Classification
     from bert_mgpu.train import checkpoint, devices
     from bert_mgpu.train.towers import Towers
 
-    def run(n_towers, n_devices, batches, *, xla=False, config=CONFIG, seed=42):
+    def run(
+        n_towers,
+        n_devices,
+        batches,
+        *,
+        parts=None,
+        xla=False,
+        config=CONFIG,
+        seed=42,
+    ):
         visible = devices.configure("cpu", n_devices)
         task = Classification("x", config, LABELS, LENGTH)
         towers = Towers(task, n_towers, visible, seed, xla)
         towers.load(first_params, checkpoint.zero_slots(first_params))
         losses, norms = [], []
         for step, batch in enumerate(batches):
-            loss, norm = towers.train_step(split(batch, n_towers), step, RATE)
+            loss, norm = towers.train_step(split(batch, parts or n_towers), step, RATE)
             losses.append(float(loss["loss"]))
             norms.append(float(norm))
         return towers.snapshot()[0], losses, norms

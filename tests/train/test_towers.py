@@ -161,3 +161,36 @@ def test_noise_is_not_used_without_it(first_params):
     assert np.array_equal(last(None), last(None))
     assert np.array_equal(last(noise(4)), last(noise(4)))
     assert not np.array_equal(last(noise(4)), last(noise(5)))
+
+
+@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+def test_accumulation_is_as_exact_as_towers(train, xla):
+    """Parts of 2 rows: eight towers, or one that takes eight turns, bit for bit."""
+    data = batches(16, 5, ragged=False) + batches(16, 5)
+    wanted, losses, norms = train(8, 1, data, xla=xla)
+    for n_towers, n_devices in ((1, 1), (2, 2), (4, 2)):
+        params, other_losses, other_norms = train(
+            n_towers, n_devices, data, xla=xla, parts=8
+        )
+        assert other_losses == losses
+        assert other_norms == norms
+        assert_same_bits(params, wanted)
+
+
+def test_accumulation_equals_one_large_batch(train):
+    """With dropout, rows that count nothing, and a turn of only such rows."""
+    data = batches(12, 20)
+    wanted, losses, _ = train(1, 1, data)
+    for n_towers, parts in ((1, 4), (2, 6), (3, 12)):
+        params, other_losses, _ = train(n_towers, n_towers, data, parts=parts)
+        np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
+        assert_close(params, wanted)
+
+
+@pytest.mark.parametrize("count", range(1, 20))
+def test_sum_in_turn_is_the_pairwise_sum(count):
+    values = np.random.default_rng(count).standard_normal((count, 50)).astype("f")
+    found = towers._sum_in_turn(
+        lambda index: [tf.constant(values[index])], range(count)
+    )
+    assert np.array_equal(found[0].numpy(), towers.pairwise_sum(values))
