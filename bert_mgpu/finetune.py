@@ -48,7 +48,9 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
     files = dataclasses.replace(files, labels=tuple(labels))
     say(f"{len(labels)} labels: {listed(labels)}")
     task = Classification(
-        files.name, model.config, labels, run.max_seq_length, run.classifier_dropout
+        *(files.name, model.config, labels, run.max_seq_length),
+        classifier_dropout=run.classifier_dropout,
+        recompute=run.recompute,
     )
     if run.export_hf:
         huggingface.check_replaceable(pathlib.Path(run.export_hf))

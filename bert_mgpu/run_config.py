@@ -81,6 +81,7 @@ class RunConfig:
     device: str = _flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
     cpu_devices: int = _flag(1, SPEED, "splits the CPU into so many logical devices, to try out towers", least=1)
     padding: str = _flag("max_length", SPEED, "how rows of unequal length share a batch: padded to max_seq_length, to the longest of the batch, that with batches of like length, or several packed into a row", identity=True, choices=("max_length", "longest", "bucket", "pack"))
+    recompute: str = _flag("none", SPEED, "what a training step works out twice instead of keeping it in memory: nothing, attention (all of length x length), or whole layers", choices=("none", "attention", "block"))
     xla: str = _flag("auto", SPEED, "compile the step with XLA; auto is on", choices=("auto", "on", "off"))
 
     save_checkpoints_steps: int = _flag(1000, FILES, "steps between checkpoints", least=1)

@@ -7,11 +7,13 @@ width, E examples.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import tensorflow as tf
 
 from bert_mgpu.config import BertConfig
 from bert_mgpu.nn import layers
+from bert_mgpu.nn.recompute import recomputed
 from bert_mgpu.task import Batch, Noise, Params
 
 _MASKED_SCORE = -10000.0  # as in Google's code: hidden positions get this score
@@ -55,28 +57,27 @@ def hide(batch: Batch, dtype: tf.DType) -> tf.Tensor:
 
 
 def attend(
-    params: Params,
+    own: Params,
     config: BertConfig,
-    index: int,
-    queries: tf.Tensor,
     inputs: tf.Tensor,
     score_bias: tf.Tensor,
     noise: Noise | None,
+    site: int,
+    places: tf.Tensor | None,
 ) -> tf.Tensor:
-    """Attention of layer `index` (Vaswani et al. 2017), from queries to inputs.
+    """The attention of a layer (Vaswani et al. 2017): [B, T, H] -> [B, F, H].
 
-    queries: [B, F, H], the inputs themselves or some of them; inputs: [B, T, H];
-    score_bias: [B, 1, 1 or F, T], added to every score -> [B, F, H].
+    own: the layer's parameters; score_bias: [B, 1, 1 or F, T], added to every score;
+    site: of its dropout; places: int32 [B, F], which inputs are queries, None for all.
     """
     heads = config.num_attention_heads
     depth = config.hidden_size // heads
-    name = f"bert/encoder/layer_{index}/attention/self"
-    parts = [f"{name}/{part}" for part in ("query", "key", "value")]
-    if queries is inputs:
-        flat = layers.dense_together(params, parts, inputs)
+    parts = [f"attention/self/{part}" for part in ("query", "key", "value")]
+    if places is None:
+        flat = layers.dense_together(own, parts, inputs)
     else:
-        flat = [layers.dense(params, parts[0], queries)]
-        flat += layers.dense_together(params, parts[1:], inputs)
+        flat = [layers.dense(own, parts[0], tf.gather(inputs, places, batch_dims=1))]
+        flat += layers.dense_together(own, parts[1:], inputs)
 
     def split(projected: tf.Tensor) -> tf.Tensor:
         shape = [*projected.shape[:2], heads, depth]
@@ -86,49 +87,51 @@ def attend(
     scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
     scores = scores * (1.0 / math.sqrt(depth)) + score_bias
     shares = tf.nn.softmax(scores)  # [B, N, F, T]
-    shares = layers.dropout(
-        shares,
-        config.attention_probs_dropout_prob,
-        noise,
-        site=1 + index * _SITES_PER_LAYER,
-    )
+    rate = config.attention_probs_dropout_prob
+    shares = layers.dropout(shares, rate, noise, site)
     context = tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3])  # [B, F, N, D]
-    return tf.reshape(context, queries.shape)
+    return tf.reshape(context, flat[0].shape)
 
 
 def block(
-    params: Params,
+    own: Params,
     config: BertConfig,
-    index: int,
     inputs: tf.Tensor,
     score_bias: tf.Tensor,
     noise: Noise | None,
+    site: int,
     places: tf.Tensor | None = None,
+    recompute: str = "none",
 ) -> tf.Tensor:
     """One encoder layer, normalised after each residual: [B, T, H] -> same.
 
+    own: the layer's parameters, without "bert/encoder/layer_N/" before their names.
+    site: the first of its places of dropout.
     places: int32 [B, F]: only these positions are worked out -> [B, F, H].
     """
-    name = f"bert/encoder/layer_{index}"
-    site = 1 + index * _SITES_PER_LAYER
     rate, epsilon = config.hidden_dropout_prob, config.layer_norm_eps
-
     wanted = inputs
     if places is not None:
         wanted = tf.gather(inputs, places, batch_dims=1)
         if score_bias.shape[2] > 1:  # packed
             score_bias = tf.gather(score_bias, places, axis=2, batch_dims=1)
-    attended = attend(params, config, index, wanted, inputs, score_bias, noise)
-    attended = layers.dense(params, f"{name}/attention/output/dense", attended)
+
+    def attention(own: Params, inputs: tf.Tensor) -> tf.Tensor:
+        return attend(own, config, inputs, score_bias, noise, site, places)
+
+    if recompute == "attention":
+        parts = {n: own[n] for n in own if n.startswith("attention/self/")}
+        attended = recomputed(attention, parts, inputs)
+    else:
+        attended = attention(own, inputs)
+    attended = layers.dense(own, "attention/output/dense", attended)
     attended = layers.dropout(attended, rate, noise, site + 1)
-    attended = layers.layer_norm(
-        params, f"{name}/attention/output", attended + wanted, epsilon
-    )
-    inner = layers.dense(params, f"{name}/intermediate/dense", attended)
+    attended = layers.layer_norm(own, "attention/output", attended + wanted, epsilon)
+    inner = layers.dense(own, "intermediate/dense", attended)
     inner = layers.ACTIVATIONS[config.hidden_act](inner)  # [B, F, intermediate]
-    outputs = layers.dense(params, f"{name}/output/dense", inner)  # [B, F, H]
+    outputs = layers.dense(own, "output/dense", inner)  # [B, F, H]
     outputs = layers.dropout(outputs, rate, noise, site + 2)
-    return layers.layer_norm(params, f"{name}/output", outputs + attended, epsilon)
+    return layers.layer_norm(own, "output", outputs + attended, epsilon)
 
 
 def encode(
@@ -137,6 +140,7 @@ def encode(
     batch: Batch,
     noise: Noise | None = None,
     places: tf.Tensor | None = None,
+    recompute: str = "none",
 ) -> list[tf.Tensor]:
     """All hidden states: the embedding output, then one [B, T, H] a layer.
 
@@ -146,14 +150,26 @@ def encode(
     are not read. Without noise nothing is dropped: inference.
     places: int32 [B, F]: the last layer is worked out at these positions only, and
     gives [B, F, H]. A head that reads one token of a row saves most of a layer.
+    recompute: what the backward pass works out again instead of keeping it: nothing
+    ("none"), all that is of size T x T ("attention"), or whole layers ("block").
     """
     hidden = [embed(params, config, batch, noise)]
     score_bias = hide(batch, hidden[0].dtype)
-    last = config.num_hidden_layers - 1
     for index in range(config.num_hidden_layers):
-        chosen = places if index == last else None
-        state = block(params, config, index, hidden[-1], score_bias, noise, chosen)
-        hidden.append(state)
+        prefix = f"bert/encoder/layer_{index}/"
+        own = {
+            n.removeprefix(prefix): params[n] for n in params if n.startswith(prefix)
+        }
+        site = 1 + index * _SITES_PER_LAYER
+        at = places if index == config.num_hidden_layers - 1 else None
+
+        def layer(own: Params, inputs: Any, site: int = site, at: Any = at) -> Any:
+            return block(own, config, inputs, score_bias, noise, site, at, recompute)
+
+        if recompute == "block":
+            hidden.append(recomputed(layer, own, hidden[-1]))
+        else:
+            hidden.append(layer(own, hidden[-1]))
     return hidden
 
 

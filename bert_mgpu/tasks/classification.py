@@ -31,11 +31,13 @@ class Classification:
         labels: Sequence[str],
         max_seq_length: int,
         classifier_dropout: float | None = None,
+        recompute: str = "none",
     ):
         self.name = name
         self.labels = tuple(labels)
         self.max_seq_length = max_seq_length
         self._config = config
+        self._recompute = recompute
         self._dropout = (
             config.hidden_dropout_prob
             if classifier_dropout is None
@@ -63,7 +65,9 @@ class Classification:
 
     def _logits(self, params: Params, batch: Batch, noise: Noise | None) -> tf.Tensor:
         places = bert.first_tokens(batch)
-        last = bert.encode(params, self._config, batch, noise, places)[-1]  # [R, S, H]
+        last = bert.encode(params, self._config, batch, noise, places, self._recompute)[
+            -1
+        ]  # [R, S, H]
         pooled = bert.pool(params, tf.reshape(last, [-1, last.shape[-1]]))
         if noise is not None:  # its rows are examples now
             noise = noise._replace(first_row=noise.first_row * places.shape[1])

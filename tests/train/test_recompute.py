@@ -1,0 +1,49 @@
+"""Invariant 4: results that are worked out again are the same, dropout on."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_mgpu.nn import bert
+from bert_mgpu.task import Noise
+from tests.train.conftest import CONFIG, make_batch
+
+
+def gradients(params, recompute, compiled, places):
+    """The hidden states and the gradient of a mixture of the last ones."""
+    rng = np.random.default_rng(0)
+    batch = make_batch(rng, 6, ragged=False)
+    tensors = {name: tf.constant(value) for name, value in params.items()}
+    at = None if places is None else tf.constant(places, tf.int32)
+    width = 12 if places is None else len(places[0])
+    noise = Noise(tf.constant(7, tf.uint64), tf.constant(3, tf.int64), tf.constant(0))
+    mixture = rng.standard_normal((6, width, CONFIG.hidden_size)).astype("f")
+
+    @tf.function(jit_compile=compiled, autograph=False)
+    def run(params):
+        with tf.GradientTape() as tape:
+            tape.watch(params)
+            hidden = bert.encode(params, CONFIG, batch, noise, at, recompute)
+            loss = tf.reduce_sum(hidden[-1] * mixture)
+        return hidden, tape.gradient(loss, params, unconnected_gradients="zero")
+
+    hidden, grads = run(tensors)
+    grads = {k: tf.convert_to_tensor(g).numpy() for k, g in grads.items()}
+    return [state.numpy() for state in hidden], grads
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize("places", [None, [[0, 2]] * 6], ids=["all", "some"])
+def test_recomputed_equals_kept(first_params, compiled, places):
+    run = functools.partial(gradients, first_params, compiled=compiled, places=places)
+    hidden, wanted = run("none")
+    for recompute in ("attention", "block"):
+        again, grads = run(recompute)
+        for state, other in zip(hidden, again, strict=True):
+            np.testing.assert_allclose(other, state, rtol=0, atol=1e-6)
+        for name, grad in wanted.items():
+            if not name.endswith("key/bias"):  # zero but for rounding
+                limit = 1e-5 * np.abs(grad).max() + 1e-6
+                assert np.abs(grads[name] - grad).max() <= limit, (recompute, name)
