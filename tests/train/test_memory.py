@@ -57,7 +57,7 @@ def test_working_it_out_again_saves_memory(how):
     """Also where a compiler sees both passes and could keep what it has."""
     above = {}
     for recompute in ("none", "attention", "block"):
-        peak, before = memory(1, 24, how, recompute)
+        peak, before = memory(1, 96, how, recompute)
         above[recompute] = peak - before
-    assert above["block"] < 0.8 * above["none"], above
+    assert above["block"] < 0.75 * above["none"], above
     assert above["attention"] < 0.9 * above["none"], above
