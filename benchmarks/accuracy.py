@@ -161,13 +161,14 @@ def table() -> str:
     factors = {"none": lambda n: 1.0, "sqrt": lambda n: n**0.5, "linear": float}
     for (dev, rows, epochs, n_gpus, batch, scaling), found in groups.items():
         accuracies = [100 * result["eval_accuracy"] for result in found]
-        error = statistics.stdev(accuracies) / len(found) ** 0.5 if found[1:] else 0
+        accuracy = f"{statistics.mean(accuracies):.2f}"
+        if len(found) > 1:
+            accuracy += f" ± {statistics.stdev(accuracies) / len(found) ** 0.5:.2f}"
         rate = found[0]["learning_rate"] * factors[scaling](n_gpus)
         loss = statistics.mean(result["eval_loss"] for result in found)
         lines.append(
             f"| {dev} | {rows:,} x {epochs} | {n_gpus} x {batch} | {scaling}"
-            f" | {rate:.2g} | {statistics.mean(accuracies):.2f} ± {error:.2f}"
-            f" | {loss:.4f} | {len(found)} |"
+            f" | {rate:.2g} | {accuracy} | {loss:.4f} | {len(found)} |"
         )
     return "\n".join(lines)
 
