@@ -82,9 +82,9 @@ def _explain(error: Exception, output_dir: pathlib.Path) -> RunError | None:
     if memory or isinstance(error, MemoryError):
         what = memory[0].rstrip(". ") if memory else "out of memory"
         return OutOfMemory(
-            f"{what}: halve --train_batch_size and double --n_gpus (towers of one"
-            " device take turns: the same result in less memory), or lower"
-            " --max_seq_length"
+            f"{what}: halve --train_batch_size and double"
+            " --gradient_accumulation_steps (the same result in less memory), pass"
+            " --recompute=block, or lower --max_seq_length"
         )
     return None
 

@@ -23,7 +23,7 @@ def test_out_of_memory_says_what_to_do(tiny, tmp_path, script):
     assert "Traceback" not in err
     last = err.splitlines()[-1]
     assert last.startswith("error: Out of memory while trying to allocate")
-    assert "--train_batch_size" in last and "--n_gpus" in last
+    assert "--train_batch_size" in last and "--gradient_accumulation_steps" in last
 
 
 @pytest.mark.parametrize("save_every", [1, 1000])
