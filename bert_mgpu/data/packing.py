@@ -6,8 +6,9 @@ of a row. An example never crosses the end of a row.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,19 +44,18 @@ def fill_rows(lengths: np.ndarray, length: int, places: int) -> list[list[int]]:
     longest ones first. lengths: int [examples], none above `length`.
     """
     rows: list[list[int]] = []
-    open_rows: list[list[int]] = [[] for _ in range(length + 1)]  # by their room
+    open_rows: list[tuple[int, int]] = []  # (room, row), sorted
     for index in np.argsort(-lengths, kind="stable").tolist():
         size = int(lengths[index])
-        room = next((r for r in range(size, length) if open_rows[r]), None)
-        if room is None:
-            room = length
+        place = bisect.bisect_left(open_rows, (size, 0))
+        if place == len(open_rows):
             rows.append([])
-            row = len(rows) - 1
+            room, row = length, len(rows) - 1
         else:
-            row = open_rows[room].pop()
+            room, row = open_rows.pop(place)
         rows[row].append(index)
         if len(rows[row]) < places:
-            open_rows[room - size].append(row)
+            bisect.insort(open_rows, (room - size, row))
     return rows
 
 
@@ -92,8 +92,9 @@ def place_rows(
     return Placement(placed, offsets, shape.length)
 
 
-def rounded(length: int, unit: int = 8) -> int:
-    return -(-int(length) // unit) * unit
+def rounded(length: Any) -> Any:
+    """Up to a multiple of 8, a number or an array of them."""
+    return -(-length // 8) * 8
 
 
 def few_widths(longest: np.ndarray, most: int = 4) -> list[int]:
@@ -102,7 +103,7 @@ def few_widths(longest: np.ndarray, most: int = 4) -> list[int]:
     longest: int [batches], the longest row of each. Of all choices of `most`
     multiples of 8, the one that pads these batches least; the last fits all.
     """
-    needs, counts = np.unique(-(-longest // 8) * 8, return_counts=True)
+    needs, counts = np.unique(rounded(longest), return_counts=True)
     # cost[i]: tokens of the batches of the i smallest needs, with the best widths.
     cost = np.full(len(needs) + 1, np.inf)
     cost[0] = 0
@@ -126,7 +127,7 @@ def packed_shape(groups: Sequence[np.ndarray], longest: int) -> Shape:
     """
     start = rounded(longest)
     best: Shape | None = None
-    for length in range(start, 4 * start + 1, 8):
+    for length in range(start, 4 * start + 1, rounded(start // 4)):
         packed = [fill_rows(group, length, length) for group in groups]
         most = max(len(row) for rows in packed for row in rows)
         shape = Shape(max(map(len, packed)), length, most)

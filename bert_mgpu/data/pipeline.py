@@ -21,7 +21,8 @@ from bert_mgpu.task import Features
 Item = TypeVar("Item")
 POLICIES = ("max_length", "longest", "bucket", "pack")
 _WINDOW = 50  # steps that bucket sorts together
-_SAMPLE = 300  # steps, or rows, that shapes are chosen by
+_SAMPLE = 300  # steps, or rows, that shapes are chosen by,
+_GROUPS = 2000  # and the examples of towers in them
 
 
 @functools.lru_cache(maxsize=2)  # a batch may run across the end of an epoch
@@ -82,6 +83,11 @@ def padding_share(placements: Iterable[Placement], lengths: np.ndarray) -> float
     return 1 - real / tokens
 
 
+def _width(length: int, most: int) -> int:
+    """Tokens to pad to: a multiple of 8, but no more than the model has places for."""
+    return min(int(packing.rounded(length)), most)
+
+
 class TrainingOrder:
     """Which rows each step trains on and where they stand in its batch."""
 
@@ -100,9 +106,10 @@ class TrainingOrder:
         self._padding = padding
         self._max_length = max_length
         self._seed = seed
-        self._longest = packing.rounded(lengths.max())
+        self._longest = _width(lengths.max(), max_length)
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
-        sample = range(max(1, min(_SAMPLE, len(lengths) // self._batch)))
+        most = min(_SAMPLE, len(lengths) // self._batch, _GROUPS // towers)
+        sample = range(max(1, most))
         if padding == "pack":
             groups = [
                 lengths[mine]
@@ -112,7 +119,8 @@ class TrainingOrder:
             self._shape = packing.packed_shape(groups, self._longest)
         elif padding in ("longest", "bucket"):
             needs = [lengths[self._numbers(step)].max() for step in sample]
-            self._widths = packing.few_widths(np.array([*needs, self._longest]))
+            widths = packing.few_widths(np.array([*needs, lengths.max()]))
+            self._widths = [_width(width, max_length) for width in widths]
 
     @property
     def _batch(self) -> int:
@@ -184,10 +192,11 @@ def forward_placements(
 ) -> list[Placement]:
     """Every row once, rows of like length together, the longest first.
 
-    The longest come first so that a lack of memory shows at once. A tower gets at
-    most `rows_per_tower` rows of the longest example, or as many tokens.
+    Packed if training packs, else padded to one of a few widths: only training can be
+    asked to pad more. The longest come first so that a lack of memory shows at once. A
+    tower gets at most `rows_per_tower` rows of the longest example, or as many tokens.
     """
-    longest = packing.rounded(lengths.max())
+    longest = _width(lengths.max(), max_length)
     if padding == "pack":
         rng = np.random.default_rng(0)
         sample = lengths[rng.permutation(len(lengths))[:_SAMPLE]]
@@ -209,9 +218,8 @@ def forward_placements(
     full = -(-len(order) // size) * size
     order = np.concatenate([order, np.full(full - len(order), EMPTY)])
     batches = order.reshape(-1, size)
-    widths = [max_length]
-    if padding != "max_length":
-        widths = packing.few_widths(lengths[batches[:, 0]])
+    widths = packing.few_widths(lengths[batches[:, 0]])
+    widths = [_width(width, max_length) for width in widths]
     return [
         packing.one_a_row(
             numbers, towers, next(w for w in widths if w >= lengths[numbers[0]])
