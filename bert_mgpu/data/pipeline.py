@@ -21,8 +21,8 @@ from bert_mgpu.task import Features
 Item = TypeVar("Item")
 POLICIES = ("max_length", "longest", "bucket", "pack")
 _WINDOW = 50  # steps that bucket sorts together
-_SAMPLE = 300  # steps, or rows, that shapes are chosen by,
-_GROUPS = 2000  # and the examples of towers in them
+_SAMPLE = 300  # steps, or rows, that shapes are chosen by
+_GROUPS = 2000  # batches of single towers that packed shapes are tried on
 
 
 @functools.lru_cache(maxsize=2)  # a batch may run across the end of an epoch
