@@ -13,6 +13,7 @@ Needs ../shared.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -34,9 +35,10 @@ from bert_mgpu.data import packing, pipeline  # noqa: E402
 from bert_mgpu.task import Noise  # noqa: E402
 from bert_mgpu.tasks import custom  # noqa: E402
 from bert_mgpu.tasks.classification import Classification  # noqa: E402
-from bert_mgpu.train import optimizers, schedule  # noqa: E402
+from bert_mgpu.train import schedule, update  # noqa: E402
 from bert_mgpu.train.checkpoint import TrainState  # noqa: E402
-from bert_mgpu.train.towers import pairwise_sum  # noqa: E402
+from bert_mgpu.train.optimizers import Optimizer  # noqa: E402
+from bert_mgpu.train.turns import pairwise_sum  # noqa: E402
 
 Weights = dict[str, tf.Tensor]
 RESULTS = ROOT / "benchmarks" / "results" / "sensitivity.json"
@@ -63,7 +65,8 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     data = inputs.Inputs(run, files, model, pathlib.Path(str(run.cache_dir)))
     features, _ = data.load("train", run.max_train_examples)
     specs, deviation = task.param_specs(), model.config.initializer_range
-    state = starting.training_state(run, specs, deviation, {}, output_dir)
+    first_slots = Optimizer().zero_slots
+    state = starting.training_state(run, specs, deviation, {}, output_dir, first_slots)
     steps = schedule.total_steps(
         len(features), run.train_batch_size, run.num_train_epochs
     )
@@ -141,7 +144,8 @@ def _disturbed(params: dict[str, np.ndarray], error: float) -> Weights:
 
 def measure(steps: int) -> dict[str, Any]:
     task, state, batch_of, rate_of = _set_up()
-    update = tf.function(optimizers.apply_gradients, jit_compile=True, autograph=False)
+    clip_and_apply = functools.partial(update.apply_gradients, Optimizer())
+    updated = tf.function(clip_and_apply, jit_compile=True, autograph=False)
     by_xla = {xla: _gradient_of(task, xla, tf.float32) for xla in (True, False)}
     slots = {name: tf.constant(value) for name, value in state.slots.items()}
     now = {
@@ -172,7 +176,8 @@ def measure(steps: int) -> dict[str, Any]:
             exact = _in_float64(task, now, batch, step)
             print(json.dumps(exact), flush=True)
         for name in RUNS:
-            params, moments, _ = update(*now[name], grads[name], rate_of(step))
+            rate, number = rate_of(step), tf.constant(step, tf.int64)
+            params, moments, _ = updated(*now[name], grads[name], rate, number)
             now[name] = (params, moments)
     return {"steps": rows, "float64": exact}
 

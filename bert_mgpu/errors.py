@@ -4,6 +4,7 @@ A message says what is wrong, where (file:line), which value was seen and what
 to pass instead. Anything else that escapes is our fault: exit code 1.
 """
 
+import re
 from collections.abc import Sequence
 
 
@@ -50,3 +51,15 @@ class Interrupted(RunError):
 
     exit_code = 130
     label = "stopped"
+
+
+def out_of_memory(error: Exception) -> str | None:
+    """What a device or the host had no memory for; None for any other error.
+
+    TensorFlow tells it by its messages alone: its classes of errors mix it with others.
+    """
+    message = str(getattr(error, "message", error))
+    found = re.search(r"(out of memory|\boom\b|\w*alloc_failed)[^\n]*", message, re.I)
+    if found:
+        return found[0].rstrip(". ")
+    return "out of memory" if isinstance(error, MemoryError) else None

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import pathlib
-from collections.abc import Iterator
-from typing import Any
+import time
 
 import numpy as np
 import tensorflow as tf
 
 import bert_mgpu
-from bert_mgpu import inputs, results, sources, starting
+from bert_mgpu import inputs, results, sources, starting, training
 from bert_mgpu.data import pipeline
-from bert_mgpu.errors import UserError, listed
+from bert_mgpu.errors import listed, out_of_memory
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface
 from bert_mgpu.run_config import RunConfig
-from bert_mgpu.sources import Model
 from bert_mgpu.task import Features
 from bert_mgpu.tasks import custom
 from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import checkpoint, devices, loop, schedule
-from bert_mgpu.train.checkpoint import TrainState
-from bert_mgpu.train.recorder import Recorder, progress, say
+from bert_mgpu.train import devices
+from bert_mgpu.train.recorder import progress, say
 from bert_mgpu.train.towers import Towers
+from bert_mgpu.training import Job
 
 
 def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> None:
@@ -57,13 +54,14 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Inputs(run, files, model, cache)
     # 3. The towers, and the weights on them.
-    towers = Towers(task, run.n_gpus, visible, run.seed, run.xla != "off")
-    say(devices.describe(towers.places, visible))
+    job = Job(run, model, task, data, visible, output_dir)
+    say(devices.describe(devices.lay_out(run.n_gpus, len(visible)), visible))
     if run.do_train:
-        state = _train(run, model, task, data, towers, output_dir)
+        state, towers = training.train(job)
     else:
         identity = starting.model_identity(model, labels)
         state = starting.trained_state(run, task.param_specs(), identity, output_dir)
+        towers = training.make_towers(job)
         towers.load(state.params, {})
     # 4. What comes of it.
     if run.do_eval:
@@ -73,7 +71,7 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
     if run.export_hf:
         huggingface.export(
             run.export_hf,
-            state.params,
+            state.averaged,
             model.config,
             model.vocab_file,
             model.do_lower_case,
@@ -82,104 +80,33 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
         say(f"wrote the model to {run.export_hf}, as transformers reads it")
 
 
-def _train(
-    run: RunConfig,
-    model: Model,
-    task: Classification,
-    data: Inputs,
-    towers: Towers,
-    output_dir: pathlib.Path,
-) -> TrainState:
-    features, data_key = data.load("train", run.max_train_examples)
-    turns = run.gradient_accumulation_steps
-    batch = run.train_batch_size * run.n_gpus * turns
-    say(
-        f"effective batch: {run.train_batch_size} rows x {run.n_gpus}"
-        f" tower{'s' * (run.n_gpus > 1)}"
-        + f" x {turns} accumulation steps" * (turns > 1)
-        + f" = {batch} examples a step"
-    )
-    plan = _plan(run, len(features), batch)
-    identity = starting.identity(
-        run, model, list(task.labels), data_key, batch, plan.peak_rate
-    )
-    state = starting.training_state(
-        run, task.param_specs(), model.config.initializer_range, identity, output_dir
-    )
-    towers.load(state.params, state.slots)
-    if state.step >= plan.steps:
-        say(f"nothing left to train: step {state.step} of {plan.steps} is done")
-        return state
-    order = _order(run, features)
-    starting.write_run_files(run, model, list(task.labels), identity, output_dir)
-    say(
-        f"training: steps {state.step + 1} to {plan.steps}, the first {plan.warmup}"
-        f" warm up to learning rate {plan.peak_rate:g}; seed {run.seed}"
-    )
-
-    def batches() -> Iterator[dict[str, np.ndarray]]:
-        for step in itertools.count(state.step):
-            yield pipeline.collate(features, order.placement(step))
-
-    def save(state: TrainState) -> None:
-        checkpoint.save(output_dir, state, run.keep_checkpoint_max)
-
-    recorder = Recorder(output_dir, state.step, plan.steps, batch, run.log_steps)
-    with pipeline.ahead(batches()) as made, recorder:
-        # The devices hold the weights now: the host's copies can go.
-        state = dataclasses.replace(state, params={}, slots={})
-        return loop.train(towers, state, plan, made, save, recorder)
-
-
-def _order(run: RunConfig, features: Features) -> pipeline.TrainingOrder:
-    """Which rows each step gets; says how much padding each policy would need."""
-    orders = {
-        padding: pipeline.TrainingOrder(
-            features.lengths,
-            run.n_gpus * run.gradient_accumulation_steps,
-            *(run.train_batch_size, padding, run.max_seq_length, run.seed),
-        )
-        for padding in pipeline.POLICIES
-    }
-    shares = {
-        padding: pipeline.padding_share(
-            map(order.placement, range(50)), features.lengths
-        )
-        for padding, order in orders.items()
-    }
-    texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
-    say(f"tokens that are padding: {', '.join(texts)}: --padding={run.padding}")
-    return orders[run.padding]
-
-
-def _plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:
-    steps = schedule.total_steps(rows, batch, run.num_train_epochs)
-    if steps < 1:
-        raise UserError(
-            f"{rows} rows x {run.num_train_epochs:g} epochs are less than one batch of"
-            f" {batch}: lower --train_batch_size or --n_gpus, or raise"
-            " --num_train_epochs"
-        )
-    return loop.Plan(
-        steps=steps,
-        warmup=schedule.warmup_steps(steps, run.warmup_proportion),
-        peak_rate=schedule.scaled_rate(run.learning_rate, run.n_gpus, run.lr_scaling),
-        save_every=run.save_checkpoints_steps,
-    )
-
-
 def _forward(
     run: RunConfig, features: Features, rows: int, towers: Towers, what: str
 ) -> dict[str, np.ndarray]:
-    def shown(batches: Any) -> Any:
-        return progress(batches, what)
-
+    """The task's outputs of all rows, `rows` of them at a time, or as many as fit."""
     placements = pipeline.forward_placements(
         features.lengths, towers.n_towers, rows, run.padding, run.max_seq_length
     )
     share = pipeline.padding_share(placements, features.lengths)
     say(f"  {share:.0%} of the tokens are padding")
-    return pipeline.forward_all(features, placements, towers.outputs, shown)
+    began, compilations = time.perf_counter(), towers.compilations
+    try:
+        outputs = pipeline.forward_all(
+            *(features, placements, towers.outputs),
+            progress=lambda batches: progress(batches, what),
+        )
+    except Exception as error:  # of TensorFlow: nothing of ours is raised there
+        lacking = out_of_memory(error)
+        if lacking is None or rows == 1:
+            raise
+        say(f"{lacking}: going on with batches of {rows // 2} rows a tower")
+        return _forward(run, features, rows // 2, towers, what)
+    seconds = time.perf_counter() - began
+    say(
+        f"  {len(features)} rows in {seconds:.1f} s, compilation for"
+        f" {towers.compilations - compilations} shapes of batches included"
+    )
+    return outputs
 
 
 def _evaluate(

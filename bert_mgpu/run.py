@@ -14,7 +14,14 @@ import traceback
 from collections.abc import Iterator, Sequence
 
 from bert_mgpu import flags
-from bert_mgpu.errors import Interrupted, OutOfMemory, Preempted, RunError, UserError
+from bert_mgpu.errors import (
+    Interrupted,
+    OutOfMemory,
+    Preempted,
+    RunError,
+    UserError,
+    out_of_memory,
+)
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.tasks import custom
 
@@ -69,7 +76,7 @@ def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> in
 def _explain(error: Exception, output_dir: pathlib.Path) -> RunError | None:
     """What no one can foresee, in one line: no room on the disk or in memory.
 
-    TensorFlow tells both by its messages alone: its classes of errors mix them.
+    TensorFlow tells a full disk by its messages alone.
     """
     message = str(getattr(error, "message", error))
     full = re.search(r"[^\n]*(no space left|quota exceeded)", message, re.I)
@@ -78,13 +85,10 @@ def _explain(error: Exception, output_dir: pathlib.Path) -> RunError | None:
         disk = f"{error.filename or output_dir}: {error.strerror}"
     if disk:
         return UserError(f"{disk}: free some space, or pass another --output_dir")
-    memory = re.search(r"(out of memory|\boom\b|\w*alloc_failed)[^\n]*", message, re.I)
-    if memory or isinstance(error, MemoryError):
-        what = memory[0].rstrip(". ") if memory else "out of memory"
+    if what := out_of_memory(error):
         return OutOfMemory(
-            f"{what}: halve --train_batch_size and double"
-            " --gradient_accumulation_steps (the same result in less memory), pass"
-            " --recompute=block, or lower --max_seq_length"
+            f"{what}: pass --recompute=block, --precision=bfloat16 or --slot_bits=8,"
+            " freeze some layers, or lower --max_seq_length"
         )
     return None
 

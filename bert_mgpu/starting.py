@@ -6,7 +6,7 @@ import dataclasses
 import json
 import pathlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,18 +60,19 @@ def training_state(
     deviation: float,
     identity: dict[str, Any],
     output_dir: pathlib.Path,
+    first_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
 ) -> TrainState:
     """The state to train from: what output_dir holds, else the first weights."""
     found = checkpoint.newest(output_dir, say)
     if found is None:
         random = params_lib.initialize(specs, deviation, run.seed)
         params = sources.first_weights(specs, random, run.init_checkpoint, say)
-        return TrainState.fresh(params, identity)
+        return TrainState(params, first_slots(params), 0, identity)
     state, prefix = found
     _check_identity(state.identity, identity, output_dir)
     params = _checked(state.params, specs, prefix)
-    zeros = checkpoint.zero_slots(params)
-    lost = sorted(set(zeros) - set(state.slots))
+    first = first_slots(params)
+    lost = set(first) - set(state.slots)
     say(
         f"resuming from {prefix}: step {state.step} with its weights, optimizer and"
         " place in the data"
@@ -79,10 +80,10 @@ def training_state(
     if state.identity is None:
         say("  written by other code: its data and settings cannot be compared")
     if lost:
-        say(f"  {len(lost)} optimizer slots are not there and start from zero")
+        say(f"  {len(lost)} optimizer slots are not there and start afresh")
     if run.init_checkpoint:
         say("  --init_checkpoint was read when the run began, not now")
-    slots = {name: state.slots.get(name, zero) for name, zero in zeros.items()}
+    slots = {name: state.slots.get(name, value) for name, value in first.items()}
     return TrainState(params, slots, state.step, identity)
 
 
@@ -143,9 +144,8 @@ def trained_state(
         state, prefix = found
         _check_identity(state.identity, identity, output_dir)
         say(f"using {prefix}")
-        return dataclasses.replace(
-            state, params=_checked(state.params, specs, prefix), slots={}
-        )
+        params = _checked(state.averaged, specs, prefix)
+        return dataclasses.replace(state, params=params, slots={})
     if run.init_checkpoint is None:
         raise UserError(
             f"{output_dir}: no trained model: pass --do_train=true first, or"
@@ -166,6 +166,7 @@ def write_run_files(
     run: RunConfig,
     model: Model,
     labels: list[str],
+    frozen: list[str],
     identity: dict[str, Any],
     output_dir: pathlib.Path,
 ) -> None:
@@ -173,6 +174,7 @@ def write_run_files(
     settings = {f.name: getattr(run, f.name) for f in fields()}
     facts = {
         "flags": settings | {"do_lower_case": model.do_lower_case},
+        "frozen": frozen,
         "identity": identity,
         "versions": {
             "bert_mgpu": bert_mgpu.__version__,

@@ -26,8 +26,9 @@ FLOORS = {
     "sources": 5,
     "inputs": 6,
     "starting": 6,
-    "finetune": 7,
-    "run": 8,
+    "training": 7,
+    "finetune": 8,
+    "run": 9,
 }
 APART = {"text", "nn", "train"}
 NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch", "horovod"}

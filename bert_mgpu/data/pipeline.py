@@ -236,15 +236,15 @@ def forward_all(
 ) -> dict[str, np.ndarray]:
     """`outputs` of every row, in the order of the rows: arrays [rows, ...]."""
     results: dict[str, np.ndarray] = {}
-    for placement in progress(placements):
-        batch = collate(features, placement)
-        numbers = placement.numbers.reshape(-1)
-        real = numbers != EMPTY
-        for name, values in outputs(batch).items():
-            if name not in results:
-                shape = (len(features), *values.shape[1:])
-                results[name] = np.empty(shape, values.dtype)
-            results[name][numbers[real]] = values[real]
+    with ahead(collate(features, placement) for placement in placements) as batches:
+        for placement, batch in zip(progress(placements), batches, strict=True):
+            numbers = placement.numbers.reshape(-1)
+            real = numbers != EMPTY
+            for name, values in outputs(batch).items():
+                if name not in results:
+                    shape = (len(features), *values.shape[1:])
+                    results[name] = np.empty(shape, values.dtype)
+                results[name][numbers[real]] = values[real]
     return results
 
 

@@ -43,7 +43,7 @@ def embed(
     return layers.dropout(normal, config.hidden_dropout_prob, noise, site=0)
 
 
-def hide(batch: Batch, dtype: tf.DType) -> tf.Tensor:
+def hide(batch: Batch) -> tf.Tensor:
     """What is added to attention scores: [B, 1, 1, T], if packed [B, 1, T, T].
 
     Tokens see the tokens of their own example, and none sees padding.
@@ -53,7 +53,7 @@ def hide(batch: Batch, dtype: tf.DType) -> tf.Tensor:
         seen = (mask[:, :, None] == mask[:, None, :]) & (mask > 0)[:, None, :]
     else:
         seen = (mask > 0)[:, None, :]
-    return tf.where(seen, 0.0, tf.constant(_MASKED_SCORE, dtype))[:, None]
+    return tf.where(seen, 0.0, _MASKED_SCORE)[:, None]
 
 
 def attend(
@@ -85,8 +85,9 @@ def attend(
 
     query, key, value = (split(part) for part in flat)  # [B, N, F or T, D]
     scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
-    scores = scores * (1.0 / math.sqrt(depth)) + score_bias
-    shares = tf.nn.softmax(scores)  # [B, N, F, T]
+    scores = layers.exact(scores) * (1.0 / math.sqrt(depth))
+    scores = scores + tf.cast(score_bias, scores.dtype)
+    shares = tf.cast(tf.nn.softmax(scores), value.dtype)  # [B, N, F, T]
     rate = config.attention_probs_dropout_prob
     shares = layers.dropout(shares, rate, noise, site)
     context = tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3])  # [B, F, N, D]
@@ -150,11 +151,13 @@ def encode(
     are not read. Without noise nothing is dropped: inference.
     places: int32 [B, F]: the last layer is worked out at these positions only, and
     gives [B, F, H]. A head that reads one token of a row saves most of a layer.
+    The hidden states have the precision of the encoder's kernels.
     recompute: what the backward pass works out again instead of keeping it: nothing
     ("none"), all that is of size T x T ("attention"), or whole layers ("block").
     """
-    hidden = [embed(params, config, batch, noise)]
-    score_bias = hide(batch, hidden[0].dtype)
+    precision = params["bert/encoder/layer_0/attention/self/query/kernel"].dtype
+    hidden = [tf.cast(embed(params, config, batch, noise), precision)]
+    score_bias = hide(batch)
     for index in range(config.num_hidden_layers):
         prefix = f"bert/encoder/layer_{index}/"
         own = {

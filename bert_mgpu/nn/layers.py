@@ -26,10 +26,15 @@ ACTIVATIONS: dict[str, Callable] = {
 }
 
 
+def exact(values: tf.Tensor) -> tf.Tensor:
+    """The same in float32 at least: for sums over many values and for exponents."""
+    return tf.cast(values, tf.float32) if values.dtype.size < 4 else values
+
+
 def dense(params: Params, name: str, inputs: tf.Tensor) -> tf.Tensor:
-    """inputs [..., inputs] -> [..., outputs]."""
+    """inputs [..., inputs] -> [..., outputs], in the precision of the kernel."""
     kernel = params[f"{name}/kernel"]
-    flat = tf.reshape(inputs, [-1, kernel.shape[0]])
+    flat = tf.reshape(tf.cast(inputs, kernel.dtype), [-1, kernel.shape[0]])
     outputs = tf.matmul(flat, kernel) + params[f"{name}/bias"]
     return tf.reshape(outputs, [*inputs.shape[:-1], kernel.shape[1]])
 
@@ -50,13 +55,16 @@ def dense_together(
 def layer_norm(
     params: Params, name: str, inputs: tf.Tensor, epsilon: float
 ) -> tf.Tensor:
-    """Layer normalisation over the last axis (Ba et al. 2016)."""
-    mean = tf.reduce_mean(inputs, -1, keepdims=True)
-    centered = inputs - mean
+    """Layer normalisation over the last axis (Ba et al. 2016): `exact` inside,
+    of the precision of the inputs outside.
+    """
+    gamma, beta = (params[f"{name}/LayerNorm/{part}"] for part in ("gamma", "beta"))
+    values = exact(inputs)
+    mean = tf.reduce_mean(values, -1, keepdims=True)
+    centered = values - mean
     variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
     normal = centered * tf.math.rsqrt(variance + epsilon)
-    gamma = params[f"{name}/LayerNorm/gamma"]
-    return normal * gamma + params[f"{name}/LayerNorm/beta"]
+    return tf.cast(normal * gamma + beta, inputs.dtype)
 
 
 def dropout_lanes(rate: float) -> tuple[int, int]:

@@ -13,14 +13,14 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bert_mgpu.errors import UserError
 from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train import optimizers
+from bert_mgpu.train import optimizers, precision
 
 _STEM = "model.ckpt"
 _SAVING = ".saving"
@@ -33,23 +33,19 @@ class TrainState:
     """Everything that a resume needs."""
 
     params: dict[str, np.ndarray]
-    slots: dict[str, np.ndarray]  # "NAME/adam_m", "NAME/adam_v"
+    slots: dict[str, np.ndarray]  # "NAME/adam_m", "NAME/adam_v", ...
     step: int = 0  # optimizer steps done; with the seed, also the data position
     identity: dict[str, Any] | None = None  # of the run; None: not ours (TF1)
 
-    @classmethod
-    def fresh(
-        cls, params: dict[str, np.ndarray], identity: dict[str, Any]
-    ) -> TrainState:
-        return cls(params, zero_slots(params), 0, identity)
-
-
-def zero_slots(params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {
-        f"{name}/{slot}": np.zeros_like(value)
-        for name, value in params.items()
-        for slot in optimizers.SLOTS
-    }
+    @property
+    def averaged(self) -> dict[str, np.ndarray]:
+        """The weights to use: their moving averages where these are kept."""
+        averages = {
+            name.removesuffix(f"/{optimizers.AVERAGE}"): value
+            for name, value in self.slots.items()
+            if name.endswith(f"/{optimizers.AVERAGE}")
+        }
+        return self.params | averages
 
 
 def _to_tensors(state: TrainState) -> dict[str, np.ndarray]:
@@ -64,13 +60,13 @@ def _to_tensors(state: TrainState) -> dict[str, np.ndarray]:
 
 def _from_tensors(tensors: dict[str, np.ndarray]) -> TrainState:
     step = int(tensors.pop(_STEP, 0))
-    ours = {name: tensors.pop(name) for name in [*tensors] if name.startswith(_OURS)}
-    identity = ours.get(f"{_OURS}identity")
     slots = {
         name: tensors.pop(name)
         for name in [*tensors]
-        if name.rpartition("/")[2] in optimizers.SLOTS
+        if name.rpartition("/")[2] in optimizers.SLOTS or name in precision.STATE
     }
+    ours = {name: tensors.pop(name) for name in [*tensors] if name.startswith(_OURS)}
+    identity = ours.get(f"{_OURS}identity")
     return TrainState(
         tensors,
         slots,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
 from bert_mgpu.errors import Diverged, Interrupted, Preempted, RunError
-from bert_mgpu.train import schedule
+from bert_mgpu.train import precision, schedule
 from bert_mgpu.train.checkpoint import TrainState
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.train.towers import StepResult, Towers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +29,24 @@ class Plan:
     save_every: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A finished step, as the recorder is told of it."""
+
+    step: int  # from 1
+    losses: dict[str, float]
+    rate: float
+    norm: float
+    scaling: dict[str, float]  # the state of loss scaling, if there is one
+    seconds: float  # since the step before
+    waited: float  # seconds of them that its batch was not ready
+    compiled: bool  # the first of its shape: compilation is in the seconds
+
+
 class Recorder(Protocol):
     """Where the loop reports each finished step."""
 
-    def step(
-        self, step: int, losses: dict[str, float], rate: float, norm: float
-    ) -> None: ...
+    def step(self, done: Done) -> None: ...
 
 
 def train(
@@ -56,13 +70,29 @@ def train(
         save(state_now)
         return state_now
 
+    # Reading a result waits for the device: it is read when the next step is on its
+    # way, so that the device never waits for us.
+    unread: list[Callable[[], None]] = []
+    clock = time.perf_counter()
     with _stop_signals() as stop:
-        for step, batch in zip(range(state.step, plan.steps), batches, strict=False):
+        for step in range(state.step, plan.steps):
+            asked = time.perf_counter()
+            batch = next(batches)
+            waited = time.perf_counter() - asked
             rate = schedule.learning_rate(step, plan.peak_rate, plan.steps, plan.warmup)
-            losses, norm = towers.train_step(batch, step, rate)
-            _report(step, losses, norm, rate, recorder)
+            compilations = towers.compilations
+            result = towers.train_step(batch, step, rate)
+            compiled = towers.compilations > compilations
+            clock, began = time.perf_counter(), clock
+            times = clock - began, waited, compiled
+            unread.append(
+                functools.partial(_report, recorder, step, rate, result, *times)
+            )
             done = step + 1
-            if stop or done == plan.steps or done % plan.save_every == 0:
+            saves = stop or done == plan.steps or done % plan.save_every == 0
+            while len(unread) > (0 if saves or compiled else 1):
+                unread.pop(0)()
+            if saves:
                 state = saved(done)
             if stop:
                 raise stop[0](
@@ -72,16 +102,35 @@ def train(
     return state
 
 
-def _report(step: int, losses: Any, norm: Any, rate: float, recorder: Recorder) -> None:
-    values = {name: float(value) for name, value in losses.items()}
-    if not all(map(math.isfinite, [*values.values(), float(norm)])):
-        shown = ", ".join(f"{name} {value:g}" for name, value in values.items())
+def _report(
+    recorder: Recorder,
+    step: int,
+    rate: float,
+    result: StepResult,
+    seconds: float,
+    waited: float,
+    compiled: bool,
+) -> None:
+    losses = {name: float(value) for name, value in result.losses.items()}
+    scaling = {name: float(value) for name, value in result.scaling.items()}
+    norm = float(result.norm)
+    skips = scaling.get(precision.SKIPS)
+    if skips is None and not all(map(math.isfinite, [*losses.values(), norm])):
+        shown = ", ".join(f"{name} {value:g}" for name, value in losses.items())
         raise Diverged(
-            f"step {step + 1}: {shown}, gradient norm {float(norm):g}: the training"
+            f"step {step + 1}: {shown}, gradient norm {norm:g}: the training"
             " diverged; nothing of this step was saved: lower --learning_rate, or"
             " raise --warmup_proportion"
         )
-    recorder.step(step + 1, values, rate, float(norm))
+    if skips is not None and skips >= precision.MAX_SKIPS:
+        raise Diverged(
+            f"step {step + 1}: {skips:.0f} steps in a row overflowed float16, down to"
+            f" the loss scale {scaling[precision.SCALE]:g}: the training diverged:"
+            " lower --learning_rate, or pass --precision=bfloat16"
+        )
+    recorder.step(
+        Done(step + 1, losses, rate, norm, scaling, seconds, waited, compiled)
+    )
 
 
 @contextlib.contextmanager

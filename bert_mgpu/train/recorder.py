@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 import sys
 import time
@@ -11,6 +12,9 @@ from typing import Any
 
 import tensorflow as tf
 import tqdm
+
+from bert_mgpu.train import precision
+from bert_mgpu.train.loop import Done
 
 # Short enough for the loss, rate and speed to fit into 80 columns.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
@@ -44,7 +48,8 @@ class Recorder:
         batch: int,
         every: int,
     ):
-        self._steps, self._batch, self._every = steps, batch, every
+        self._start, self._steps = start, steps
+        self._batch, self._every = batch, every
         self._file = _continued(directory / "metrics.jsonl", start)
         self._events = tf.summary.create_file_writer(str(directory))
         self._bar = tqdm.tqdm(
@@ -54,48 +59,58 @@ class Recorder:
             bar_format=_BAR,
             disable=not sys.stderr.isatty(),
         )
-        self._losses: list[dict[str, float]] = []
-        # The first step compiles: the speed is that of the steps after it.
-        self._clock: tuple[float, int] | None = None
-        self._began = time.perf_counter()
+        self._unrecorded: list[Done] = []
         self._last_plain = -_PLAIN_SECONDS
 
-    def step(
-        self, step: int, losses: dict[str, float], rate: float, norm: float
-    ) -> None:
-        now = time.perf_counter()
+    def step(self, done: Done) -> None:
         self._bar.update()
-        self._losses.append(losses)
-        if self._clock is None:
-            say(f"first step done in {now - self._began:.0f} s, compilation included")
-            self._clock = (now, step)
-        if step % self._every and step != self._steps:
+        self._unrecorded.append(done)
+        self._say_what_is_new(done)
+        if done.step % self._every and done.step != self._steps:
             return
-        since, first = self._clock
-        means = {
-            name: sum(one[name] for one in self._losses) / len(self._losses)
-            for name in losses
-        }
-        record: dict[str, Any] = {"step": step, **means, "learning_rate": rate}
-        record["gradient_norm"] = norm
-        if step > first:
-            speed = (step - first) * self._batch / (now - since)
+        steps, self._unrecorded = self._unrecorded, []
+        record: dict[str, Any] = {"step": done.step}
+        for name in done.losses:
+            record[name] = _mean(one.losses[name] for one in steps)
+        record |= {"learning_rate": done.rate, "gradient_norm": done.norm}
+        record |= {_plain_name(name): value for name, value in done.scaling.items()}
+        # A step that compiles says nothing of the speed of the others.
+        steady = [one for one in steps if not one.compiled]
+        if seconds := sum(one.seconds for one in steady):
+            speed = len(steady) * self._batch / seconds
+            waited = sum(one.waited for one in steady) / len(steady)
             record["examples_per_second"] = round(speed, 2)
-        self._losses = []
-        self._clock = (now, step)
+            record["input_wait_seconds"] = round(waited, 6)
         self._write(record)
-        self._show(record, now)
+        self._show(record)
+
+    def _say_what_is_new(self, done: Done) -> None:
+        if done.compiled:
+            first = done.step == self._start + 1
+            what = "first step" if first else f"step {done.step}, of a new shape,"
+            say(f"{what} done in {done.seconds:.0f} s, compilation included")
+        if done.scaling.get(precision.SKIPS):
+            scale = done.scaling[precision.SCALE]
+            floor = ", the lowest" if scale <= precision.FLOOR else ""
+            say(
+                f"step {done.step} overflowed float16 and was skipped: loss scale"
+                f" {scale:g} now{floor}"
+            )
 
     def _write(self, record: dict[str, Any]) -> None:
+        # JSON has no infinity, which the norm of a skipped step may be.
+        record = {n: v if math.isfinite(v) else None for n, v in record.items()}
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
         with self._events.as_default(step=record["step"]):
             for name, value in record.items():
-                if name != "step":
+                if name != "step" and value is not None:
                     tf.summary.scalar(f"train/{name}", value)
 
-    def _show(self, record: dict[str, Any], now: float) -> None:
+    def _show(self, record: dict[str, Any]) -> None:
+        now = time.perf_counter()
         speed = record.get("examples_per_second")
+        wait = f"{1000 * record.get('input_wait_seconds', 0):.1f} ms"
         loss = sum(value for name, value in record.items() if name.endswith("loss"))
         self._bar.set_postfix_str(
             f"loss {loss:.3f}, lr {record['learning_rate']:.1e}"
@@ -108,7 +123,7 @@ class Recorder:
             say(
                 f"step {record['step']}/{self._steps}  loss {loss:.4f}"
                 f"  lr {record['learning_rate']:.2e}"
-                + (f"  {speed:.1f} examples/s" if speed else "")
+                + (f"  {speed:.1f} examples/s, input wait {wait}" if speed else "")
                 + (f"  {_duration(left)} left" if left else "")
             )
 
@@ -119,6 +134,16 @@ class Recorder:
         self._bar.close()
         self._file.close()
         self._events.close()
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Of the finite ones: a skipped step may have no loss."""
+    finite = [value for value in values if math.isfinite(value)]
+    return sum(finite) / len(finite) if finite else math.nan
+
+
+def _plain_name(tensor: str) -> str:
+    return tensor.rpartition("/")[2]
 
 
 def _duration(seconds: float) -> str:

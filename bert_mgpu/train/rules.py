@@ -15,6 +15,18 @@ WEIGHT_DECAY: Rules[float] = (
     (r"", 0.01),
 )
 
+# Gradients of embeddings are too uneven for 8 bits (Dettmers et al. 2022, 2.3).
+SLOT_BITS: Rules[int] = (
+    (r"_embeddings$", 32),
+    (r"", 8),
+)
+
+_EMBEDDINGS, _POOLER = r"^bert/embeddings/", r"^bert/pooler/"
+
+
+def _layer(index: int) -> str:
+    return rf"^bert/encoder/layer_{index}/"
+
 
 def resolve(rules: Rules[Value], names: Iterable[str]) -> dict[str, Value]:
     """The value of the first rule whose pattern occurs in the name, by name.
@@ -31,3 +43,88 @@ def resolve(rules: Rules[Value], names: Iterable[str]) -> dict[str, Value]:
         else:
             raise ValueError(f"no rule covers the parameter {name}")
     return values
+
+
+def layer_decay(layers: int, decay: float) -> Rules[float]:
+    """Factors of the learning rate that fall with the distance from the head.
+
+    BEiT's (Bao et al. 2022): 1 for the pooler and the head, `decay` for the top
+    layer, decay ** (layers - i) for layer i = 0, 1, ... and decay ** (layers + 1)
+    for the embeddings. Does not cover layers that the model should not have.
+    """
+    if not 0.0 < decay <= 1.0:
+        raise ValueError(
+            f"a layer-wise decay of {decay}: pass a factor above 0 and at most 1,"
+            " such as 0.9"
+        )
+    return (
+        (_EMBEDDINGS, decay ** (layers + 1)),
+        *((_layer(index), decay ** (layers - index)) for index in range(layers)),
+        (r"^(?!bert/encoder/)", 1.0),
+    )
+
+
+def frozen(
+    names: Iterable[str], pattern: str | None, layers: str | None, count: int
+) -> list[str]:
+    """The names that --freeze=PATTERN or --freeze_layers=LAYERS keeps as they are.
+
+    `layers` lists parts of an encoder of `count` layers: embeddings, pooler,
+    numbers and ranges, as in "embeddings,0-5". None freezes nothing. Raises
+    ValueError for what cannot be meant: what freezes nothing, or everything.
+    """
+    names = list(names)
+    patterns = {}  # by what was asked for
+    if pattern is not None:
+        patterns[f"--freeze={pattern}"] = _compiled(pattern)
+    for part in layers.split(",") if layers is not None else ():
+        ends = _part(part.strip(), count)
+        patterns[f"--freeze_layers={part.strip()}"] = re.compile("|".join(ends))
+    for asked, searched in patterns.items():
+        if not any(map(searched.search, names)):
+            raise ValueError(
+                f"{asked} freezes none of the {len(names)} parameters: pass a part"
+                f" of their names, such as {names[0]}"
+            )
+    found = [name for name in names if any(p.search(name) for p in patterns.values())]
+    if len(found) == len(names):
+        raise ValueError(
+            f"{' and '.join(patterns)}: all {len(names)} parameters are frozen:"
+            " leave some to train"
+        )
+    return found
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(
+            f"--freeze={pattern} is no regular expression ({error}): pass one for"
+            r" names of parameters, such as layer_[0-5]/"
+        ) from None
+
+
+def _part(part: str, count: int) -> list[str]:
+    """Patterns for a word, a number or a range of --freeze_layers."""
+    words = {"embeddings": _EMBEDDINGS, "pooler": _POOLER}
+    if part in words:
+        return [words[part]]
+    numbers = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part)
+    if not numbers:
+        raise ValueError(
+            f"--freeze_layers has the part {part!r}: pass embeddings, pooler, layers"
+            " and ranges of layers, such as embeddings,0-5"
+        )
+    first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+    if first > last:
+        raise ValueError(
+            f"--freeze_layers has the range {part}, which runs backwards: pass"
+            f" {last}-{first}"
+        )
+    if last >= count:
+        raise ValueError(
+            f"--freeze_layers={part}: there is no layer {last}: pass layers from 0 to"
+            f" {count - 1}"
+        )
+    return [_layer(index) for index in range(first, last + 1)]

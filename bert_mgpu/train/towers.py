@@ -10,31 +10,33 @@ GPUs NCCL adds, in its own order: there it is the same up to rounding.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.task import Batch, Noise, Params, Task
 from bert_mgpu.train import devices as devices_lib
-from bert_mgpu.train import optimizers
-
-
-def pairwise_sum(tensors: Iterable[Any]) -> Any:
-    """((a + b) + (c + d)) + ...: the order follows from the count alone."""
-    level = list(tensors)
-    while len(level) > 1:
-        pairs = [a + b for a, b in zip(level[::2], level[1::2], strict=False)]
-        level = pairs + level[len(pairs) * 2 :]
-    return level[0]
+from bert_mgpu.train import optimizers, turns
+from bert_mgpu.train import precision as precision_lib
+from bert_mgpu.train import update as update_lib
+from bert_mgpu.train.optimizers import Optimizer
 
 
 def _strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
     if devices[0].startswith("GPU"):
         return tf.distribute.MirroredStrategy(devices)  # adds by NCCL
-    add = tf.distribute.ReductionToOneDevice(accumulation_fn=pairwise_sum)
+    add = tf.distribute.ReductionToOneDevice(accumulation_fn=turns.pairwise_sum)
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=add)
+
+
+class StepResult(NamedTuple):
+    """What a training step tells."""
+
+    losses: dict[str, tf.Tensor]  # weighted means over the global batch
+    norm: tf.Tensor  # of the summed gradient before clipping
+    scaling: dict[str, tf.Tensor]  # the state of loss scaling, if there is one
 
 
 class Towers:
@@ -47,8 +49,14 @@ class Towers:
         devices: Sequence[str],
         seed: int,
         xla: bool,
+        precision: str = "float32",
+        optimizer: Optimizer = Optimizer(),  # noqa: B008 (it is frozen)
+        frozen: Collection[str] = (),
     ):
         self._task = task
+        self._precision = precision
+        self._optimizer = optimizer
+        self._frozen = frozenset(frozen)
         self.places = devices_lib.lay_out(n_towers, len(devices))
         self._strategy = _strategy(devices[: len(self.places)])
         self._seed = seed
@@ -65,7 +73,7 @@ class Towers:
             experimental_attributes=apart,
         )
         self._gradients = jitted(self._tower_gradients)
-        self._update = jitted(optimizers.apply_gradients)
+        self._update = jitted(functools.partial(update_lib.apply_gradients, optimizer))
         self._forward = jitted(self._task.outputs)
         self._train_step = tf.function(self._replicated_step, autograph=False)
         self._outputs = tf.function(self._replicated_outputs, autograph=False)
@@ -75,6 +83,12 @@ class Towers:
         return self.places[-1].stop
 
     # -- the weights --------------------------------------------------------
+
+    def first_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the optimizer keeps beside the weights, before the first step."""
+        trained, _ = self._split(params)
+        state = precision_lib.first_state(self._precision)
+        return self._optimizer.zero_slots(trained) | state
 
     def load(
         self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
@@ -101,6 +115,9 @@ class Towers:
     def _local(self, variable: tf.Variable, replica: int) -> tf.Variable:
         return self._strategy.experimental_local_results(variable)[replica]
 
+    def _cast(self, params: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return precision_lib.cast(params, self._precision)
+
     def _read(self, table: Mapping[str, tf.Variable], replica: int) -> dict:
         return {
             name: self._local(variable, replica).read_value()
@@ -109,46 +126,54 @@ class Towers:
 
     # -- training -----------------------------------------------------------
 
-    def train_step(
-        self, batch: Batch, step: int, rate: float
-    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    def train_step(self, batch: Batch, step: int, rate: float) -> StepResult:
         """One optimizer step on a global batch of arrays [M, b, ...].
 
         M is a multiple of the number of towers: each tower works its share of the
         parts off, one after the other, and needs the memory of one of them.
-        Returns the losses (weighted means over the global batch) and the norm
-        of the summed gradient before clipping.
         """
         tensors = {name: tf.constant(value) for name, value in batch.items()}
         return self._train_step(
             tensors, tf.constant(step, tf.int64), tf.constant(rate, tf.float32)
         )
 
+    @property
+    def compilations(self) -> int:
+        """How many shapes of batches have been compiled so far."""
+        functions = (self._train_step, self._outputs)
+        return sum(f.experimental_get_tracing_count() for f in functions)
+
     def _tower_gradients(
         self,
-        params: Params,
+        trained: Params,
+        frozen: Params,
         batch: Batch,
         noise: Noise,
         weights: Mapping[str, Any],
+        scale: tf.Tensor,
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        """A tower's part of the losses and of their gradient, both sums."""
+        """A tower's part of the losses and of their gradient, both sums.
+
+        The gradient is that of the losses times `scale`.
+        """
         with tf.GradientTape() as tape:
-            tape.watch(params)
-            sums = self._task.loss_sums(params, batch, noise)
+            tape.watch(trained)
+            sums = self._task.loss_sums({**trained, **frozen}, batch, noise)
             parts = {
                 name: tf.math.divide_no_nan(value, weights[name])
                 for name, value in sums.items()
             }
-            loss = tf.add_n(list(parts.values()))
+            loss = tf.add_n(list(parts.values())) * scale
         grads = tape.gradient(
-            loss, params, unconnected_gradients=tf.UnconnectedGradients.ZERO
+            loss, trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
         # The norm of the clip counts every element once: no IndexedSlices.
-        return parts, {name: tf.convert_to_tensor(g) for name, g in grads.items()}
+        dense = {name: tf.convert_to_tensor(grad) for name, grad in grads.items()}
+        return parts, {name: tf.cast(g, tf.float32) for name, g in dense.items()}
 
     def _replicated_step(
         self, batch: Batch, step: tf.Tensor, rate: tf.Tensor
-    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    ) -> StepResult:
         # Denominators are global and known before any backward pass, so that
         # gradients of towers simply add.
         rows = {
@@ -158,40 +183,50 @@ class Towers:
         weights = self._task.loss_weights(rows)
         parts, rows_per_part = batch["input_ids"].shape[:2]
         parts_per_tower = parts // self.n_towers
-        tower_batch = _tower_rows(batch, 0)
         noise = Noise(
             tf.constant(self._seed, tf.uint64), step, tf.constant(0, tf.int64)
         )
-        gradients = _traced(self._gradients, self._params, tower_batch, noise, weights)
-        update = _traced(self._update, self._params, self._slots, self._params, rate)
+        one = tf.constant(1.0)
+        gradients = _traced(
+            self._gradients,
+            *self._split(self._cast(self._params)),
+            *(_tower_rows(batch, 0), noise, weights, one),
+        )
+        trained, _ = self._split(self._params)
+        update = _traced(self._update, trained, self._slots, trained, rate, step)
 
-        def replica_step() -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        def replica_step() -> StepResult:
             replica = self._replica()
             params = self._read(self._params, replica)
+            slots = self._read(self._slots, replica)
+            low = self._split(self._cast(params))
+            scale = slots.get(precision_lib.SCALE, one)
 
             def part(index: int) -> Any:
                 first_row = tf.constant(index * rows_per_part, tf.int64)
-                return gradients(
-                    params,
-                    _tower_rows(batch, index),
-                    noise._replace(first_row=first_row),
-                    weights,
-                )
+                place = noise._replace(first_row=first_row)
+                return gradients(*low, _tower_rows(batch, index), place, weights, scale)
 
             place = self.places[replica]
             mine = range(place.start * parts_per_tower, place.stop * parts_per_tower)
-            summed = _sum_in_turn(part, mine)
+            summed = turns.sum_in_turn(part, mine)
             context = tf.distribute.get_replica_context()
             losses, grads = context.all_reduce(tf.distribute.ReduceOp.SUM, summed)
-            slots = self._read(self._slots, replica)
-            params, slots, norm = update(params, slots, grads, rate)
-            for table, values in ((self._params, params), (self._slots, slots)):
+            trained, _ = self._split(params)
+            trained, slots, norm = update(trained, slots, grads, rate, step)
+            for table, values in ((self._params, trained), (self._slots, slots)):
                 for name, value in values.items():
                     self._local(table[name], replica).assign(value)
-            return losses, norm
+            scaling = {n: slots[n] for n in precision_lib.STATE if n in slots}
+            return StepResult(losses, norm, scaling)
 
-        losses, norm = self._strategy.run(replica_step)
-        return tf.nest.map_structure(self._first, (losses, norm))
+        result = self._strategy.run(replica_step)
+        return tf.nest.map_structure(self._first, result)
+
+    def _split(self, params: Params) -> tuple[Params, Params]:
+        """(trained, frozen)."""
+        trained = {n: value for n, value in params.items() if n not in self._frozen}
+        return trained, {n: params[n] for n in params if n in self._frozen}
 
     # -- forward only -------------------------------------------------------
 
@@ -209,16 +244,21 @@ class Towers:
         }
 
     def _replicated_outputs(self, batch: Batch) -> dict[str, Any]:
-        forward = _traced(self._forward, self._params, _tower_rows(batch, 0))
+        to_use = {
+            name: self._slots.get(f"{name}/{optimizers.AVERAGE}", variable)
+            for name, variable in self._params.items()
+        }
+        low = self._cast(to_use)
+        forward = _traced(self._forward, low, _tower_rows(batch, 0))
 
         def replica_outputs() -> dict[str, tf.Tensor]:
             replica = self._replica()
-            params = self._read(self._params, replica)
+            params = self._cast(self._read(to_use, replica))
 
             def tower(index: int) -> dict[str, tf.Tensor]:
                 return forward(params, _tower_rows(batch, index))
 
-            parts = _in_turn(tower, self.places[replica])
+            parts = turns.in_turn(tower, self.places[replica])
             return {
                 name: tf.concat([part[name] for part in parts], 0) for name in parts[0]
             }
@@ -246,35 +286,3 @@ def _traced(function: Any, *arguments: Any) -> Callable[..., Any]:
 
 def _tower_rows(batch: Batch, index: int) -> dict[str, tf.Tensor]:
     return {name: value[index] for name, value in batch.items()}
-
-
-def _sum_in_turn(part: Callable[[int], Any], indices: Iterable[int]) -> Any:
-    """The pairwise sum of what `part` gives, worked out one after the other.
-
-    Holds at most log2(indices) + 1 results: two sums of equally many are added at once.
-    """
-    held: list[tuple[int, Any]] = []  # sums of so many parts: ever fewer
-
-    def add_last_two() -> None:
-        (count, left), (more, right) = held.pop(-2), held.pop()
-        held.append((count + more, tf.nest.map_structure(tf.add, left, right)))
-
-    for index in indices:
-        before = tf.nest.flatten(held[-1][1]) if held else []
-        with tf.control_dependencies(before):
-            held.append((1, part(index)))
-        while len(held) > 1 and held[-1][0] == held[-2][0]:
-            add_last_two()
-    while len(held) > 1:
-        add_last_two()
-    return held[0][1]
-
-
-def _in_turn(tower: Callable[[int], Any], indices: Iterable[int]) -> list[Any]:
-    """Runs the towers of one device one after the other, for memory's sake."""
-    results: list[Any] = []
-    for index in indices:
-        before = tf.nest.flatten(results[-1])[:1] if results else []
-        with tf.control_dependencies(before):
-            results.append(tower(index))
-    return results

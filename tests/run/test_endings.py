@@ -2,28 +2,74 @@
 
 import resource
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_mgpu.interop import google_ckpt
+from bert_mgpu.train.towers import Towers
+from tests.run.conftest import edit_config
 
 
-def test_out_of_memory_says_what_to_do(tiny, tmp_path, script):
-    def little_memory():
-        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+@pytest.fixture
+def little_memory(monkeypatch):
+    """More than 50 tokens of a tower at once ask for memory that no machine has."""
 
-    args = tiny.flags(
-        tmp_path,
-        do_train=True,
-        xla="on",
-        train_batch_size=100_000,
-        num_train_epochs=10_000,
+    def limited(work):
+        def call(towers, batch, *rest):
+            if batch["input_ids"][0].size > 50:
+                tf.zeros([2**30, 2**20]).numpy()
+            return work(towers, batch, *rest)
+
+        return call
+
+    for name in ("train_step", "outputs"):
+        monkeypatch.setattr(Towers, name, limited(getattr(Towers, name)))
+
+
+def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):
+    """Of the same steps: the run that was told so from the start has the same bits."""
+    flags = {"do_train": True, "do_predict": True, "num_train_epochs": 3}
+    flags |= {"n_gpus": 2, "padding": "bucket", "save_checkpoints_steps": 2}
+    told = {"train_batch_size": 3, "gradient_accumulation_steps": 2}
+    code, _, err = inside(tiny.flags(tmp_path / "told", **told, **flags))
+    assert code == 0, err
+    request.getfixturevalue("little_memory")
+    flags |= {"train_batch_size": 6, "predict_batch_size": 5}
+    code, _, err = inside(tiny.flags(tmp_path / "caught", **flags))
+    assert code == 0, err
+    training, predicting = (line for line in err.splitlines() if "going on" in line)
+    assert training.startswith("OOM when allocating")
+    assert "--train_batch_size=3 --gradient_accumulation_steps=2" in training
+    assert "batches of 2 rows a tower" in predicting
+    wanted, found = (google_ckpt.read(tmp_path / name) for name in ("told", "caught"))
+    assert wanted["global_step"] == 6
+    for name, value in wanted.items():
+        assert np.array_equal(found[name], value), name
+    predicted = [tmp_path / name / "predict.txt" for name in ("told", "caught")]
+    assert predicted[0].read_text() == predicted[1].read_text()
+
+
+def test_out_of_memory_with_one_row_says_what_to_do(work, script):
+    """Attention of 1,024 heads over 512 tokens: 1 GB for every copy of the scores."""
+
+    def six_gigabytes():
+        resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+
+    edit_config(
+        *(work,),
+        **{"hidden_size": 1024, "num_attention_heads": 1024, "num_hidden_layers": 2},
+        max_position_embeddings=512,
     )
-    code, out, err = script(args, preexec_fn=little_memory)
+    flags = {"do_train": True, "xla": "on", "max_seq_length": 512}
+    flags |= {"train_batch_size": 1, "init_checkpoint": None}
+    args = work.flags(work.root / "new", **flags)
+    code, _, err = script(args, preexec_fn=six_gigabytes)
     assert code == 4, err
     assert "Traceback" not in err
     last = err.splitlines()[-1]
     assert last.startswith("error: Out of memory while trying to allocate")
-    assert "--train_batch_size" in last and "--gradient_accumulation_steps" in last
+    assert "one row at a time" in last and "--recompute=block" in last
 
 
 @pytest.mark.parametrize("save_every", [1, 1000])

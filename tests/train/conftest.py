@@ -62,7 +62,7 @@ def first_params():
 def train(first_params):
     """train(n_towers, n_devices, batches, ...) -> (params, losses, norms)."""
     from bert_mgpu.tasks.classification import Classification
-    from bert_mgpu.train import checkpoint, devices
+    from bert_mgpu.train import devices
     from bert_mgpu.train.towers import Towers
 
     def run(
@@ -74,16 +74,17 @@ def train(first_params):
         xla=False,
         config=CONFIG,
         seed=42,
+        **settings,
     ):
         visible = devices.configure("cpu", n_devices)
         task = Classification("x", config, LABELS, LENGTH)
-        towers = Towers(task, n_towers, visible, seed, xla)
-        towers.load(first_params, checkpoint.zero_slots(first_params))
+        towers = Towers(task, n_towers, visible, seed, xla, **settings)
+        towers.load(first_params, towers.first_slots(first_params))
         losses, norms = [], []
         for step, batch in enumerate(batches):
-            loss, norm = towers.train_step(split(batch, parts or n_towers), step, RATE)
-            losses.append(float(loss["loss"]))
-            norms.append(float(norm))
+            done = towers.train_step(split(batch, parts or n_towers), step, RATE)
+            losses.append(float(done.losses["loss"]))
+            norms.append(float(done.norm))
         return towers.snapshot()[0], losses, norms
 
     return run

@@ -12,6 +12,7 @@ from bert_mgpu.errors import UserError
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.train import checkpoint
 from bert_mgpu.train.checkpoint import TrainState
+from bert_mgpu.train.optimizers import Optimizer
 
 
 def make_state(step, value=1.0):
@@ -19,7 +20,7 @@ def make_state(step, value=1.0):
         "bert/a/kernel": np.full((3, 2), value, np.float32),
         "output_bias": np.arange(2, dtype=np.float32),
     }
-    slots = checkpoint.zero_slots(params)
+    slots = Optimizer().zero_slots(params)
     slots["output_bias/adam_m"] += value
     return TrainState(params, slots, step, {"seed": 42, "labels": ["好", "坏"]})
 
@@ -153,9 +154,10 @@ import numpy as np
 from bert_mgpu.errors import UserError
 from bert_mgpu.train import checkpoint
 from bert_mgpu.train.checkpoint import TrainState
+from bert_mgpu.train.optimizers import Optimizer
 directory = pathlib.Path(sys.argv[1])
 params = {"a/kernel": np.ones((1000, 100), np.float32)}
-state = lambda step: TrainState(params, checkpoint.zero_slots(params), step, {})
+state = lambda step: TrainState(params, Optimizer().zero_slots(params), step, {})
 checkpoint.save(directory, state(1), 5)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 try:

@@ -25,14 +25,14 @@ def features():
 def train_on(features, first_params):
     """train_on(padding, towers, ...) -> (params, losses, shapes of the batches)."""
     from bert_mgpu.tasks.classification import Classification
-    from bert_mgpu.train import checkpoint, devices
+    from bert_mgpu.train import devices
     from bert_mgpu.train.towers import Towers
 
     def run(padding, towers, *, steps=20, xla=False, config=NO_DROPOUT, devices_used=1):
         task = Classification("x", config, LABELS, LENGTH)
         visible = devices.configure("cpu", devices_used)
         made = Towers(task, towers, visible, 3, xla)
-        made.load(first_params, checkpoint.zero_slots(first_params))
+        made.load(first_params, made.first_slots(first_params))
         order = pipeline.TrainingOrder(
             features.lengths, towers, 12 // towers, padding, LENGTH, 3
         )
@@ -40,7 +40,7 @@ def train_on(features, first_params):
         for step in range(steps):
             batch = pipeline.collate(features, order.placement(step))
             shapes.add(batch["input_ids"].shape)
-            losses.append(float(made.train_step(batch, step, RATE)[0]["loss"]))
+            losses.append(float(made.train_step(batch, step, RATE).losses["loss"]))
         return made.snapshot()[0], losses, shapes
 
     return run

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_mgpu.nn import bert, heads
 from bert_mgpu.task import Noise
-from bert_mgpu.train import devices, towers
+from bert_mgpu.train import devices, towers, turns
 from tests.train.compare import assert_close, assert_same_bits
 from tests.train.conftest import CONFIG, LABELS, LENGTH, NO_DROPOUT, make_batch, split
 
@@ -100,9 +100,9 @@ def test_pairwise_sum_is_a_balanced_tree():
         def __add__(self, other):
             return Term(f"({str(self)}{str(other)})")
 
-    assert towers.pairwise_sum([Term(x) for x in letters[:4]]) == "((ab)(cd))"
-    assert towers.pairwise_sum([Term(x) for x in letters]) == "(((ab)(cd))((ef)g))"
-    assert towers.pairwise_sum([Term("a")]) == "a"
+    assert turns.pairwise_sum([Term(x) for x in letters[:4]]) == "((ab)(cd))"
+    assert turns.pairwise_sum([Term(x) for x in letters]) == "(((ab)(cd))((ef)g))"
+    assert turns.pairwise_sum([Term("a")]) == "a"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,5 @@ def test_accumulation_equals_one_large_batch(train):
 @pytest.mark.parametrize("count", range(1, 20))
 def test_sum_in_turn_is_the_pairwise_sum(count):
     values = np.random.default_rng(count).standard_normal((count, 50)).astype("f")
-    found = towers._sum_in_turn(
-        lambda index: [tf.constant(values[index])], range(count)
-    )
-    assert np.array_equal(found[0].numpy(), towers.pairwise_sum(values))
+    found = turns.sum_in_turn(lambda index: [tf.constant(values[index])], range(count))
+    assert np.array_equal(found[0].numpy(), turns.pairwise_sum(values))

@@ -7,7 +7,7 @@ import pytest
 
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import checkpoint, devices, schedule
+from bert_mgpu.train import devices, schedule
 from bert_mgpu.train.towers import Towers
 from tests.reference import google_trajectory
 from tests.train.compare import assert_close
@@ -25,15 +25,15 @@ def ours(params, batches, peak):
     """Two towers, with the schedule that Google's code builds into its graph."""
     task = Classification("x", NO_DROPOUT, LABELS, LENGTH, 0.0)
     two = Towers(task, 2, devices.configure("cpu", 2), seed=1, xla=False)
-    two.load(params, checkpoint.zero_slots(params))
+    two.load(params, two.first_slots(params))
     losses, norms = [], []
     for step in range(STEPS):
         batch = {name: value[step] for name, value in batches.items()}
         batch["is_real_example"] = np.ones(ROWS, np.float32)
         rate = schedule.learning_rate(step, peak, PLANNED, WARMUP)
-        loss, norm = two.train_step(split(batch, 2), step, rate)
-        losses.append(float(loss["loss"]))
-        norms.append(float(norm))
+        done = two.train_step(split(batch, 2), step, rate)
+        losses.append(float(done.losses["loss"]))
+        norms.append(float(done.norm))
     return two.snapshot()[0], np.array(losses), np.array(norms)
 
 

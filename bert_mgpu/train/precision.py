@@ -1,0 +1,60 @@
+"""Mixed precision: which weights a step computes in fewer bits, and loss scaling.
+
+Weights, their moments and the sums of gradients are float32 always (Micikevicius et
+al. 2018); the encoder makes its statistics and softmax in float32 too, and all that
+stands on top of it, up to the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.train import rules
+
+# The products that take the time. Embeddings are rows that are only looked up.
+LOW: rules.Rules[bool] = (
+    (r"^bert/encoder/.*/(kernel|bias)$", True),
+    (r"", False),
+)
+
+# Gradients of float16 vanish below 6e-8, so the loss is multiplied by a scale that
+# is found on the way: halved where a gradient overflows (that step changes nothing),
+# doubled after so many steps without. Its state stands among the slots of the
+# optimizer, so that every device and every checkpoint has it.
+SCALE = "bert_mgpu/loss_scale"
+GOOD_STEPS = "bert_mgpu/loss_scale_good_steps"  # since the scale last changed
+SKIPS = "bert_mgpu/loss_scale_skips"  # steps in a row that overflowed
+STATE = (SCALE, GOOD_STEPS, SKIPS)
+FIRST_SCALE, FLOOR, CEILING = 2.0**15, 1.0, 2.0**24
+GROW_AFTER = 2000  # steps, as in Micikevicius et al.
+MAX_SKIPS = 25  # 15 of them reach the floor from the first scale
+
+
+def cast(params: Mapping[str, tf.Tensor], precision: str) -> dict[str, tf.Tensor]:
+    """The weights as a step computes with them: float32, bfloat16 or float16."""
+    low = rules.resolve(LOW, params)
+    dtypes = {False: tf.float32, True: tf.dtypes.as_dtype(precision)}
+    return {name: tf.cast(value, dtypes[low[name]]) for name, value in params.items()}
+
+
+def first_state(precision: str) -> dict[str, np.ndarray]:
+    """The state of loss scaling, float32 scalars; only float16 has one."""
+    if precision != "float16":
+        return {}
+    return {name: np.array(FIRST_SCALE * (name == SCALE), "f") for name in STATE}
+
+
+def after_step(state: Mapping[str, Any], finite: Any) -> dict[str, tf.Tensor]:
+    """The state after a step whose gradient was finite or was not (bool scalar)."""
+    scale, good = state[SCALE], state[GOOD_STEPS] + 1.0
+    grows = good >= GROW_AFTER
+    grown = tf.where(grows, tf.minimum(scale * 2.0, CEILING), scale)
+    return {
+        SCALE: tf.where(finite, grown, tf.maximum(scale / 2.0, FLOOR)),
+        GOOD_STEPS: tf.where(finite & ~grows, good, 0.0),
+        SKIPS: tf.where(finite, 0.0, state[SKIPS] + 1.0),
+    }

@@ -1,0 +1,164 @@
+"""Optimizer moments in 8 bits: block-wise dynamic codes (Dettmers et al. 2022).
+
+Each block of 2048 values is divided by the one of largest size, its scale, and
+every quotient becomes the nearest of 256 numbers. Those stand as in dynamic tree
+quantisation (Dettmers 2016): seven decades up to 1, each with twice as many
+numbers as the one below, so that both outliers and values a million times
+smaller keep their first digits. The numbers are those of bitsandbytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+BLOCK = 2048
+_DECADES = 7
+
+Specs = dict[str, tuple[tuple[int, ...], type]]  # (shape, dtype) by name
+
+
+def _to_blocks(values: Any) -> tf.Tensor:
+    """[...] -> [blocks, 2048], the last one filled up with zeros."""
+    flat = tf.reshape(values, [-1])
+    if missing := -flat.shape[0] % BLOCK:
+        flat = tf.pad(flat, [[0, missing]])
+    return tf.reshape(flat, [-1, BLOCK])
+
+
+def _from_blocks(table: Any, shape: Sequence[int]) -> tf.Tensor:
+    """What `_to_blocks` made of values of this shape -> the values."""
+    return tf.reshape(tf.reshape(table, [-1])[: math.prod(shape)], shape)
+
+
+def _decades(signed: bool) -> Iterator[tuple[int, int, float]]:
+    """(rank of its first number, how many numbers, upper end) of each decade.
+
+    A rank is a number's place among those that are not negative: zero has 0.
+    Without a sign to store there is one more bit for the fraction.
+    """
+    first, count = 1, 1 if signed else 2
+    for decade in range(_DECADES):
+        yield first, count, 10.0 ** (decade + 1 - _DECADES)
+        first, count = first + count, 2 * count
+
+
+def _magnitudes(signed: bool) -> np.ndarray:
+    """The numbers that are not negative, by rank: 0, centres of cells, 1."""
+    centres = [
+        end * (0.1 + 0.9 * (np.arange(count) + 0.5) / count)
+        for _, count, end in _decades(signed)
+    ]
+    return np.concatenate([[0.0], *centres, [1.0]])  # [129] or [256]
+
+
+def dynamic_map(signed: bool) -> np.ndarray:
+    """The number that each code stands for, float64 [256]; code 0 is zero.
+
+    Negative numbers have the codes of -rank modulo 256. There is no -1: a scale
+    has the sign of the value that it is taken from.
+    """
+    ranks = _magnitudes(signed)
+    return np.concatenate([ranks, -ranks[-2:0:-1]]) if signed else ranks
+
+
+def _nearest_rank(sizes: tf.Tensor, signed: bool) -> tf.Tensor:
+    """Ranks, float32, of the numbers nearest to sizes in [0, 1].
+
+    By arithmetic, as a search would not become one fast loop under XLA. Within a
+    decade the numbers are equally far apart; from one decade to the next the
+    border lies halfway between two numbers, not at the decade's end.
+    """
+    numbers = _magnitudes(signed)
+    borders = (numbers[:-1] + numbers[1:]) / 2  # of rank and rank + 1
+    ranks = tf.zeros_like(sizes)
+    for first, count, end in _decades(signed):
+        per_rank = 0.9 * end / count
+        offset = first + 0.5 - numbers[first] / per_rank
+        inside = tf.minimum(tf.floor(sizes / per_rank + offset), first + count - 1)
+        ranks = tf.where(sizes >= borders[first - 1], inside, ranks)
+    return tf.where(sizes >= borders[-1], float(len(numbers) - 1), ranks)
+
+
+def quantize(values: Any, signed: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    """float32 [...] -> codes uint8 [blocks * 2048], scales float32 [blocks].
+
+    Values that are not signed must not be negative. Zeros come back exactly, and so
+    does the value that gives a block its scale; others as the nearest number, off by
+    at most 0.7 % of the scale (unsigned: 0.4 %) and, down to a tenth of the scale, by
+    7 % (3.5 %) of themselves.
+
+    Unsigned values that are not zero never become zero, but at least the smallest
+    number: beside a first moment that is not zero, a second one that is would have
+    Adam divide by its epsilon alone. (bitsandbytes does not mind. With gradients of
+    sizes from 1 to 1e-6 in a block, AdamW's longest step in 100 was 10,000 times the
+    rate with the nearest number, 1.8 times with this, and 1.0 in 32 bits.)
+    """
+    table = _to_blocks(values)
+    scales = tf.reduce_max(table, 1)  # [blocks]
+    if signed:
+        lowest = tf.reduce_min(table, 1)
+        scales = tf.where(scales >= -lowest, scales, lowest)
+    parts = table / scales[:, tf.newaxis]
+    ranks = _nearest_rank(tf.abs(parts), signed)
+    if signed:
+        ranks = tf.maximum(tf.sign(parts) * ranks, -127.0)  # there is no -1
+    else:
+        ranks = tf.where(table > 0.0, tf.maximum(ranks, 1.0), 0.0)
+    codes = tf.cast(tf.cast(ranks, tf.int32), tf.uint8)  # modulo 256
+    return tf.reshape(codes, [-1]), scales
+
+
+def dequantize(
+    codes: Any, scales: Any, shape: Sequence[int], signed: bool
+) -> tf.Tensor:
+    """The float32 values of this shape that `quantize` coded."""
+    numbers = tf.constant(dynamic_map(signed), tf.float32)
+    parts = tf.gather(numbers, tf.cast(tf.reshape(codes, [-1, BLOCK]), tf.int32))
+    return _from_blocks(parts * scales[:, tf.newaxis], shape)
+
+
+def specs(slots: Iterable[str], size: int) -> Specs:
+    """What stands for these slots of so many values each."""
+    blocks = -(-size // BLOCK)
+    found: Specs = {}
+    for slot in slots:
+        found[f"{slot}_q8"] = ((blocks * BLOCK,), np.uint8)
+        found[f"{slot}_scale"] = ((blocks,), np.float32)
+    return found
+
+
+def updated(
+    update: Callable[..., tuple[Any, dict[str, Any]]],
+    signed: Mapping[str, bool],
+    zero: Any,
+    grad: Any,
+    param: Any,
+    slots: Mapping[str, Any],
+    *others: Any,
+) -> tuple[Any, dict[str, Any], Any]:
+    """update(grad, param, slots, *others) with slots in 8 bits -> (param, slots, zero).
+
+    To the update, all are tables [blocks, 2048] that end in zeros. The zero that
+    comes back is for the next call, and is known only when the rest is: XLA would
+    decode the slots of all parameters at once if none had to wait, in the memory
+    that 8 bits are to save.
+    """
+    # All in the shape of blocks: XLA then makes fewer and faster loops.
+    table = _to_blocks(param)
+    decoded = {}
+    for slot, sign in signed.items():
+        codes, scales = slots[f"{slot}_q8"], slots[f"{slot}_scale"] + zero
+        decoded[slot] = dequantize(codes, scales, table.shape, sign)
+    table, decoded = update(_to_blocks(grad), table, decoded, *others)
+    coded: dict[str, Any] = {}
+    zero = 0.0
+    for slot, sign in signed.items():
+        codes, scales = quantize(decoded[slot], sign)
+        coded[f"{slot}_q8"], coded[f"{slot}_scale"] = codes, scales
+        zero = zero + 0.0 * scales[0]
+    return _from_blocks(table, param.shape), coded, zero

@@ -1,0 +1,216 @@
+"""The training part of a run: what is trained, on which batches, from which state."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import itertools
+import math
+import pathlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu import starting
+from bert_mgpu.data import pipeline
+from bert_mgpu.errors import (
+    OutOfMemory,
+    RunError,
+    UserError,
+    listed,
+    out_of_memory,
+)
+from bert_mgpu.inputs import Inputs
+from bert_mgpu.run_config import RunConfig
+from bert_mgpu.sources import Model
+from bert_mgpu.task import Features
+from bert_mgpu.tasks.classification import Classification
+from bert_mgpu.train import checkpoint, loop, rules, schedule
+from bert_mgpu.train.checkpoint import TrainState
+from bert_mgpu.train.optimizers import Optimizer
+from bert_mgpu.train.recorder import Recorder, say
+from bert_mgpu.train.towers import Towers
+
+_SAMPLED_EXAMPLES = 20_000  # that the shares of padding are told from
+
+
+class Job(NamedTuple):
+    """What a run works with, once all of it is found."""
+
+    run: RunConfig
+    model: Model
+    task: Classification
+    data: Inputs
+    devices: list[str]
+    output_dir: pathlib.Path
+
+    @property
+    def frozen(self) -> list[str]:
+        """The parameters that are not trained."""
+        run, layers = self.run, self.model.config.num_hidden_layers
+        names = [*self.task.param_specs()]
+        try:
+            return rules.frozen(names, run.freeze, run.freeze_layers, layers)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+
+    @property
+    def optimizer(self) -> Optimizer:
+        run, layers = self.run, self.model.config.num_hidden_layers
+        rates = rules.layer_decay(layers, run.layer_lr_decay)
+        try:
+            return Optimizer(run.optimizer, int(run.slot_bits), run.ema_decay, rates)
+        except ValueError as error:  # of what the flags allow, only this can be wrong
+            raise UserError(f"--slot_bits={run.slot_bits}: {error}") from None
+
+    @property
+    def compiles(self) -> bool:
+        """--xla=auto: XLA makes products of bfloat16 at half the speed on a CPU."""
+        if self.run.xla == "auto":
+            slow = self.run.precision == "bfloat16" and "CPU" in self.devices[0]
+            return not slow
+        return self.run.xla == "on"
+
+    @property
+    def batch(self) -> int:
+        """Examples of an optimizer step."""
+        run = self.run
+        return run.train_batch_size * run.n_gpus * run.gradient_accumulation_steps
+
+
+def make_towers(job: Job) -> Towers:
+    run = job.run
+    return Towers(
+        *(job.task, run.n_gpus, job.devices, run.seed, job.compiles),
+        *(run.precision, job.optimizer, job.frozen),
+    )
+
+
+def train(job: Job) -> tuple[TrainState, Towers]:
+    """Trains, with as many rows at a time as memory has room for."""
+    run, specs = job.run, job.task.param_specs()
+    frozen, _ = job.frozen, job.optimizer  # mistakes are said before time is spent
+    features, data_key = job.data.load("train", run.max_train_examples)
+    turns = run.gradient_accumulation_steps
+    say(
+        f"effective batch: {run.train_batch_size} rows x {run.n_gpus}"
+        f" tower{'s' * (run.n_gpus > 1)}"
+        + f" x {turns} accumulation steps" * (turns > 1)
+        + f" = {job.batch} examples a step"
+    )
+    if frozen:
+        trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
+        say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
+        say(f"  {trained} values are trained")
+    while True:
+        towers = make_towers(job)
+        try:
+            return _train(job, features, data_key, towers), towers
+        except RunError:
+            raise
+        except Exception as error:
+            lacking = out_of_memory(error)
+            if lacking is None:
+                raise
+        # Not before the error is gone, whose traceback holds the towers.
+        job = job._replace(run=_with_smaller_parts(job.run, lacking))
+        del towers
+        gc.collect()
+
+
+def _with_smaller_parts(run: RunConfig, lacking: str) -> RunConfig:
+    """The same steps, made of more parts of fewer rows each."""
+    rows, turns = run.train_batch_size, run.gradient_accumulation_steps
+    if rows == 1:
+        raise OutOfMemory(
+            f"{lacking}, with one row at a time: pass --recompute=block,"
+            " --precision=bfloat16 or --slot_bits=8, freeze some layers, or lower"
+            " --max_seq_length"
+        )
+    parts = next(n for n in range(2, rows + 1) if rows % n == 0)
+    say(
+        f"{lacking}: going on from the newest checkpoint with --train_batch_size="
+        f"{rows // parts} --gradient_accumulation_steps={turns * parts}, the same"
+        " rows a step"
+    )
+    return dataclasses.replace(
+        *(run,),
+        train_batch_size=rows // parts,
+        gradient_accumulation_steps=turns * parts,
+    )
+
+
+def _train(job: Job, features: Features, data_key: str, towers: Towers) -> TrainState:
+    run, model, labels = job.run, job.model, list(job.task.labels)
+    plan = make_plan(run, len(features), job.batch)
+    identity = starting.identity(
+        run, model, labels, data_key, job.batch, plan.peak_rate
+    )
+    state = starting.training_state(
+        *(run, job.task.param_specs(), model.config.initializer_range, identity),
+        *(job.output_dir, towers.first_slots),
+    )
+    towers.load(state.params, state.slots)
+    if state.step >= plan.steps:
+        say(f"nothing left to train: step {state.step} of {plan.steps} is done")
+        return state
+    order = _order(run, features, plan.steps, job.batch)
+    starting.write_run_files(run, model, labels, job.frozen, identity, job.output_dir)
+    say(
+        f"training: steps {state.step + 1} to {plan.steps}, the first {plan.warmup}"
+        f" warm up to learning rate {plan.peak_rate:g}; seed {run.seed}"
+    )
+
+    def batches() -> Iterator[dict[str, np.ndarray]]:
+        for step in itertools.count(state.step):
+            yield pipeline.collate(features, order.placement(step))
+
+    def save(state: TrainState) -> None:
+        checkpoint.save(job.output_dir, state, run.keep_checkpoint_max)
+
+    recorder = Recorder(
+        job.output_dir, state.step, plan.steps, job.batch, run.log_steps
+    )
+    with pipeline.ahead(batches()) as made, recorder:
+        # The devices hold the weights now: the host's copies can go.
+        state = dataclasses.replace(state, params={}, slots={})
+        return loop.train(towers, state, plan, made, save, recorder)
+
+
+def _order(
+    run: RunConfig, features: Features, steps: int, batch: int
+) -> pipeline.TrainingOrder:
+    """Which rows each step gets; says how much padding each policy would need."""
+    orders = {
+        padding: pipeline.TrainingOrder(
+            features.lengths,
+            run.n_gpus * run.gradient_accumulation_steps,
+            *(run.train_batch_size, padding, run.max_seq_length, run.seed),
+        )
+        for padding in pipeline.POLICIES
+    }
+    sample = range(max(1, min(50, steps, _SAMPLED_EXAMPLES // batch)))
+    shares = {
+        padding: pipeline.padding_share(map(order.placement, sample), features.lengths)
+        for padding, order in orders.items()
+    }
+    texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
+    say(f"tokens that are padding: {', '.join(texts)}: --padding={run.padding}")
+    return orders[run.padding]
+
+
+def make_plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:
+    steps = schedule.total_steps(rows, batch, run.num_train_epochs)
+    if steps < 1:
+        raise UserError(
+            f"{rows} rows x {run.num_train_epochs:g} epochs are less than one batch of"
+            f" {batch}: lower --train_batch_size or --n_gpus, or raise"
+            " --num_train_epochs"
+        )
+    return loop.Plan(
+        steps=steps,
+        warmup=schedule.warmup_steps(steps, run.warmup_proportion),
+        peak_rate=schedule.scaled_rate(run.learning_rate, run.n_gpus, run.lr_scaling),
+        save_every=run.save_checkpoints_steps,
+    )

@@ -1,0 +1,123 @@
+"""The flags that say how a run learns, end to end: each is resumed exactly."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bert_mgpu.interop import google_ckpt
+from bert_mgpu.train.optimizers import AVERAGE
+
+MORE = {"do_train": True, "num_train_epochs": 3}
+SETTINGS = [
+    {"precision": "bfloat16"},
+    {"precision": "float16"},
+    {"optimizer": "adamw", "layer_lr_decay": 0.8},
+    {"optimizer": "lamb", "slot_bits": 8},
+    {"optimizer": "adafactor", "freeze_layers": "embeddings,0"},
+    {"optimizer": "lion", "ema_decay": 0.9, "freeze": "pooler"},
+]
+
+
+@pytest.fixture(scope="module")
+def averaged(tiny, tmp_path_factory):
+    """A run that keeps a moving average of its weights."""
+    from bert_mgpu import run
+
+    out = tmp_path_factory.mktemp("averaged")
+    flags = tiny.flags(out, ema_decay=0.9, do_eval=True, do_predict=True, **MORE)
+    assert run.main(["", *flags], "") == 0
+    return out
+
+
+@pytest.mark.parametrize(
+    "setting", SETTINGS, ids=lambda s: "-".join(map(str, s.values()))
+)
+def test_stopped_and_resumed_is_the_straight_run(tiny, tmp_path, inside, setting):
+    """Bit for bit, the state of loss scaling and 8-bit moments included."""
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    flags = {"n_gpus": 2, **MORE, **setting}
+    assert inside(tiny.flags(straight, **flags))[0] == 0
+    assert inside(tiny.flags(stopped, save_checkpoints_steps=5, **flags))[0] == 0
+    for file in stopped.glob("model.ckpt-*"):
+        if not file.name.startswith("model.ckpt-5."):
+            file.unlink()
+    code, _, err = inside(tiny.flags(stopped, **flags))
+    assert code == 0 and "step 5 with its weights" in err and "afresh" not in err
+    wanted, found = google_ckpt.read(straight), google_ckpt.read(stopped)
+    assert wanted.keys() == found.keys()
+    for name, value in wanted.items():
+        assert np.array_equal(found[name], value), name
+
+
+@pytest.mark.parametrize(
+    "setting", SETTINGS, ids=lambda s: "-".join(map(str, s.values()))
+)
+def test_a_run_keeps_its_own_settings(tiny, tmp_path, inside, setting):
+    assert inside(tiny.flags(tmp_path, do_train=True, **setting))[0] == 0
+    code, _, err = inside(tiny.flags(tmp_path, **MORE))
+    assert code == 2
+    for name in setting:
+        assert f"{name} (was " in err
+    saved = json.loads((tmp_path / "run.json").read_text())
+    assert setting.items() <= saved["flags"].items() or "slot_bits" in setting
+
+
+def test_the_average_is_what_is_used(tiny, averaged, tmp_path, inside):
+    """At the end of training, later, and by --export_hf: never the last weights."""
+    tensors = google_ckpt.read(averaged)
+    mean = tensors[f"output_weights/{AVERAGE}"]
+    assert not np.array_equal(mean, tensors["output_weights"])
+    at_once = (averaged / "test_results.tsv").read_text()
+    export = {"do_predict": True, "export_hf": tmp_path / "hf"}
+    assert inside(tiny.flags(averaged, **export))[0] == 0
+    assert (averaged / "test_results.tsv").read_text() == at_once
+    # A checkpoint in which the averages are the weights predicts the same.
+    plain = {
+        name: tensors.get(f"{name}/{AVERAGE}", value)
+        for name, value in tensors.items()
+        if not name.startswith("bert_mgpu/") and "/adam_" not in name
+    }
+    plain = {name: v for name, v in plain.items() if not name.endswith(AVERAGE)}
+    (tmp_path / "plain").mkdir()
+    google_ckpt.write(tmp_path / "plain" / "bert_model.ckpt", plain)
+    flags = {"init_checkpoint": tmp_path / "plain" / "bert_model.ckpt"}
+    flags |= {"do_predict": True}
+    assert inside(tiny.flags(tmp_path / "other", **flags))[0] == 0
+    assert (tmp_path / "other" / "test_results.tsv").read_text() == at_once
+
+
+def test_frozen_parameters_are_listed(tiny, tmp_path, inside):
+    flags = {"freeze_layers": "embeddings,0", "freeze": "pooler", "do_train": True}
+    code, _, err = inside(tiny.flags(tmp_path, **flags))
+    assert code == 0, err
+    (line,) = (line for line in err.splitlines() if "are frozen" in line)
+    assert "bert/embeddings/LayerNorm/beta" in line
+    saved = json.loads((tmp_path / "run.json").read_text())
+    names = saved["frozen"]
+    assert "bert/pooler/dense/kernel" in names and len(names) == 5 + 16 + 2
+    first = google_ckpt.read(tiny.model / "bert_model.ckpt")
+    last = google_ckpt.read(tmp_path)
+    for name in first:
+        assert np.array_equal(first[name], last[name]) == (name in names), name
+        assert (f"{name}/adam_m" in last) == (name not in names), name
+
+
+@pytest.mark.parametrize(
+    ("flags", "fragments"),
+    [
+        ({"freeze_layers": "embeddings,7"}, ["--freeze_layers", "7"]),
+        ({"freeze_layers": "encoder"}, ["--freeze_layers", "encoder", "embeddings"]),
+        ({"freeze": "nowhere"}, ["--freeze", "nowhere"]),
+        ({"freeze": "("}, ["--freeze", "("]),
+        ({"freeze": "."}, ["--freeze=.", "all 41"]),
+        ({"optimizer": "lion", "slot_bits": 8}, ["--slot_bits=8", "lion"]),
+        ({"optimizer": "sgd"}, ["--optimizer=sgd", "adamw_google"]),
+        ({"precision": "half"}, ["--precision=half", "bfloat16"]),
+        ({"slot_bits": 16}, ["--slot_bits=16", "8"]),
+        ({"layer_lr_decay": 1.5}, ["--layer_lr_decay=1.5", "at most 1"]),
+        ({"ema_decay": 1}, ["--ema_decay=1", "at most"]),
+    ],
+)
+def test_mistakes(work, expect_refused, flags, fragments):
+    expect_refused(work, *fragments, **flags)

@@ -1,0 +1,131 @@
+"""Which parameters learn more slowly, and which not at all."""
+
+import re
+
+import pytest
+
+from bert_mgpu.config import BertConfig
+from bert_mgpu.nn import params as params_lib
+from bert_mgpu.train import rules
+
+LAYERS = 12
+CONFIG = BertConfig(
+    vocab_size=9,
+    hidden_size=4,
+    num_hidden_layers=LAYERS,
+    num_attention_heads=2,
+    intermediate_size=8,
+    max_position_embeddings=6,
+)
+NAMES = [*(params_lib.bert_specs(CONFIG) | params_lib.classifier_specs(CONFIG, 2))]
+
+
+def place(name):
+    """What a name belongs to: "embeddings", "pooler", "head" or a layer's number."""
+    parts = name.split("/")
+    if parts[0] != "bert":
+        return "head"
+    return int(parts[2].removeprefix("layer_")) if parts[1] == "encoder" else parts[1]
+
+
+def names_of(*places):
+    return [name for name in NAMES if place(name) in places]
+
+
+def test_rate_falls_by_one_factor_a_layer():
+    """BEiT, optim_factory.py: 14 groups for 12 layers, the head's has the full rate."""
+    factors = rules.resolve(rules.layer_decay(LAYERS, 0.9), NAMES)
+    assert factors.keys() == set(NAMES)
+    below = {"head": 0, "pooler": 0, "embeddings": 13}
+    below |= {
+        11: 1,
+        10: 2,
+        9: 3,
+        8: 4,
+        7: 5,
+        6: 6,
+        5: 7,
+        4: 8,
+        3: 9,
+        2: 10,
+        1: 11,
+        0: 12,
+    }
+    for name, factor in factors.items():
+        assert factor == pytest.approx(0.9 ** below[place(name)], rel=1e-12), name
+    assert len(set(factors.values())) == 14
+
+
+def test_a_table_for_fewer_layers_does_not_fit():
+    with pytest.raises(ValueError, match="layer_11/"):
+        rules.resolve(rules.layer_decay(11, 0.9), NAMES)
+
+
+@pytest.mark.parametrize("decay", [0.0, -0.5, 1.1])
+def test_factor_that_is_none(decay):
+    with pytest.raises(ValueError, match=f"decay of {decay}: pass"):
+        rules.layer_decay(LAYERS, decay)
+
+
+@pytest.mark.parametrize(
+    ("layers", "places"),
+    [
+        ("1", [1]),  # and neither 10 nor 11
+        ("embeddings", ["embeddings"]),
+        ("embeddings,0-5", ["embeddings", 0, 1, 2, 3, 4, 5]),
+        (" pooler , 11 ", ["pooler", 11]),
+        ("3-3,2,2", [2, 3]),
+        ("0-11", range(12)),
+        ("embeddings,0-11,pooler", ["embeddings", *range(12), "pooler"]),
+    ],
+)
+def test_parts_of_the_encoder_freeze(layers, places):
+    assert rules.frozen(NAMES, None, layers, LAYERS) == names_of(*places)
+
+
+def test_patterns_freeze_what_they_occur_in():
+    found = rules.frozen(NAMES, r"layer_1/|LayerNorm/beta$", None, LAYERS)
+    assert found == [
+        name for name in NAMES if place(name) == 1 or name.endswith("LayerNorm/beta")
+    ]
+    both = rules.frozen(NAMES, r"^output", "0", LAYERS)
+    assert both == [n for n in NAMES if place(n) in (0, "head")]
+    assert rules.frozen(NAMES, None, None, LAYERS) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "layers", "said"),
+    [
+        ("layer_[", None, r"--freeze=layer_[ is no regular expression"),
+        ("layer_12/", None, "--freeze=layer_12/ freezes none of the 201 parameters"),
+        ("", None, "all 201 parameters are frozen: leave some to train"),
+        (".", "0", "--freeze=. and --freeze_layers=0: all 201 parameters are frozen"),
+        (None, "embedding", "'embedding': pass embeddings, pooler, layers"),
+        (None, "", "'': pass embeddings"),
+        (None, "0,,3", "'': pass embeddings"),
+        (None, "-3", "'-3': pass embeddings"),
+        (None, "5-", "'5-': pass embeddings"),
+        (None, "٣", "'٣': pass embeddings"),
+        (None, "12", "there is no layer 12: pass layers from 0 to 11"),
+        (None, "10-12", "there is no layer 12: pass layers from 0 to 11"),
+        (None, "5-0", "range 5-0, which runs backwards: pass 0-5"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(pattern, layers, said):
+    with pytest.raises(ValueError, match=re.escape(said)) as raised:
+        rules.frozen(NAMES, pattern, layers, LAYERS)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_part_that_the_model_does_not_have():
+    names = [name for name in NAMES if place(name) != "pooler"]
+    with pytest.raises(ValueError, match="--freeze_layers=pooler freezes none of"):
+        rules.frozen(names, None, "0,pooler", LAYERS)
+
+
+def test_embeddings_alone_keep_32_bits():
+    bits = rules.resolve(rules.SLOT_BITS, NAMES)
+    assert {name for name in NAMES if bits[name] == 32} == {
+        f"bert/embeddings/{kind}_embeddings"
+        for kind in ("word", "position", "token_type")
+    }
