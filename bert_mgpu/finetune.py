@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 import bert_mgpu
-from bert_mgpu import inputs, results, sources, starting, training
+from bert_mgpu import inputs, planning, results, sources, starting, training
 from bert_mgpu.data import pipeline
 from bert_mgpu.errors import listed, out_of_memory
 from bert_mgpu.inputs import Inputs
@@ -56,6 +56,8 @@ def finetune(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> No
     # 3. The towers, and the weights on them.
     job = Job(run, model, task, data, visible, output_dir)
     say(devices.describe(devices.lay_out(run.n_gpus, len(visible)), visible))
+    if run.plan:
+        return planning.show(job)
     if run.do_train:
         state, towers = training.train(job)
     else:

@@ -125,6 +125,8 @@ def _check_asked(run: RunConfig) -> pathlib.Path:
         raise UserError(
             f"--data_dir={run.data_dir}: {what}: pass the folder with the task's files"
         )
+    if run.plan and not run.do_train:
+        raise UserError("--plan is of a training: pass --do_train=true as well")
     if run.predict_file and not run.do_predict:
         raise UserError("--predict_file is given: pass --do_predict=true as well")
     custom.find(str(run.task_name), str(run.data_dir))

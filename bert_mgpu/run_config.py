@@ -52,6 +52,8 @@ class RunConfig:
     do_eval: bool = _flag(False, TASK, "measure the model on the dev set")
     do_predict: bool = _flag(False, TASK, "predict the test set, or --predict_file")
 
+    plan: bool = _flag(False, TASK, "with do_train: print what the run would do, need and take, and what to change; train nothing")
+
     vocab_file: str | None = _flag(None, MODEL, "WordPiece vocabulary, one token a line")
     bert_config_file: str | None = _flag(None, MODEL, "model sizes, bert_config.json")
     init_checkpoint: str | None = _flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or a run of ours")

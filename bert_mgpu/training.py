@@ -66,7 +66,10 @@ class Job(NamedTuple):
 
     @property
     def compiles(self) -> bool:
-        """--xla=auto: XLA makes products of bfloat16 at half the speed on a CPU."""
+        """Are passes through the model compiled? The update is, but for --xla=off.
+
+        XLA makes products of bfloat16 at half the speed of TensorFlow on a CPU.
+        """
         if self.run.xla == "auto":
             slow = self.run.precision == "bfloat16" and "CPU" in self.devices[0]
             return not slow
@@ -84,6 +87,7 @@ def make_towers(job: Job) -> Towers:
     return Towers(
         *(job.task, run.n_gpus, job.devices, run.seed, job.compiles),
         *(run.precision, job.optimizer, job.frozen),
+        xla_update=run.xla != "off",
     )
 
 
@@ -155,7 +159,11 @@ def _train(job: Job, features: Features, data_key: str, towers: Towers) -> Train
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
-    order = _order(run, features, plan.steps, job.batch)
+    orders = orders_of(run, features.lengths)
+    shares = padding_shares(orders, features.lengths, plan.steps, job.batch)
+    texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
+    say(f"tokens that are padding: {', '.join(texts)}: --padding={run.padding}")
+    order = orders[run.padding]
     starting.write_run_files(run, model, labels, job.frozen, identity, job.output_dir)
     say(
         f"training: steps {state.step + 1} to {plan.steps}, the first {plan.warmup}"
@@ -178,26 +186,30 @@ def _train(job: Job, features: Features, data_key: str, towers: Towers) -> Train
         return loop.train(towers, state, plan, made, save, recorder)
 
 
-def _order(
-    run: RunConfig, features: Features, steps: int, batch: int
-) -> pipeline.TrainingOrder:
-    """Which rows each step gets; says how much padding each policy would need."""
-    orders = {
+def orders_of(run: RunConfig, lengths: np.ndarray) -> dict[str, pipeline.TrainingOrder]:
+    """Which rows each step gets, under each padding policy."""
+    parts = run.n_gpus * run.gradient_accumulation_steps
+    return {
         padding: pipeline.TrainingOrder(
-            features.lengths,
-            run.n_gpus * run.gradient_accumulation_steps,
-            *(run.train_batch_size, padding, run.max_seq_length, run.seed),
+            *(lengths, parts, run.train_batch_size),
+            *(padding, run.max_seq_length, run.seed),
         )
         for padding in pipeline.POLICIES
     }
+
+
+def padding_shares(
+    orders: dict[str, pipeline.TrainingOrder],
+    lengths: np.ndarray,
+    steps: int,
+    batch: int,
+) -> dict[str, float]:
+    """How much of a batch would be padding, under each policy."""
     sample = range(max(1, min(50, steps, _SAMPLED_EXAMPLES // batch)))
-    shares = {
-        padding: pipeline.padding_share(map(order.placement, sample), features.lengths)
+    return {
+        padding: pipeline.padding_share(map(order.placement, sample), lengths)
         for padding, order in orders.items()
     }
-    texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
-    say(f"tokens that are padding: {', '.join(texts)}: --padding={run.padding}")
-    return orders[run.padding]
 
 
 def make_plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:

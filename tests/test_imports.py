@@ -27,8 +27,9 @@ FLOORS = {
     "inputs": 6,
     "starting": 6,
     "training": 7,
-    "finetune": 8,
-    "run": 9,
+    "planning": 8,
+    "finetune": 9,
+    "run": 10,
 }
 APART = {"text", "nn", "train"}
 NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch", "horovod"}

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from bert_mgpu.train import quantized, rules
 
-CLIP_NORM = 1.0
 BETA_1, BETA_2 = 0.9, 0.999
 AVERAGE = "ExponentialMovingAverage"  # as tf.train.ExponentialMovingAverage's
 # A slot's name in a checkpoint is NAME/adam_m.
@@ -269,31 +268,3 @@ class Optimizer:
             for name, param in params.items()
             if bits[name] == 8 and math.prod(param.shape) >= SMALLEST_IN_8_BITS
         }
-
-
-def global_norm(grads: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Euclidean norm over all gradients, which must be dense."""
-    squares = [tf.reduce_sum(tf.square(grad)) for grad in grads.values()]
-    return tf.sqrt(tf.add_n(squares))
-
-
-def clip_scale(norm: tf.Tensor, limit: float) -> tf.Tensor:
-    """Factor that brings a norm down to the limit (Pascanu et al. 2013)."""
-    return limit * tf.minimum(1.0 / norm, 1.0 / limit)
-
-
-def apply_gradients(
-    params: Mapping[str, tf.Tensor],
-    slots: Mapping[str, tf.Tensor],
-    grads: Mapping[str, tf.Tensor],
-    rate: tf.Tensor,
-) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Clips the summed gradients and updates everything once.
-
-    Returns the new parameters, the new slots and the norm before clipping.
-    """
-    norm = global_norm(grads)
-    scale = clip_scale(norm, CLIP_NORM)
-    clipped = {name: grad * scale for name, grad in grads.items()}
-    first = tf.constant(0, tf.int64)  # Google's optimizer does not count
-    return *Optimizer().update(params, slots, clipped, rate, first), norm

@@ -103,7 +103,7 @@ def quantize(values: Any, signed: bool) -> tuple[tf.Tensor, tf.Tensor]:
     if signed:
         lowest = tf.reduce_min(table, 1)
         scales = tf.where(scales >= -lowest, scales, lowest)
-    parts = table / scales[:, tf.newaxis]
+    parts = table / tf.where(scales == 0.0, 1.0, scales)[:, tf.newaxis]
     ranks = _nearest_rank(tf.abs(parts), signed)
     if signed:
         ranks = tf.maximum(tf.sign(parts) * ranks, -127.0)  # there is no -1

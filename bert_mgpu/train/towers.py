@@ -52,7 +52,12 @@ class Towers:
         precision: str = "float32",
         optimizer: Optimizer = Optimizer(),  # noqa: B008 (it is frozen)
         frozen: Collection[str] = (),
+        xla_update: bool | None = None,
     ):
+        """xla: compile the passes through the model; xla_update: the update (as xla).
+
+        frozen: names of the parameters that are not trained.
+        """
         self._task = task
         self._precision = precision
         self._optimizer = optimizer
@@ -72,8 +77,12 @@ class Towers:
             autograph=False,
             experimental_attributes=apart,
         )
+        xla_update = xla if xla_update is None else xla_update
         self._gradients = jitted(self._tower_gradients)
-        self._update = jitted(functools.partial(update_lib.apply_gradients, optimizer))
+        self._update = jitted(
+            functools.partial(update_lib.apply_gradients, optimizer),
+            jit_compile=xla_update,
+        )
         self._forward = jitted(self._task.outputs)
         self._train_step = tf.function(self._replicated_step, autograph=False)
         self._outputs = tf.function(self._replicated_outputs, autograph=False)

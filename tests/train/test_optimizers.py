@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.train import optimizers
+from bert_mgpu.train import optimizers, update
 from bert_mgpu.train.optimizers import Optimizer
 
 STEPS = 100
@@ -152,8 +152,10 @@ def test_default_is_googles_with_its_clip(size):
     wanted = {k: (v.astype("d"), None) for k, v in params.items()}
     for step in range(STEPS):
         grads, rate = gradients(rng, size), 1e-2 * (1 - step / STEPS)
-        params, slots, norm = optimizers.apply_gradients(
-            params, slots, {k: tf.constant(g) for k, g in grads.items()}, rate
+        given = {k: tf.constant(g) for k, g in grads.items()}
+        number = tf.constant(step, tf.int64)
+        params, slots, norm = update.apply_gradients(
+            *(Optimizer(), params, slots, given, rate, number)
         )
         exact = np.sqrt(sum(np.square(g, dtype="d").sum() for g in grads.values()))
         assert float(norm) == pytest.approx(exact, rel=1e-6)
@@ -169,7 +171,7 @@ def test_default_is_googles_with_its_clip(size):
 
 def test_infinite_gradient_gives_no_finite_norm():
     grads = {"a": tf.constant([1.0, np.inf]), "b": tf.constant([2.0])}
-    assert not np.isfinite(float(optimizers.global_norm(grads)))
+    assert not np.isfinite(float(update.global_norm(grads)))
 
 
 @pytest.mark.parametrize(

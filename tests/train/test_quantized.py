@@ -97,6 +97,16 @@ def test_what_comes_back_exactly(signed, xla):
         assert (back[values > 0] > 0).all()
 
 
+@both
+def test_zeros_make_no_nan_on_the_way(signed):
+    """What a NaN becomes as a code is the processor's choice."""
+    tf.debugging.enable_check_numerics()
+    try:
+        quantized.quantize(np.zeros(10, "f"), signed)
+    finally:
+        tf.debugging.disable_check_numerics()
+
+
 @with_xla
 @both
 @pytest.mark.parametrize("shape", [(1,), (2047,), (2049,), (70, 5, 13)])

@@ -1,0 +1,235 @@
+"""--plan: what a run would do, need and take, and what to change; trains nothing."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import statistics
+import textwrap
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.data import packing, pipeline
+from bert_mgpu.errors import out_of_memory
+from bert_mgpu.nn import footprint
+from bert_mgpu.nn import params as params_lib
+from bert_mgpu.task import Features
+from bert_mgpu.train import loop
+from bert_mgpu.train.recorder import say
+from bert_mgpu.training import Job, make_plan, make_towers, orders_of, padding_shares
+
+_HIGH_RATE = 1e-4  # google-research/bert trains with 2e-5 to 5e-5
+_MANY_TOWERS = 4
+_KEPT_SHARE = 99  # per cent of the rows that a proposed length keeps whole
+_LONG = 24 * 3600.0  # seconds on a CPU after which a smaller model is proposed
+_PROBES = 3  # steps that are timed, after one that compiles
+
+
+def show(job: Job) -> None:
+    """Prints the plan of the training that `job` describes."""
+    run = job.run
+    features, _ = job.data.load("train", run.max_train_examples)
+    plan = make_plan(run, len(features), job.batch)
+    orders = orders_of(run, features.lengths)
+    shares = padding_shares(orders, features.lengths, plan.steps, job.batch)
+    tokens = {
+        padding: features.lengths.mean() * job.batch / (1 - share)
+        for padding, share in shares.items()
+    }
+    _show("steps", _steps(job, plan, len(features)))
+    _show("learning rate", _rate(job, plan))
+    _show("max_seq_length", _length(job, features))
+    _show("padding", _padding(run.padding, shares, tokens))
+    _show("parameters", _parameters(job))
+    placement = orders[run.padding].placement(0)
+    _show("memory", _memory(job, placement))
+    _show("time", _time(job, plan, features, placement, tokens[run.padding]))
+    _show("devices", _devices(job))
+
+
+def _show(name: str, lines: Iterator[str]) -> None:
+    for line in lines:
+        for text in textwrap.wrap(line, 62, subsequent_indent="  "):
+            say(f"{name:>15}  {text}")
+            name = ""
+
+
+def _steps(job: Job, plan: loop.Plan, rows: int) -> Iterator[str]:
+    run = job.run
+    turns = run.gradient_accumulation_steps
+    yield (
+        f"{plan.steps} of {job.batch} examples: {run.train_batch_size} rows x"
+        f" {run.n_gpus} towers" + f" x {turns} turns" * (turns > 1)
+    )
+    yield f"{rows} rows, {run.num_train_epochs:g} epochs"
+
+
+def _rate(job: Job, plan: loop.Plan) -> Iterator[str]:
+    run = job.run
+    yield f"{plan.peak_rate:g} after {plan.warmup} steps of warm-up"
+    if plan.peak_rate > _HIGH_RATE:
+        yield (
+            f"WARNING: above {_HIGH_RATE:g} BERT often diverges; 2e-5 to 5e-5 are usual"
+        )
+    if run.n_gpus >= _MANY_TOWERS and run.lr_scaling == "none":
+        yield (
+            f"WARNING: {run.n_gpus} towers make {run.n_gpus} times the batch at the"
+            " rate of one:"
+        )
+        yield "  pass --lr_scaling=sqrt, or train more epochs, if accuracy falls"
+
+
+def _length(job: Job, features: Features) -> Iterator[str]:
+    run, notes = job.run, features.notes
+    truncated = notes["truncated"] / notes["rows"]
+    yield f"{run.max_seq_length}: {truncated:.1%} of the rows are truncated"
+    most = job.model.config.max_position_embeddings
+    wanted = packing.rounded(notes["length_percentiles"][str(_KEPT_SHARE)])
+    wanted = min(int(wanted), most)
+    if wanted != run.max_seq_length:
+        yield f"--max_seq_length={wanted} keeps {_KEPT_SHARE} % of the rows whole"
+
+
+def _padding(
+    chosen: str, shares: dict[str, float], tokens: dict[str, float]
+) -> Iterator[str]:
+    yield ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    best = min(tokens, key=lambda name: tokens[name])
+    saved = 1 - tokens[best] / tokens[chosen]
+    if saved > 0.1:
+        yield f"--padding={best} saves {saved:.0%} of the tokens of {chosen}"
+
+
+def _parameters(job: Job) -> Iterator[str]:
+    sizes = {n: math.prod(shape) for n, (shape, _) in job.task.param_specs().items()}
+    trained = sum(sizes[name] for name in sizes.keys() - set(job.frozen))
+    yield f"{sum(sizes.values()):,} values, {trained:,} of them trained"
+
+
+def _memory(job: Job, placement: packing.Placement) -> Iterator[str]:
+    parts = memory(job, placement)
+    yield f"about {_gigabytes(sum(parts.values()))} a device:"
+    yield ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items())
+
+
+def memory(job: Job, placement: packing.Placement) -> dict[str, float]:
+    """Bytes that a device needs above those of TensorFlow itself, by part."""
+    run = job.run
+    specs = job.task.param_specs()
+    params = {name: np.zeros(shape, np.float32) for name, (shape, _) in specs.items()}
+    trained = {name: params[name] for name in params.keys() - set(job.frozen)}
+    weights = sum(value.nbytes for value in params.values())
+    gradients = sum(value.nbytes for value in trained.values())
+    slots = sum(v.nbytes for v in job.optimizer.zero_slots(trained).values())
+    turns = run.gradient_accumulation_steps * -(-run.n_gpus // len(job.devices))
+    held = 1 + min(turns - 1, 1) + int(math.log2(turns))  # see turns.sum_in_turn
+    rows = placement.numbers.shape[1]
+    activations = footprint.activations(
+        *(job.model.config, rows, placement.length, job.compiles),
+        *(run.recompute, run.precision),
+    )
+    # The update makes new weights and slots beside the old ones, after the activations
+    # of the last tower are gone.
+    working = max(held * gradients + activations, 2 * gradients + slots)
+    parts = {
+        "weights": weights,
+        "slots": slots,
+        "gradients": held * gradients,
+        "activations and updates": working - held * gradients,
+    }
+    if job.compiles and job.devices[0].startswith("CPU"):
+        parts["XLA's compiler"] = footprint.compiler(job.model.config)
+    return parts
+
+
+def _time(
+    job: Job,
+    plan: loop.Plan,
+    features: Features,
+    placement: packing.Placement,
+    tokens: float,
+) -> Iterator[str]:
+    """A few steps from random weights: what they take does not depend on these."""
+    run = job.run
+    before = _host_bytes()
+    try:
+        compiling, step = _probe(job, features, placement)
+    except Exception as error:
+        if not (lacking := out_of_memory(error)):
+            raise
+        yield f"a step does not fit: {lacking}"
+        yield "--train_batch_size is halved until one does: see also --recompute=block"
+        return
+    probed = placement.numbers.shape[0] * placement.numbers.shape[1] * placement.length
+    seconds = step * tokens / probed * plan.steps
+    yield (
+        f"about {_duration(seconds)} for {plan.steps} steps of {step:.2f} s, after"
+        f" {compiling:.0f} s of compilation"
+    )
+    yield f"(measured: {_PROBES} steps, which took {_peak(job, before)} of memory)"
+    if seconds > _LONG and job.devices[0].startswith("CPU") and not job.frozen:
+        half = job.model.config.num_hidden_layers // 2
+        yield f"--freeze_layers=embeddings,0-{half - 1} takes about two thirds of that,"
+        yield "a model of 4 x 256 about a thirtieth of BERT-base"
+    if run.max_train_examples is None and seconds > _LONG:
+        yield "--max_train_examples=N trains on a sample first"
+
+
+def _probe(
+    job: Job, features: Features, placement: packing.Placement
+) -> tuple[float, float]:
+    """(seconds of the first step, of one after it)."""
+    towers = make_towers(job)
+    deviation = job.model.config.initializer_range
+    params = params_lib.initialize(job.task.param_specs(), deviation, job.run.seed)
+    towers.load(params, towers.first_slots(params))
+    del params
+    batch = pipeline.collate(features, placement)
+    times = []
+    for step in range(1 + _PROBES):
+        began = time.perf_counter()
+        float(towers.train_step(batch, step, 1e-6).norm)
+        times.append(time.perf_counter() - began)
+    return times[0], statistics.median(times[1:])
+
+
+def _devices(job: Job) -> Iterator[str]:
+    run, count = job.run, len(job.devices)
+    if job.devices[0].startswith("GPU"):
+        if count > run.n_gpus:
+            yield f"{count} GPUs are visible: --n_gpus={count} uses all of them"
+        else:
+            yield f"{count} GPUs for {run.n_gpus} towers"
+        return
+    yield f"CPU, {os.cpu_count()} threads"
+    if run.n_gpus > 1:
+        yield (
+            f"{run.n_gpus} towers on one CPU take turns: they change the batch, not"
+            " the speed"
+        )
+
+
+def _host_bytes() -> float:
+    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _peak(job: Job, before: float) -> str:
+    if job.devices[0].startswith("GPU"):
+        peak = tf.config.experimental.get_memory_info(job.devices[0])["peak"]
+        return _gigabytes(peak)
+    return _gigabytes(_host_bytes() - before)
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def _duration(seconds: float) -> str:
+    for unit, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.1f} {name}"
+    return f"{seconds:.0f} seconds"
