@@ -145,11 +145,11 @@ def tiny(logical_cpus, tmp_path_factory):
     return tiny
 
 
-def process(args, **options):
+def process(args, env=None, **options):
     """Starts the script without a GPU; its output is text."""
     return subprocess.Popen(
         [sys.executable, SCRIPT, *args],
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

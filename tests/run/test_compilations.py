@@ -1,0 +1,27 @@
+"""XLA compiles a step once for each shape of batch: no storms of recompilation."""
+
+import re
+
+import pytest
+
+from bert_mgpu.data.pipeline import POLICIES
+
+
+@pytest.mark.parametrize("padding", POLICIES)
+def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
+    """Counts XLA's own dumps of what it compiles, in a run of many epochs."""
+    flags = {"do_train": True, "do_eval": True, "num_train_epochs": 8, "n_gpus": 2}
+    flags |= {"xla": "on", "padding": padding, "max_seq_length": 32}
+    dump = f"--xla_dump_to={tmp_path / 'dump'} --xla_dump_hlo_as_text"
+    code, _, err = script(tiny.flags(tmp_path / "out", **flags), env={"XLA_FLAGS": dump})
+    assert code == 0, err
+    told = len(re.findall(r"compilation included", err.split("dev:")[0]))
+    compiled = [path.name for path in (tmp_path / "dump").glob("*before_opt*.txt")]
+    counts = {
+        name: sum(f"_{name}_" in file for file in compiled)
+        for name in ("tower_gradients", "apply_gradients", "outputs")
+    }
+    assert counts["tower_gradients"] == told, compiled
+    assert 1 <= told <= {"max_length": 1, "pack": 2}.get(padding, 4)
+    shapes = re.findall(r"compilation for (\d+) shapes", err)
+    assert counts["outputs"] == int(shapes[0]) <= 4
