@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import resource
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.config import BertConfig
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.errors import out_of_memory
 from bert_mgpu.nn import footprint
@@ -129,8 +131,7 @@ def memory(job: Job, placement: packing.Placement) -> dict[str, float]:
     held = 1 + min(turns - 1, 1) + int(math.log2(turns))  # see turns.sum_in_turn
     rows = placement.numbers.shape[1]
     activations = footprint.activations(
-        *(job.model.config, rows, placement.length, job.compiles),
-        *(run.recompute, run.precision),
+        *(job.model.config, rows, placement.length, run.recompute, run.precision)
     )
     # The update makes new weights and slots beside the old ones, after the activations
     # of the last tower are gone.
@@ -154,7 +155,6 @@ def _time(
     tokens: float,
 ) -> Iterator[str]:
     """A few steps from random weights: what they take does not depend on these."""
-    run = job.run
     before = _host_bytes()
     try:
         compiling, step = _probe(job, features, placement)
@@ -171,12 +171,19 @@ def _time(
         f" {compiling:.0f} s of compilation"
     )
     yield f"(measured: {_PROBES} steps, which took {_peak(job, before)} of memory)"
-    if seconds > _LONG and job.devices[0].startswith("CPU") and not job.frozen:
-        half = job.model.config.num_hidden_layers // 2
-        yield f"--freeze_layers=embeddings,0-{half - 1} takes about two thirds of that,"
-        yield "a model of 4 x 256 about a thirtieth of BERT-base"
-    if run.max_train_examples is None and seconds > _LONG:
-        yield "--max_train_examples=N trains on a sample first"
+    if seconds > _LONG and job.devices[0].startswith("CPU"):
+        config = job.model.config
+        layers, half = config.num_hidden_layers, config.num_hidden_layers // 2
+        if half and not job.frozen:
+            share = (layers + 2 * (layers - half)) / (3 * layers)  # backward is twice
+            yield (
+                f"--freeze_layers=embeddings,0-{half - 1}: about {share:.0%} of that"
+            )
+        small = dataclasses.replace(
+            *(config,), num_hidden_layers=4, hidden_size=256, intermediate_size=1024
+        )
+        share = _products(small, placement.length) / _products(config, placement.length)
+        yield f"a model of 4 layers x 256: about {share:.0%} of that"
 
 
 def _probe(
@@ -195,6 +202,13 @@ def _probe(
         float(towers.train_step(batch, step, 1e-6).norm)
         times.append(time.perf_counter() - began)
     return times[0], statistics.median(times[1:])
+
+
+def _products(config: BertConfig, length: int) -> float:
+    """Multiplications for a token, up to a factor."""
+    width, inner = config.hidden_size, config.intermediate_size
+    dense = 4 * width * width + 2 * width * inner
+    return config.num_hidden_layers * (dense + 2 * length * width)
 
 
 def _devices(job: Job) -> Iterator[str]:

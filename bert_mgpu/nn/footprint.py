@@ -20,21 +20,21 @@ class _Copies(NamedTuple):
 # Of each layer but the last, which works out the first token alone; and while one
 # layer is gone back through. Fitted to peaks of resident memory, docs/performance.md.
 _KEPT = {
-    ("none", True): _Copies(13.0, 2.25),
-    ("none", False): _Copies(20.0, 4.0),
-    ("attention", True): _Copies(13.0, 0.5),
-    ("attention", False): _Copies(20.0, 0.5),
-    ("block", True): _Copies(2.0, 0.0),
-    ("block", False): _Copies(2.0, 0.0),
+    "none": _Copies(21.0, 1.65),
+    "attention": _Copies(21.0, 0.0),
+    "block": _Copies(1.0, 0.0),
 }
-_WORKING = _Copies(13.0, 4.0)
+_WORKING = {
+    "none": _Copies(0.0, 4.5),
+    "attention": _Copies(0.0, 7.0),
+    "block": _Copies(21.0, 7.0),
+}
 
 
 def activations(
     config: BertConfig,
     rows: int,
     length: int,
-    compiled: bool,
     recompute: str,
     precision: str,
 ) -> float:
@@ -42,15 +42,13 @@ def activations(
     width = 2 if precision != "float32" else 4
     unit = rows * length * config.hidden_size * width
     square = rows * config.num_attention_heads * length**2 * width
-    kept = _KEPT[recompute, compiled]
+    kept, working = _KEPT[recompute], _WORKING[recompute]
     layers = config.num_hidden_layers - 1
-    return (
-        layers * (kept.linear * unit + kept.square * square)
-        + _WORKING.linear * unit
-        + _WORKING.square * square
-    )
+    return (layers * kept.linear + working.linear) * unit + (
+        layers * kept.square + working.square
+    ) * square
 
 
 def compiler(config: BertConfig) -> float:
     """Bytes of host memory that XLA's compiler has at its peak."""
-    return 3e8 + 4e7 * config.num_hidden_layers
+    return 1e8 + 7e7 * config.num_hidden_layers

@@ -163,8 +163,8 @@ NO_MEMORY = tf.errors.InternalError(
     [
         (OSError(errno.ENOSPC, "No space left", "a/b"), 2, "a/b: No space left: free"),
         (FULL, 2, "events.v2; No space left: free"),
-        (NO_MEMORY, 4, "CUBLAS_STATUS_ALLOC_FAILED when creating: halve"),
-        (MemoryError(), 4, "out of memory: halve"),
+        (NO_MEMORY, 4, "CUBLAS_STATUS_ALLOC_FAILED when creating: pass"),
+        (MemoryError(), 4, "out of memory: pass"),
         (ValueError("room for\nfaults"), 1, "ValueError: room for"),
         (KeyboardInterrupt(), 130, "stopped: stopped by Ctrl-C"),
     ],
