@@ -51,10 +51,11 @@ test: check
 parity: .venv/.parity
 	$(BIN)/python benchmarks/parity.py
 
-# Training speed beside Google's own graph and transformers + torch.
+# Speed and memory beside Google's code, transformers and ourselves; see the file for
+# parts of it.
 bench: .venv/.parity
-	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/tokenizer.py
+	$(BIN)/python benchmarks/speed.py
 
 clean:
 	rm -rf .venv demo build .mypy_cache .pytest_cache .ruff_cache

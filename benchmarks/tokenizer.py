@@ -11,11 +11,9 @@ not timed. Needs tokenizers, tensorflow-text and bert-tensorflow==1.0.4.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
 import pathlib
-import platform
 import statistics
 import sys
 import time
@@ -30,18 +28,16 @@ os.environ.update(
     CUDA_VISIBLE_DEVICES="",
     TF_CPP_MIN_LOG_LEVEL="3",
 )
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-DATA = ROOT.parent / "shared" / "data"
-sys.path.insert(0, str(ROOT))
 
-import tensorflow as tf  # noqa: E402
-import tensorflow_text  # noqa: E402
-import tokenizers  # noqa: E402
-from absl import flags  # noqa: E402
-from bert import tokenization  # type: ignore[import-untyped]  # noqa: E402
+import tensorflow as tf
+import tensorflow_text
+import tokenizers
+from absl import flags
+from bert import tokenization  # type: ignore[import-untyped]
+from harness import RESULTS, SHARED, machine
 
-from bert_mgpu.task import Ragged  # noqa: E402
-from bert_mgpu.text.tokenization import Tokenizer  # noqa: E402
+from bert_mgpu.task import Ragged
+from bert_mgpu.text.tokenization import Tokenizer
 
 PACKAGES = ("tokenizers", "tensorflow", "tensorflow-text", "bert-tensorflow")
 
@@ -113,26 +109,16 @@ def measure(texts: list[str], vocab_file: str, runs: int) -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, Any]:
-    cpu_info = pathlib.Path("/proc/cpuinfo").read_text()
-    model = next(line for line in cpu_info.splitlines() if "model name" in line)
-    return {
-        "cpu": model.split(":")[1].strip(),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in PACKAGES},
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--texts", default=DATA / "thucnews_title" / "sub_train.txt")
-    parser.add_argument("--vocab_file", default=DATA / "vocab" / "chinese_vocab.txt")
-    parser.add_argument("--runs", type=int, default=5)
     parser.add_argument(
-        "--output", default=ROOT / "benchmarks" / "results" / "tokenizer.json"
+        "--texts", default=SHARED / "data" / "thucnews_title" / "sub_train.txt"
     )
+    parser.add_argument(
+        "--vocab_file", default=SHARED / "data" / "vocab" / "chinese_vocab.txt"
+    )
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--output", default=RESULTS / "tokenizer.json")
     args = parser.parse_args()
     flags.FLAGS(sys.argv[:1])  # Google's tokenizer reads one of them
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -141,7 +127,7 @@ def main() -> None:
     texts = [line.split("\t")[0] for line in lines.split("\n")]
 
     results = measure(texts, str(args.vocab_file), args.runs)
-    about = machine()
+    about = machine(*PACKAGES)
     print(f"{len(texts)} texts; median of {args.runs}; {about}\n")
     print("| tokenizer | texts/s | times Rust | ids as Google's |")
     print("|---|---:|---:|---:|")

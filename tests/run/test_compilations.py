@@ -13,7 +13,9 @@ def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
     flags = {"do_train": True, "do_eval": True, "num_train_epochs": 8, "n_gpus": 2}
     flags |= {"xla": "on", "padding": padding, "max_seq_length": 32}
     dump = f"--xla_dump_to={tmp_path / 'dump'} --xla_dump_hlo_as_text"
-    code, _, err = script(tiny.flags(tmp_path / "out", **flags), env={"XLA_FLAGS": dump})
+    code, _, err = script(
+        tiny.flags(tmp_path / "out", **flags), env={"XLA_FLAGS": dump}
+    )
     assert code == 0, err
     told = len(re.findall(r"compilation included", err.split("dev:")[0]))
     compiled = [path.name for path in (tmp_path / "dump").glob("*before_opt*.txt")]

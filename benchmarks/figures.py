@@ -1,0 +1,305 @@
+"""The figures: who takes turns, what is compared, and what must be reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from harness import Measured
+from workloads import Shape
+
+Results = dict[str, Measured]
+Ratio = Callable[[Results], list[float]]  # one a round, or one in all
+Maker = tuple[str, dict[str, Any]]  # of contestants.MAKERS, and its options
+
+
+class Claim(NamedTuple):
+    """A ratio and its bound: ">=", "<=", or none where it is only reported."""
+
+    ratio: Ratio
+    bound: str = ""
+    target: float = math.nan
+
+
+class Figure(NamedTuple):
+    what: str
+    contestants: dict[str, Maker]  # take turns
+    rows: dict[str, list[Claim]]  # of a row, one claim has to hold
+    memory: dict[str, Maker] = {}  # of these only their memory is measured
+
+
+def at_least(target: float, ratio: Ratio) -> Claim:
+    return Claim(ratio, ">=", target)
+
+
+def at_most(target: float, ratio: Ratio) -> Claim:
+    return Claim(ratio, "<=", target)
+
+
+# -- ratios ---------------------------------------------------------------------
+
+
+def speed(one: str, other: str) -> Ratio:
+    """Work a second of one over that of the other."""
+    return lambda found: [
+        a / b for a, b in zip(found[one].rates, found[other].rates, strict=True)
+    ]
+
+
+def duration(one: str, other: str) -> Ratio:
+    """Seconds of one over those of the other for the same work."""
+    return speed(other, one)
+
+
+def share_of_matmul(name: str) -> Ratio:
+    """The speed of the products that a step needs over that of one large product."""
+
+    def ratio(found: Results) -> list[float]:
+        each = 1e9 * found[name].report["needed_gflop_per_step"] / found[name].work
+        return [each * value for value in speed(name, "matmul")(found)]
+
+    return ratio
+
+
+def _over(one: float, other: float) -> list[float]:
+    return [one / other if other > 0 else math.nan]
+
+
+def memory(one: str, other: str) -> Ratio:
+    """Peak memory of one over that of the other, each above its start."""
+    return lambda found: _over(found[one].peak_mb, found[other].peak_mb)
+
+
+def whole_memory(one: str, other: str) -> Ratio:
+    """Peak memory of the whole processes."""
+
+    def ratio(found: Results) -> list[float]:
+        both = (found[one], found[other])
+        return _over(*(each.start_mb + each.peak_mb for each in both))
+
+    return ratio
+
+
+def growth(one: tuple[str, str], other: tuple[str, str]) -> Ratio:
+    """The memory that more rows take, (few rows, more rows) of one over the other.
+
+    What is there for any number of rows cancels out, as the compiler's own memory.
+    """
+
+    def ratio(found: Results) -> list[float]:
+        grown = [found[more].peak_mb - found[few].peak_mb for few, more in (one, other)]
+        return _over(*grown)
+
+    return ratio
+
+
+def reported(key: str, one: str, other_key: str, other: str) -> Ratio:
+    """Of what contestants report at their end."""
+    return lambda found: _over(found[one].report[key], found[other].report[other_key])
+
+
+# -- contestants ----------------------------------------------------------------
+
+SMALL = Shape(4, 256, 4, batch=32, length=128, steps=6)
+BASE = Shape(12, 768, 12, batch=8, length=128, steps=3)
+DEEP = Shape(12, 384, 12, batch=8, length=512, steps=2)
+ONE_ROW = DEEP._replace(batch=1)
+LONG = Shape(4, 256, 4, batch=64, length=512, steps=2)
+HALF = LONG._replace(batch=32)
+PREDICTED = SMALL._replace(batch=64)
+
+OURS, GOOGLE, TORCH = "bert_mgpu", "google-research/bert", "transformers"
+BF16, TORCH_BF16 = "bert_mgpu bf16", "transformers bf16"
+
+
+def ours(shape: Shape, **options: Any) -> Maker:
+    return "ours", {"shape": shape, **options}
+
+
+def google(shape: Shape, **options: Any) -> Maker:
+    return "google", {"shape": shape, **options}
+
+
+def torch(shape: Shape, **options: Any) -> Maker:
+    return "transformers", {"shape": shape, **options}
+
+
+def bf16(shape: Shape) -> dict[str, Maker]:
+    return {
+        BF16: ours(shape, precision="bfloat16"),
+        TORCH_BF16: torch(shape, precision="bfloat16"),
+    }
+
+
+def float32(shape: Shape) -> dict[str, Maker]:
+    return {
+        OURS: ours(shape),
+        GOOGLE: google(shape),
+        TORCH: torch(shape),
+        "matmul": ("matmul", {}),
+    }
+
+
+# -- the table ------------------------------------------------------------------
+
+FIGURES = {
+    "small": Figure(
+        "4 x 256, batch 32, length 128, float32",
+        float32(SMALL),
+        {
+            "speed / google-research/bert": [at_least(1.25, speed(OURS, GOOGLE))],
+            "speed / transformers": [at_least(1.8, speed(OURS, TORCH))],
+            "share of the speed of one product": [Claim(share_of_matmul(OURS))],
+        },
+    ),
+    "base": Figure(
+        "BERT-base, batch 8, length 128, float32",
+        float32(BASE),
+        {
+            "speed / google-research/bert; or share of the speed of one product": [
+                at_least(1.04, speed(OURS, GOOGLE)),
+                at_least(0.95, share_of_matmul(OURS)),
+            ],
+            "speed / transformers": [at_least(1.8, speed(OURS, TORCH))],
+        },
+    ),
+    "small_bf16": Figure(
+        "4 x 256, batch 32, length 128, bfloat16",
+        bf16(SMALL),
+        {"speed / transformers bf16": [at_least(1.15, speed(BF16, TORCH_BF16))]},
+    ),
+    "base_bf16": Figure(
+        "BERT-base, batch 8, length 128, bfloat16",
+        bf16(BASE) | {GOOGLE: google(BASE)},
+        {
+            "speed / google-research/bert in float32": [
+                at_least(1.3, speed(BF16, GOOGLE))
+            ],
+            "speed / transformers bf16": [at_least(1.15, speed(BF16, TORCH_BF16))],
+        },
+    ),
+    "headlines": Figure(
+        "4 x 256, 32 headlines a step, max_seq_length 128",
+        {
+            **{p: ours(SMALL, padding=p) for p in ("longest", "bucket", "pack")},
+            GOOGLE: google(SMALL, padding="max_length"),
+            "trainer": ("trainer", {"shape": SMALL}),
+        },
+        {
+            "longest: speed / google-research/bert": [Claim(speed("longest", GOOGLE))],
+            "bucket: speed / google-research/bert": [Claim(speed("bucket", GOOGLE))],
+            "pack: speed / google-research/bert": [at_least(6, speed("pack", GOOGLE))],
+            "pack: speed / transformers, padding and grouping as its Trainer": [
+                at_least(2, speed("pack", "trainer"))
+            ],
+        },
+    ),
+    "towers": Figure(
+        "4 x 256, length 128, float32: 4 towers of 8 rows on one device",
+        {OURS: ours(SMALL), "4 towers": ours(SMALL, n_gpus=4)},
+        {"speed / 1 tower of 32": [at_least(0.97, speed("4 towers", OURS))]},
+    ),
+    "predict": Figure(
+        "4 x 256, 10,000 headlines predicted, 64 a batch",
+        {
+            OURS: ("ours_predicts", {"shape": PREDICTED, "padding": "longest"}),
+            "pack": ("ours_predicts", {"shape": PREDICTED, "padding": "pack"}),
+            TORCH: ("transformers_predicts", {"shape": PREDICTED}),
+        },
+        {
+            "sorted: speed / transformers": [at_least(1.5, speed(OURS, TORCH))],
+            "packed: speed / transformers": [Claim(speed("pack", TORCH))],
+        },
+    ),
+    "recompute": Figure(
+        "12 x 384, length 512: --recompute=block",
+        {OURS: ours(DEEP), "block": ours(DEEP, recompute="block")},
+        {
+            "memory of a row / without": [
+                at_most(
+                    0.35,
+                    growth(("block, 1 row", "block, 8 rows"), ("1 row", "8 rows")),
+                )
+            ],
+            "peak above the start, 8 rows / without": [
+                Claim(memory("block, 8 rows", "8 rows"))
+            ],
+            "time / without": [at_most(1.4, duration("block", OURS))],
+        },
+        {
+            "1 row": ours(ONE_ROW),
+            "8 rows": ours(DEEP),
+            "block, 1 row": ours(ONE_ROW, recompute="block"),
+            "block, 8 rows": ours(DEEP, recompute="block"),
+        },
+    ),
+    "accumulation": Figure(
+        "4 x 256, length 512: 64 rows in 4 turns of 16",
+        {OURS: ours(LONG), "4 turns": ours(LONG, gradient_accumulation_steps=4)},
+        {
+            "peak above the start / in one": [
+                at_most(0.4, memory("4 turns of 16", "64 rows"))
+            ],
+            "memory of a row / in one": [
+                Claim(growth(("4 turns of 8", "4 turns of 16"), ("32 rows", "64 rows")))
+            ],
+            "time / in one": [at_most(1.1, duration("4 turns", OURS))],
+        },
+        {
+            "32 rows": ours(HALF),
+            "64 rows": ours(LONG),
+            "4 turns of 8": ours(HALF, gradient_accumulation_steps=4),
+            "4 turns of 16": ours(LONG, gradient_accumulation_steps=4),
+        },
+    ),
+    "freeze": Figure(
+        "BERT-base, batch 8, length 128: embeddings and 6 layers frozen",
+        {
+            OURS: ours(BASE),
+            "frozen": ours(BASE, freeze_half=True),
+            "matmul": ("matmul", {}),
+        },
+        {
+            "time / all trained": [at_most(0.7, duration("frozen", OURS))],
+            "share of the speed of one product": [Claim(share_of_matmul("frozen"))],
+        },
+    ),
+    "slots": Figure(
+        "BERT-base: --slot_bits=8",
+        {OURS: ours(BASE, slot_bits="32"), "8 bits": ours(BASE, slot_bits="8")},
+        {
+            "bytes of all slots / float32": [
+                at_most(0.3, reported("slot_bytes", "8 bits", "slot_bytes", OURS))
+            ],
+            "bytes of those in 8 bits / float32": [
+                Claim(
+                    reported(
+                        *("quantised_bytes", "8 bits"),
+                        *("as_float32_bytes", "8 bits"),
+                    )
+                )
+            ],
+            "peak of the process, 1 row / float32": [
+                Claim(whole_memory("8 bits, 1 row", "float32, 1 row"))
+            ],
+            "time / float32": [Claim(duration("8 bits", OURS))],
+        },
+        {
+            "float32, 1 row": ours(BASE._replace(batch=1)),
+            "8 bits, 1 row": ours(BASE._replace(batch=1), slot_bits="8"),
+        },
+    ),
+    "tokenizer": Figure(
+        "45,000 headlines to ids on one thread, a new tokenizer each time",
+        {},  # benchmarks/tokenizer.py measures it
+        {
+            "speed / Hugging Face's Rust": [
+                at_least(1.4, speed("bert_mgpu, cold", "Hugging Face tokenizers, Rust"))
+            ],
+            "texts with the ids of google-research/bert / all": [
+                at_least(1.0, reported("as_google", "bert_mgpu, cold", "texts", "all"))
+            ],
+        },
+    ),
+}

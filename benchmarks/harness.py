@@ -1,0 +1,234 @@
+"""Contestants take turns: each lives in a process of its own and works when told to.
+
+A process times one round for every line it reads and, at the end, reports the memory
+that it took. So a machine whose speed drifts is the same for all of a comparison.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TextIO
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+SHARED = ROOT.parent / "shared"
+sys.path.insert(0, str(ROOT))  # for what is imported after this file
+
+_ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "HF_HUB_OFFLINE": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_USE_LEGACY_KERAS": "1",  # for Google's code
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+
+
+class Contestant(NamedTuple):
+    """What a process does in its rounds."""
+
+    step: Callable[[Any], float]  # works one batch off; the loss, or another number
+    batches: Callable[[int], Iterable[Any]]  # of a round, made while it is timed
+    warm_up: Iterable[Any]  # batches of every shape that will come
+    work: float  # of one round: examples, or operations
+    report: Callable[[], dict[str, Any]] = dict  # at the end
+
+
+class Measured(NamedTuple):
+    """What came of a contestant."""
+
+    rates: list[float]  # work a second, by round
+    work: float  # of one step
+    start_mb: float  # resident memory before the first step: libraries, weights, slots
+    peak_mb: float  # and what came on top of that at most
+    report: dict[str, Any]
+
+    def summary(self) -> dict[str, Any]:
+        speed = {}
+        if self.rates:
+            rate = statistics.median(self.rates)
+            speed = {
+                "per_second": _digits(rate),
+                "rounds": [_digits(each) for each in self.rates],
+                "seconds_per_step": _digits(self.work / rate),
+            }
+        memory = {"start_mb": round(self.start_mb), "peak_mb": round(self.peak_mb)}
+        return speed | memory | self.report
+
+
+class FailedError(Exception):
+    """A contestant did not start, or fell over."""
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+# -- the process of a contestant ------------------------------------------------
+
+
+def _resident_mb() -> float:
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def serve(make: Callable[[], Contestant]) -> None:
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries that print do not disturb the talk
+
+    def reply(value: Any) -> None:
+        print(json.dumps(value), file=replies, flush=True)
+
+    contestant = make()
+    before = _resident_mb()
+    for batch in contestant.warm_up:
+        contestant.step(batch)
+    reply("ready")
+    for line in sys.stdin:
+        began = time.perf_counter()
+        values = [contestant.step(batch) for batch in contestant.batches(int(line))]
+        reply([time.perf_counter() - began, contestant.work, len(values), values[-1]])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory = {"start_mb": before, "peak_mb": peak - before}
+    reply(memory | {"report": contestant.report()})
+
+
+class _Process:
+    def __init__(self, name: str, arguments: list[str], environment: Mapping[str, str]):
+        self.name = name
+        self._errors: TextIO = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={**os.environ, **_ENVIRONMENT, **environment},
+        )
+
+    def ask(self, line: str | None = None) -> Any:
+        """Its next answer, to a line or (None) to the start or end of all lines."""
+        assert self._process.stdin and self._process.stdout
+        if line is not None:
+            with contextlib.suppress(BrokenPipeError):  # the answer says why
+                print(line, file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
+            self._process.wait()
+            self._errors.seek(0)
+            told = self._errors.read().strip().splitlines()[-15:]
+            how = f"{self.name} ended with {self._process.returncode}:"
+            raise FailedError("\n".join([how, *told]))  # -9: no memory was left
+        return json.loads(answer)
+
+    def end(self) -> Any:
+        assert self._process.stdin
+        self._process.stdin.close()
+        answer = self.ask()
+        self._process.wait()
+        return answer
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def measure(
+    contestants: Mapping[str, list[str]], rounds: int, say: Callable[[str], None]
+) -> dict[str, Measured]:
+    """What comes of each contestant; values are the arguments of its process.
+
+    Raises FailedError where one does not get through.
+    """
+    running: list[_Process] = []
+    found: dict[str, list[Any]] = {name: [] for name in contestants}
+    try:
+        for name, arguments in contestants.items():  # starting is work too: in turn
+            running.append(_Process(name, arguments, {}))
+            running[-1].ask()
+            say(f"{name} is ready")
+        for number in range(rounds):
+            for process in running:
+                seconds, work, steps, value = process.ask(str(number))
+                if value != value:
+                    raise FailedError(f"{process.name}: its loss is not a number")
+                found[process.name].append((work / seconds, work / steps))
+            say(f"round {number + 1} of {rounds} is done")
+        ends = {process.name: process.end() for process in running}
+    finally:
+        for process in running:
+            process.kill()
+    return {
+        name: Measured([rate for rate, _ in done], done[0][1], **ends[name])
+        for name, done in found.items()
+    }
+
+
+def measure_memory(
+    contestants: Mapping[str, list[str]], say: Callable[[str], None]
+) -> dict[str, Measured]:
+    """The same without rounds: each only warms up, one after the other.
+
+    TensorFlow's memory pool for oneDNN is off. It grows by doubling and gives nothing
+    back: the same steps can take a copy of all activations more in it, or not.
+    """
+    found = {}
+    for name, arguments in contestants.items():
+        process = _Process(name, arguments, {"TF_ENABLE_ONEDNN_OPTS": "0"})
+        try:
+            process.ask()
+            found[name] = Measured([], 0, **process.end())
+        finally:
+            process.kill()
+        say(f"{name}: {found[name].peak_mb:.0f} MB")
+    return found
+
+
+class OtherLoad:
+    """What others do with the machine from here on; call it when all have ended."""
+
+    def __init__(self) -> None:
+        self._began, self._before = time.monotonic(), self._seconds()
+
+    @staticmethod
+    def _seconds() -> float:
+        """Processor time of all but this process and those that it has ended."""
+        line = pathlib.Path("/proc/stat").read_text().splitlines()[0]
+        user, nice, system, _, _, irq, soft, steal = map(int, line.split()[1:9])
+        busy = user + nice + system + irq + soft + steal
+        mine = [
+            resource.getrusage(whose)
+            for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        ]
+        own = sum(usage.ru_utime + usage.ru_stime for usage in mine)
+        return busy / os.sysconf("SC_CLK_TCK") - own
+
+    def __call__(self) -> float:
+        """The share of all cores."""
+        seconds = self._seconds() - self._before
+        return seconds / (time.monotonic() - self._began) / (os.cpu_count() or 1)
+
+
+def machine(*packages: str) -> dict[str, Any]:
+    """Where figures were measured, and with which versions."""
+    cpu_info = pathlib.Path("/proc/cpuinfo").read_text()
+    model = next(line for line in cpu_info.splitlines() if "model name" in line)
+    return {
+        "cpu": model.split(":")[1].strip(),
+        "cores": os.cpu_count(),
+        "date": time.strftime("%Y-%m-%d"),
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in packages},
+    }
