@@ -54,7 +54,7 @@ def test_warns_where_rate_and_batch_do_not_fit(plan):
 
 
 def test_proposes_length_and_padding(plan):
-    told = plan(max_seq_length=32)
+    told = plan(max_seq_length=32, padding="max_length")
     assert "32: 0.0% of the rows are truncated" in told["max_seq_length"]
     assert "--max_seq_length=24 keeps 99 %" in told["max_seq_length"]
     assert re.search(r"--padding=\w+ saves \d+% of the tokens", told["padding"])
