@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu import sources
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.errors import out_of_memory
@@ -28,6 +29,7 @@ _HIGH_RATE = 1e-4  # google-research/bert trains with 2e-5 to 5e-5
 _MANY_TOWERS = 4
 _KEPT_SHARE = 99  # per cent of the rows that a proposed length keeps whole
 _LONG = 24 * 3600.0  # seconds on a CPU after which a smaller model is proposed
+_SAMPLED_STEPS = 50  # whose widest batch is what must fit
 _PROBES = 3  # steps that are timed, after one that compiles
 
 
@@ -47,7 +49,11 @@ def show(job: Job) -> None:
     _show("max_seq_length", _length(job, features))
     _show("padding", _padding(run.padding, shares, tokens))
     _show("parameters", _parameters(job))
-    placement = orders[run.padding].placement(0)
+    sample = range(min(_SAMPLED_STEPS, plan.steps))
+    placement = max(
+        map(orders[run.padding].placement, sample),
+        key=lambda placed: placed.numbers.shape[1] * placed.length,
+    )
     _show("memory", _memory(job, placement))
     _show("time", _time(job, plan, features, placement, tokens[run.padding]))
     _show("devices", _devices(job))
@@ -89,7 +95,7 @@ def _length(job: Job, features: Features) -> Iterator[str]:
     run, notes = job.run, features.notes
     truncated = notes["truncated"] / notes["rows"]
     yield f"{run.max_seq_length}: {truncated:.1%} of the rows are truncated"
-    most = job.model.config.max_position_embeddings
+    most = min(job.model.config.max_position_embeddings, sources.MAX_POSITIONS)
     wanted = packing.rounded(notes["length_percentiles"][str(_KEPT_SHARE)])
     wanted = min(int(wanted), most)
     if wanted != run.max_seq_length:
@@ -155,7 +161,6 @@ def _time(
     tokens: float,
 ) -> Iterator[str]:
     """A few steps from random weights: what they take does not depend on these."""
-    before = _host_bytes()
     try:
         compiling, step = _probe(job, features, placement)
     except Exception as error:
@@ -170,7 +175,7 @@ def _time(
         f"about {_duration(seconds)} for {plan.steps} steps of {step:.2f} s, after"
         f" {compiling:.0f} s of compilation"
     )
-    yield f"(measured: {_PROBES} steps, which took {_peak(job, before)} of memory)"
+    yield f"(measured on the widest batch: {_PROBES} steps; {_peak(job)})"
     if seconds > _LONG and job.devices[0].startswith("CPU"):
         config = job.model.config
         layers, half = config.num_hidden_layers, config.num_hidden_layers // 2
@@ -227,15 +232,12 @@ def _devices(job: Job) -> Iterator[str]:
         )
 
 
-def _host_bytes() -> float:
-    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _peak(job: Job, before: float) -> str:
+def _peak(job: Job) -> str:
     if job.devices[0].startswith("GPU"):
         peak = tf.config.experimental.get_memory_info(job.devices[0])["peak"]
-        return _gigabytes(peak)
-    return _gigabytes(_host_bytes() - before)
+        return f"the device held up to {_gigabytes(peak)}"
+    peak = 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return f"the process, TensorFlow included, held up to {_gigabytes(peak)}"
 
 
 def _gigabytes(size: float) -> str:

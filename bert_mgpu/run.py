@@ -87,8 +87,9 @@ def _explain(error: Exception, output_dir: pathlib.Path) -> RunError | None:
         return UserError(f"{disk}: free some space, or pass another --output_dir")
     if what := out_of_memory(error):
         return OutOfMemory(
-            f"{what}: pass --recompute=block, --precision=bfloat16 or --slot_bits=8,"
-            " freeze some layers, or lower --max_seq_length"
+            f"{what}: pass --recompute=block; or, with another --output_dir,"
+            " --precision=bfloat16, --slot_bits=8, some --freeze_layers or a lower"
+            " --max_seq_length"
         )
     return None
 

@@ -22,7 +22,7 @@ from bert_mgpu.errors import UserError, listed
 from bert_mgpu.interop import google_ckpt, huggingface, names
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.train import checkpoint
+from bert_mgpu.train import checkpoint, optimizers
 
 LABELS_FILE, CONFIG_FILE, VOCAB_FILE, RUN_FILE = (
     "label_list.txt",
@@ -32,7 +32,7 @@ LABELS_FILE, CONFIG_FILE, VOCAB_FILE, RUN_FILE = (
 )
 # Fewer words than rows of the embedding are usual up to a padded size.
 _MAX_UNUSED_ROWS = 128
-_MAX_POSITIONS = 512
+MAX_POSITIONS = 512
 _MAX_NAMES_SHOWN = 8
 # Only the first kind is read, the others are refused with a reason.
 _HUGGING_FACE_FILES = frozenset(
@@ -199,7 +199,7 @@ def _check_sizes(
     tokenizer: Tokenizer,
     vocab_file: str,
 ) -> None:
-    positions = min(config.max_position_embeddings, _MAX_POSITIONS)
+    positions = min(config.max_position_embeddings, MAX_POSITIONS)
     if run.max_seq_length > positions:
         raise UserError(
             f"--max_seq_length={run.max_seq_length}: the model has"
@@ -252,11 +252,8 @@ def first_weights(
         stored = huggingface.read(path)
         shapes = {name: value.shape for name, value in stored.items()}
     else:
-        shapes = {
-            name: shape
-            for name, (shape, _) in google_ckpt.read_names(path).items()
-            if not _belongs_to_training(name)
-        }
+        found = google_ckpt.read_names(path)
+        shapes = {n: found[n][0] for n in found if not _belongs_to_training(n)}
     missing, unexpected, mismatched = names.describe_difference(wanted, shapes)
     for name in mismatched:
         if name.startswith("bert/"):
@@ -275,7 +272,10 @@ def first_weights(
     if is_hugging_face(path):
         values = {name: stored[name] for name in usable}
     else:
-        values = google_ckpt.read(path, usable)
+        averages = {name: f"{name}/{optimizers.AVERAGE}" for name in usable}
+        named = {n: a if a in found else n for n, a in averages.items()}
+        tensors = google_ckpt.read(path, sorted(named.values()))
+        values = {name: tensors[named[name]] for name in usable}
     say(f"weights: {len(values)} of {len(wanted)} start from {path}")
     if missing:
         say(f"  new, start at random: {listed(missing, _MAX_NAMES_SHOWN)}")
@@ -293,4 +293,5 @@ def first_weights(
 
 def _belongs_to_training(name: str) -> bool:
     last = name.rpartition("/")[2]
-    return last in ("adam_m", "adam_v", "global_step") or name.startswith("bert_mgpu/")
+    ours = name.startswith("bert_mgpu/")
+    return ours or last in optimizers.SLOTS or last == "global_step"

@@ -79,6 +79,12 @@ def training_state(
     )
     if state.identity is None:
         say("  written by other code: its data and settings cannot be compared")
+    if lost and state.step and run.optimizer != "adamw_google":
+        raise UserError(
+            f"{prefix} has no slots of --optimizer={run.optimizer}, which counts its"
+            " steps: pass the optimizer that it was trained with, or another"
+            " --output_dir with this as --init_checkpoint"
+        )
     if lost:
         say(f"  {len(lost)} optimizer slots are not there and start afresh")
     if run.init_checkpoint:
@@ -92,6 +98,8 @@ def _check_identity(
 ) -> None:
     if old is None:
         return
+    # What a run was not asked yet, it did as the defaults do.
+    old = {f.name: f.default for f in fields() if f.metadata["identity"]} | old
     shown = [
         _change(name, old[name], new[name])
         for name in new

@@ -35,6 +35,10 @@ from bert_mgpu.train.towers import Towers
 _SAMPLED_EXAMPLES = 20_000  # that the shares of padding are told from
 
 
+class _DoesNotFit(Exception):
+    """A step needs more memory than there is; its argument says for what."""
+
+
 class Job(NamedTuple):
     """What a run works with, once all of it is found."""
 
@@ -111,30 +115,29 @@ def train(job: Job) -> tuple[TrainState, Towers]:
         towers = make_towers(job)
         try:
             return _train(job, features, data_key, towers), towers
-        except RunError:
-            raise
-        except Exception as error:
-            lacking = out_of_memory(error)
-            if lacking is None:
-                raise
+        except _DoesNotFit as error:
+            lacking = str(error)
         # Not before the error is gone, whose traceback holds the towers.
-        job = job._replace(run=_with_smaller_parts(job.run, lacking))
+        job = job._replace(run=_with_smaller_parts(job, lacking))
         del towers
         gc.collect()
 
 
-def _with_smaller_parts(run: RunConfig, lacking: str) -> RunConfig:
+def _with_smaller_parts(job: Job, lacking: str) -> RunConfig:
     """The same steps, made of more parts of fewer rows each."""
+    run = job.run
+    begun = bool(checkpoint.saved_steps(job.output_dir))
     rows, turns = run.train_batch_size, run.gradient_accumulation_steps
     if rows == 1:
         raise OutOfMemory(
-            f"{lacking}, with one row at a time: pass --recompute=block,"
-            " --precision=bfloat16 or --slot_bits=8, freeze some layers, or lower"
-            " --max_seq_length"
+            f"{lacking}, with one row at a time: pass --recompute=block; or, with"
+            " another --output_dir, --precision=bfloat16, --slot_bits=8, some"
+            " --freeze_layers or a lower --max_seq_length"
         )
     parts = next(n for n in range(2, rows + 1) if rows % n == 0)
     say(
-        f"{lacking}: going on from the newest checkpoint with --train_batch_size="
+        f"{lacking}: going on from the {'newest checkpoint' if begun else 'start'}"
+        " with --train_batch_size="
         f"{rows // parts} --gradient_accumulation_steps={turns * parts}, the same"
         " rows a step"
     )
@@ -183,7 +186,14 @@ def _train(job: Job, features: Features, data_key: str, towers: Towers) -> Train
     with pipeline.ahead(batches()) as made, recorder:
         # The devices hold the weights now: the host's copies can go.
         state = dataclasses.replace(state, params={}, slots={})
-        return loop.train(towers, state, plan, made, save, recorder)
+        try:
+            return loop.train(towers, state, plan, made, save, recorder)
+        except RunError:
+            raise
+        except Exception as error:
+            if lacking := out_of_memory(error):
+                raise _DoesNotFit(lacking) from None
+            raise
 
 
 def orders_of(run: RunConfig, lengths: np.ndarray) -> dict[str, pipeline.TrainingOrder]:

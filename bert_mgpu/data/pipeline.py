@@ -108,7 +108,9 @@ class TrainingOrder:
         self._seed = seed
         self._longest = _width(lengths.max(), max_length)
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
-        most = min(_SAMPLE, len(lengths) // self._batch, _GROUPS // towers)
+        most = min(_SAMPLE, len(lengths) // self._batch)
+        if padding == "pack":
+            most = min(most, _GROUPS // towers)
         sample = range(max(1, most))
         if padding == "pack":
             groups = [

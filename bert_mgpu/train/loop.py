@@ -89,16 +89,20 @@ def train(
                 functools.partial(_report, recorder, step, rate, result, *times)
             )
             done = step + 1
-            saves = stop or done == plan.steps or done % plan.save_every == 0
-            while len(unread) > (0 if saves or compiled else 1):
+            while len(unread) > (0 if compiled else 1):
                 unread.pop(0)()
-            if saves:
+            asked_to = stop[:]  # what comes later meets the next step
+            if asked_to or done == plan.steps or done % plan.save_every == 0:
+                while unread:
+                    unread.pop(0)()
                 state = saved(done)
-            if stop:
-                raise stop[0](
-                    f"step {done} of {plan.steps} is saved: the same command goes on"
-                    " from there"
-                )
+            if asked_to:
+                break
+        if stop:
+            raise stop[0](
+                f"step {state.step} of {plan.steps} is saved: the same command goes on"
+                " from there"
+            )
     return state
 
 
@@ -149,6 +153,13 @@ def _stop_signals() -> Iterator[list[type[RunError]]]:
     before = {number: signal.signal(number, note) for number in meanings}
     try:
         yield asked
+    except RunError:
+        raise
+    except Exception as error:  # nothing that is tried again must forget them
+        if asked:
+            again = "the same command goes on from the newest checkpoint"
+            raise asked[0](again) from error
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

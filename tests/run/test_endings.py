@@ -61,8 +61,8 @@ def test_out_of_memory_with_one_row_says_what_to_do(work, script):
         **{"hidden_size": 1024, "num_attention_heads": 1024, "num_hidden_layers": 2},
         max_position_embeddings=512,
     )
-    flags = {"do_train": True, "xla": "on", "max_seq_length": 512}
-    flags |= {"train_batch_size": 1, "init_checkpoint": None}
+    flags = {"do_train": True, "xla": "on", "padding": "max_length"}
+    flags |= {"max_seq_length": 512, "train_batch_size": 1, "init_checkpoint": None}
     args = work.flags(work.root / "new", **flags)
     code, _, err = script(args, preexec_fn=six_gigabytes)
     assert code == 4, err

@@ -72,6 +72,10 @@ def test_the_average_is_what_is_used(tiny, averaged, tmp_path, inside):
     export = {"do_predict": True, "export_hf": tmp_path / "hf"}
     assert inside(tiny.flags(averaged, **export))[0] == 0
     assert (averaged / "test_results.tsv").read_text() == at_once
+    flags = {"init_checkpoint": averaged, "do_predict": True}
+    code, _, err = inside(tiny.flags(tmp_path / "elsewhere", **flags))
+    assert code == 0 and "not used" not in err
+    assert (tmp_path / "elsewhere" / "test_results.tsv").read_text() == at_once
     # A checkpoint in which the averages are the weights predicts the same.
     plain = {
         name: tensors.get(f"{name}/{AVERAGE}", value)
