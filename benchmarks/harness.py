@@ -79,9 +79,11 @@ def _digits(value: float) -> float:
 # -- the process of a contestant ------------------------------------------------
 
 
-def _resident_mb() -> float:
-    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
+def _resident_mb(what: str) -> float:
+    """VmRSS: now; VmHWM: at most until now (getrusage inherits the parent's peak)."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    return int(fields[what].removesuffix("kB")) / 1024
 
 
 def serve(make: Callable[[], Contestant]) -> None:
@@ -92,7 +94,7 @@ def serve(make: Callable[[], Contestant]) -> None:
         print(json.dumps(value), file=replies, flush=True)
 
     contestant = make()
-    before = _resident_mb()
+    before = _resident_mb("VmRSS")
     for batch in contestant.warm_up:
         contestant.step(batch)
     reply("ready")
@@ -100,7 +102,7 @@ def serve(make: Callable[[], Contestant]) -> None:
         began = time.perf_counter()
         values = [contestant.step(batch) for batch in contestant.batches(int(line))]
         reply([time.perf_counter() - began, contestant.work, len(values), values[-1]])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = _resident_mb("VmHWM")
     memory = {"start_mb": before, "peak_mb": peak - before}
     reply(memory | {"report": contestant.report()})
 

@@ -57,7 +57,10 @@ def out_of_memory(error: Exception) -> str | None:
     """What a device or the host had no memory for; None for any other error.
 
     TensorFlow tells it by its messages alone: its classes of errors mix it with others.
+    Our own errors may quote anything, the name of a file for one.
     """
+    if isinstance(error, RunError):
+        return None
     message = str(getattr(error, "message", error))
     found = re.search(r"(out of memory|\boom\b|\w*alloc_failed)[^\n]*", message, re.I)
     if found:

@@ -97,18 +97,20 @@ def _forward(
             *(features, placements, towers.outputs),
             progress=lambda batches: progress(batches, what),
         )
-    except Exception as error:  # of TensorFlow: nothing of ours is raised there
+    except Exception as error:
         lacking = out_of_memory(error)
         if lacking is None or rows == 1:
             raise
-        say(f"{lacking}: going on with batches of {rows // 2} rows a tower")
-        return _forward(run, features, rows // 2, towers, what)
-    seconds = time.perf_counter() - began
-    say(
-        f"  {len(features)} rows in {seconds:.1f} s, compilation for"
-        f" {towers.compilations - compilations} shapes of batches included"
-    )
-    return outputs
+    else:
+        seconds = time.perf_counter() - began
+        say(
+            f"  {len(features)} rows in {seconds:.1f} s, compilation for"
+            f" {towers.compilations - compilations} shapes of batches included"
+        )
+        return outputs
+    # Not before the error is gone, whose traceback holds what did not fit.
+    say(f"{lacking}: going on with batches of {rows // 2} rows a tower")
+    return _forward(run, features, rows // 2, towers, what)
 
 
 def _evaluate(

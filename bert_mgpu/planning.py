@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import resource
 import statistics
 import textwrap
 import time
@@ -19,11 +18,12 @@ from bert_mgpu.config import BertConfig
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.errors import out_of_memory
 from bert_mgpu.nn import footprint
-from bert_mgpu.nn import params as params_lib
-from bert_mgpu.task import Features
-from bert_mgpu.train import loop
+from bert_mgpu.run_config import RunConfig
+from bert_mgpu.task import Batch, Features
+from bert_mgpu.train import devices, loop
 from bert_mgpu.train.recorder import say
-from bert_mgpu.training import Job, make_plan, make_towers, orders_of, padding_shares
+from bert_mgpu.train.towers import Towers
+from bert_mgpu.training import Job, make_towers, orders_of, padding_shares, start
 
 _HIGH_RATE = 1e-4  # google-research/bert trains with 2e-5 to 5e-5
 _MANY_TOWERS = 4
@@ -36,15 +36,18 @@ _PROBES = 3  # steps that are timed, after one that compiles
 def show(job: Job) -> None:
     """Prints the plan of the training that `job` describes."""
     run = job.run
-    features, _ = job.data.load("train", run.max_train_examples)
-    plan = make_plan(run, len(features), job.batch)
+    features, data_key = job.data.load("train", run.max_train_examples)
+    towers = make_towers(job)
+    plan, _, state = start(job, len(features), data_key, towers)
+    left = plan.steps - state.step
     orders = orders_of(run, features.lengths)
     shares = padding_shares(orders, features.lengths, plan.steps, job.batch)
     tokens = {
         padding: features.lengths.mean() * job.batch / (1 - share)
         for padding, share in shares.items()
     }
-    _show("steps", _steps(job, plan, len(features)))
+    _show("batch", iter([job.batch_in_words]))
+    _show("steps", _steps(run, plan.steps, state.step, len(features)))
     _show("learning rate", _rate(job, plan))
     _show("max_seq_length", _length(job, features))
     _show("padding", _padding(run.padding, shares, tokens))
@@ -55,7 +58,9 @@ def show(job: Job) -> None:
         key=lambda placed: placed.numbers.shape[1] * placed.length,
     )
     _show("memory", _memory(job, placement))
-    _show("time", _time(job, plan, features, placement, tokens[run.padding]))
+    batch = pipeline.collate(features, placement)
+    share = tokens[run.padding] / batch["input_ids"].size
+    _show("time", _time(job, towers, batch, max(0, left), share))
     _show("devices", _devices(job))
 
 
@@ -66,14 +71,9 @@ def _show(name: str, lines: Iterator[str]) -> None:
             name = ""
 
 
-def _steps(job: Job, plan: loop.Plan, rows: int) -> Iterator[str]:
-    run = job.run
-    turns = run.gradient_accumulation_steps
-    yield (
-        f"{plan.steps} of {job.batch} examples: {run.train_batch_size} rows x"
-        f" {run.n_gpus} towers" + f" x {turns} turns" * (turns > 1)
-    )
-    yield f"{rows} rows, {run.num_train_epochs:g} epochs"
+def _steps(run: RunConfig, steps: int, done: int, rows: int) -> Iterator[str]:
+    epochs = f"{run.num_train_epochs:g} epoch{'s' * (run.num_train_epochs != 1)}"
+    yield f"{steps}: {rows} rows, {epochs}" + f"; {done} are done" * (done > 0)
 
 
 def _rate(job: Job, plan: loop.Plan) -> Iterator[str]:
@@ -154,30 +154,25 @@ def memory(job: Job, placement: packing.Placement) -> dict[str, float]:
 
 
 def _time(
-    job: Job,
-    plan: loop.Plan,
-    features: Features,
-    placement: packing.Placement,
-    tokens: float,
+    job: Job, towers: Towers, batch: Batch, steps: int, share: float
 ) -> Iterator[str]:
-    """A few steps from random weights: what they take does not depend on these."""
+    """Of so many steps, each with a share of the tokens of this batch: by trying."""
     try:
-        compiling, step = _probe(job, features, placement)
+        compiling, step = _probe(towers, batch)
     except Exception as error:
         if not (lacking := out_of_memory(error)):
             raise
         yield f"a step does not fit: {lacking}"
         yield "--train_batch_size is halved until one does: see also --recompute=block"
         return
-    probed = placement.numbers.shape[0] * placement.numbers.shape[1] * placement.length
-    seconds = step * tokens / probed * plan.steps
+    seconds = step * share * steps
     yield (
-        f"about {_duration(seconds)} for {plan.steps} steps of {step:.2f} s, after"
+        f"about {_duration(seconds)} for {steps} steps of {step * share:.2f} s, after"
         f" {compiling:.0f} s of compilation"
     )
     yield f"(measured on the widest batch: {_PROBES} steps; {_peak(job)})"
     if seconds > _LONG and job.devices[0].startswith("CPU"):
-        config = job.model.config
+        config, length = job.model.config, batch["input_ids"].shape[2]
         layers, half = config.num_hidden_layers, config.num_hidden_layers // 2
         if half and not job.frozen:
             share = (layers + 2 * (layers - half)) / (3 * layers)  # backward is twice
@@ -187,20 +182,12 @@ def _time(
         small = dataclasses.replace(
             *(config,), num_hidden_layers=4, hidden_size=256, intermediate_size=1024
         )
-        share = _products(small, placement.length) / _products(config, placement.length)
+        share = _products(small, length) / _products(config, length)
         yield f"a model of 4 layers x 256: about {share:.0%} of that"
 
 
-def _probe(
-    job: Job, features: Features, placement: packing.Placement
-) -> tuple[float, float]:
-    """(seconds of the first step, of one after it)."""
-    towers = make_towers(job)
-    deviation = job.model.config.initializer_range
-    params = params_lib.initialize(job.task.param_specs(), deviation, job.run.seed)
-    towers.load(params, towers.first_slots(params))
-    del params
-    batch = pipeline.collate(features, placement)
+def _probe(towers: Towers, batch: Batch) -> tuple[float, float]:
+    """(seconds of the first step, of one after it); the weights are not kept."""
     times = []
     for step in range(1 + _PROBES):
         began = time.perf_counter()
@@ -236,7 +223,7 @@ def _peak(job: Job) -> str:
     if job.devices[0].startswith("GPU"):
         peak = tf.config.experimental.get_memory_info(job.devices[0])["peak"]
         return f"the device held up to {_gigabytes(peak)}"
-    peak = 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = devices.peak_of_process()
     return f"the process, TensorFlow included, held up to {_gigabytes(peak)}"
 
 

@@ -8,19 +8,13 @@ import itertools
 import math
 import pathlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bert_mgpu import starting
 from bert_mgpu.data import pipeline
-from bert_mgpu.errors import (
-    OutOfMemory,
-    RunError,
-    UserError,
-    listed,
-    out_of_memory,
-)
+from bert_mgpu.errors import OutOfMemory, UserError, listed, out_of_memory
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
@@ -85,6 +79,24 @@ class Job(NamedTuple):
         run = self.run
         return run.train_batch_size * run.n_gpus * run.gradient_accumulation_steps
 
+    @property
+    def batch_in_words(self) -> str:
+        run, turns = self.run, self.run.gradient_accumulation_steps
+        return (
+            f"{run.train_batch_size} rows x {run.n_gpus}"
+            f" tower{'s' * (run.n_gpus > 1)}"
+            + f" x {turns} accumulation steps" * (turns > 1)
+            + f" = {self.batch} examples a step"
+        )
+
+
+class Start(NamedTuple):
+    """What a training starts from, and what it will do."""
+
+    plan: loop.Plan
+    identity: dict[str, Any]  # of the run
+    state: TrainState
+
 
 def make_towers(job: Job) -> Towers:
     run = job.run
@@ -100,13 +112,7 @@ def train(job: Job) -> tuple[TrainState, Towers]:
     run, specs = job.run, job.task.param_specs()
     frozen, _ = job.frozen, job.optimizer  # mistakes are said before time is spent
     features, data_key = job.data.load("train", run.max_train_examples)
-    turns = run.gradient_accumulation_steps
-    say(
-        f"effective batch: {run.train_batch_size} rows x {run.n_gpus}"
-        f" tower{'s' * (run.n_gpus > 1)}"
-        + f" x {turns} accumulation steps" * (turns > 1)
-        + f" = {job.batch} examples a step"
-    )
+    say(f"effective batch: {job.batch_in_words}")
     if frozen:
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
         say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
@@ -148,17 +154,27 @@ def _with_smaller_parts(job: Job, lacking: str) -> RunConfig:
     )
 
 
-def _train(job: Job, features: Features, data_key: str, towers: Towers) -> TrainState:
-    run, model, labels = job.run, job.model, list(job.task.labels)
-    plan = make_plan(run, len(features), job.batch)
+def start(job: Job, rows: int, data_key: str, towers: Towers) -> Start:
+    """Puts the weights to start from on the towers: of output_dir, else the first.
+
+    Raises UserError where output_dir holds a run that this one cannot go on with.
+    """
+    plan = _plan(job.run, rows, job.batch)
     identity = starting.identity(
-        run, model, labels, data_key, job.batch, plan.peak_rate
+        *(job.run, job.model, list(job.task.labels), data_key, job.batch),
+        plan.peak_rate,
     )
     state = starting.training_state(
-        *(run, job.task.param_specs(), model.config.initializer_range, identity),
-        *(job.output_dir, towers.first_slots),
+        *(job.run, job.task.param_specs(), job.model.config.initializer_range),
+        *(identity, job.output_dir, towers.first_slots),
     )
     towers.load(state.params, state.slots)
+    return Start(plan, identity, state)
+
+
+def _train(job: Job, features: Features, data_key: str, towers: Towers) -> TrainState:
+    run, model, labels = job.run, job.model, list(job.task.labels)
+    plan, identity, state = start(job, len(features), data_key, towers)
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
@@ -188,8 +204,6 @@ def _train(job: Job, features: Features, data_key: str, towers: Towers) -> Train
         state = dataclasses.replace(state, params={}, slots={})
         try:
             return loop.train(towers, state, plan, made, save, recorder)
-        except RunError:
-            raise
         except Exception as error:
             if lacking := out_of_memory(error):
                 raise _DoesNotFit(lacking) from None
@@ -222,7 +236,7 @@ def padding_shares(
     }
 
 
-def make_plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:
+def _plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:
     steps = schedule.total_steps(rows, batch, run.num_train_epochs)
     if steps < 1:
         raise UserError(

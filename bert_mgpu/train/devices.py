@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
+import re
+import resource
 
 import tensorflow as tf
 
@@ -62,6 +65,16 @@ def missing_gpus(device: str) -> str | None:
         " install requirements-gpu.txt (tensorflow.log in output_dir has TensorFlow's"
         " reason), or pass --device=cpu"
     )
+
+
+def peak_of_process() -> int:
+    """The most resident memory that this process has held, in bytes."""
+    with contextlib.suppress(OSError):
+        # getrusage would tell the peak of the parent if that was higher.
+        status = pathlib.Path("/proc/self/status").read_text()
+        if found := re.search(r"VmHWM:\s*(\d+) kB", status):
+            return 1024 * int(found[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
 
 
 def lay_out(towers: int, devices: int) -> list[range]:

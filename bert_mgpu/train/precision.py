@@ -7,7 +7,7 @@ stands on top of it, up to the loss.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,11 +34,17 @@ GROW_AFTER = 2000  # steps, as in Micikevicius et al.
 MAX_SKIPS = 25  # 15 of them reach the floor from the first scale
 
 
+def dtypes(names: Iterable[str], precision: str) -> dict[str, tf.DType]:
+    """What a step computes with each weight in; precision: float32, bfloat16, ..."""
+    low = tf.dtypes.as_dtype(precision)
+    chosen = rules.resolve(LOW, names)
+    return {name: low if chosen[name] else tf.float32 for name in chosen}
+
+
 def cast(params: Mapping[str, tf.Tensor], precision: str) -> dict[str, tf.Tensor]:
-    """The weights as a step computes with them: float32, bfloat16 or float16."""
-    low = rules.resolve(LOW, params)
-    dtypes = {False: tf.float32, True: tf.dtypes.as_dtype(precision)}
-    return {name: tf.cast(value, dtypes[low[name]]) for name, value in params.items()}
+    """The weights as a step computes with them."""
+    wanted = dtypes(params, precision)
+    return {name: tf.cast(value, wanted[name]) for name, value in params.items()}
 
 
 def first_state(precision: str) -> dict[str, np.ndarray]:

@@ -127,6 +127,11 @@ class Towers:
     def _cast(self, params: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return precision_lib.cast(params, self._precision)
 
+    def _cast_specs(self) -> dict[str, tf.TensorSpec]:
+        """Of what `_cast` gives: to trace with, without reading any weight."""
+        wanted = precision_lib.dtypes(self._params, self._precision)
+        return {n: tf.TensorSpec(v.shape, wanted[n]) for n, v in self._params.items()}
+
     def _read(self, table: Mapping[str, tf.Variable], replica: int) -> dict:
         return {
             name: self._local(variable, replica).read_value()
@@ -198,7 +203,7 @@ class Towers:
         one = tf.constant(1.0)
         gradients = _traced(
             self._gradients,
-            *self._split(self._cast(self._params)),
+            *self._split(self._cast_specs()),
             *(_tower_rows(batch, 0), noise, weights, one),
         )
         trained, _ = self._split(self._params)
@@ -257,8 +262,7 @@ class Towers:
             name: self._slots.get(f"{name}/{optimizers.AVERAGE}", variable)
             for name, variable in self._params.items()
         }
-        low = self._cast(to_use)
-        forward = _traced(self._forward, low, _tower_rows(batch, 0))
+        forward = _traced(self._forward, self._cast_specs(), _tower_rows(batch, 0))
 
         def replica_outputs() -> dict[str, tf.Tensor]:
             replica = self._replica()

@@ -134,7 +134,7 @@ def provide_contrib(tf: Any) -> None:
         inputs: Any, begin_norm_axis: int, begin_params_axis: int, scope: str
     ) -> Any:
         if (begin_norm_axis, begin_params_axis) != (-1, -1):
-            raise NotImplementedError("layer_norm over more than the last axis")
+            raise ValueError("Google's BERT normalises over the last axis only")
         with tf.variable_scope(scope, default_name="LayerNorm"):
             beta, gamma = (
                 tf.get_variable(name, inputs.shape[-1:], initializer=first)

@@ -4,8 +4,10 @@ import hashlib
 import json
 import shutil
 
+import numpy as np
 import pytest
 
+from bert_mgpu.interop import google_ckpt
 from tests.conftest import CONFIG, Tiny
 
 # What a run leaves even if it refuses to work: its lock and TensorFlow's log.
@@ -43,6 +45,21 @@ def assert_refused(result, *fragments, code=2):
     for fragment in fragments:
         assert fragment in rest, errors[0]
         rest = rest.partition(fragment)[2]
+
+
+def keep_only(output_dir, step):
+    """As if the run had been stopped after this step, whose checkpoint is there."""
+    for file in output_dir.glob("model.ckpt-*"):
+        if not file.name.startswith(f"model.ckpt-{step}."):
+            file.unlink()
+
+
+def assert_same_run(one, other, leave_out=()):
+    """The newest checkpoints hold the same tensors, bit for bit."""
+    wanted, found = google_ckpt.read(one), google_ckpt.read(other)
+    assert wanted.keys() == found.keys()
+    for name, value in wanted.items():
+        assert name in leave_out or np.array_equal(found[name], value), name
 
 
 @pytest.fixture

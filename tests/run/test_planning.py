@@ -36,12 +36,13 @@ def plan(work, inside):
 def test_says_steps_rate_and_shares(plan, tiny, tmp_path, inside):
     flags = {"n_gpus": 2, "num_train_epochs": 3, "learning_rate": 5e-5}
     told = plan(**flags)
-    assert told["steps"].startswith("9 of 8 examples: 4 rows x 2 towers")
+    assert told["batch"] == "4 rows x 2 towers = 8 examples a step"
+    assert told["steps"] == "9: 24 rows, 3 epochs"
     assert told["learning rate"] == "5e-05 after 0 steps of warm-up"
     _, _, err = inside(tiny.flags(tmp_path / "real", do_train=True, **flags))
     (shares,) = re.findall(r"tokens that are padding: (.*): --padding", err)
     assert told["padding"].startswith(shares)
-    assert f"steps 1 to {told['steps'].split()[0]}" in err
+    assert "steps 1 to 9," in err
     assert "hours" in told["time"] or "minutes" in told["time"] or "sec" in told["time"]
 
 
@@ -69,6 +70,25 @@ def test_counts_what_is_trained_and_what_it_needs(plan):
     frozen = plan(freeze_layers="embeddings,0-1")["parameters"]
     head = 32 * 32 + 32 + 2 * 32 + 2  # pooler and classifier
     assert frozen == f"{total:,} values, {head:,} of them trained"
+
+
+def test_knows_what_output_dir_holds(resumed, inside):
+    """Six steps are done: the rest is planned, and refused with other settings."""
+    out = resumed.root / "out"
+    before = tree(out)
+    flags = {"do_train": True, "plan": True, "num_train_epochs": 2}
+    code, _, err = inside(resumed.flags(out, **flags))
+    assert code == 0, err
+    told = sections(err)
+    assert told["steps"] == "12: 24 rows, 2 epochs; 6 are done"
+    assert " for 6 steps of " in told["time"]
+    code, _, err = inside(resumed.flags(out, seed=1, **flags))
+    assert code == 2 and "seed (was 42, is 1)" in err
+    assert tree(out) == before
+
+
+def test_reads_what_it_would_start_from(work, expect_refused):
+    expect_refused(work, "nowhere", plan=True, init_checkpoint="nowhere")
 
 
 @pytest.mark.parametrize("flags", [{"do_train": False, "do_eval": True}])

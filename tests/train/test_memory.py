@@ -8,7 +8,7 @@ import pytest
 # Resident memory in MB: the peak of a few steps, and what was there before them.
 # Rows of 256 tokens.
 SCRIPT = """
-import dataclasses, resource, sys
+import dataclasses, sys
 import numpy as np
 from bert_mgpu.config import BertConfig
 from bert_mgpu.nn import params as params_lib
@@ -25,12 +25,10 @@ ids = np.ones((n, rows, 256), np.int32)
 batch = {"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}
 batch["label_ids"] = np.zeros((n, rows), np.int32)
 batch["is_real_example"] = np.ones((n, rows), np.float32)
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-before = peak()
+before = devices.peak_of_process()
 for step in range(3):
     float(towers.train_step(batch, step, 1e-5).norm)
-print(peak(), before)
+print(devices.peak_of_process() // 2**20, before // 2**20)
 """
 
 
@@ -43,6 +41,20 @@ def memory(towers, rows, how, recompute="none"):
         check=True,
     )
     return map(int, done.stdout.split())
+
+
+def test_peak_is_not_that_of_the_parent():
+    """Linux hands it down by getrusage, which hid what the tests below look for."""
+    parent = """
+import subprocess, sys
+held = b"1" * (2 << 30)
+child = "from bert_mgpu.train import devices; print(devices.peak_of_process())"
+subprocess.run([sys.executable, "-c", child], check=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", parent], capture_output=True, text=True, check=True
+    )
+    assert 0 < int(done.stdout) < 1 << 30
 
 
 @pytest.mark.parametrize("how", ["xla", "plain"])

@@ -137,7 +137,7 @@ def test_a_gradient_that_overflows_changes_only_the_scale(first_params):
 
 
 def test_scale_leaves_the_update(first_params):
-    """A power of two more or less in the loss changes no bit of the update."""
+    """Another power of two changes it only by what float16 rounds at its ends."""
     (batch,) = batches(8, 1)
     results = []
     for scale in (2.0**7, 2.0**9):
