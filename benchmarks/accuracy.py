@@ -1,9 +1,9 @@
-"""Accuracy over towers and learning-rate rules, on real Chinese headlines.
+"""Accuracy over towers, rates, precisions and slots, on real Chinese headlines.
 
     python benchmarks/accuracy.py run        # the next missing rows, one by one
-    python benchmarks/accuracy.py table      # the table of what is there
+    python benchmarks/accuracy.py table      # the tables of what is there
 
-Each row is one run of run_classifier_mgpu.py, 10 to 15 minutes on two idle cores. It
+Each row is one run of run_classifier_mgpu.py, about 10 minutes on two idle cores. It
 may be killed at any time: the same command resumes it. Results are appended to
 benchmarks/results/accuracy.json. Needs ../shared (data and weights).
 """
@@ -25,6 +25,15 @@ SHARED = ROOT.parent / "shared"
 WORK = ROOT / "build" / "accuracy"
 RESULTS = ROOT / "benchmarks" / "results" / "accuracy.json"
 SEEDS = (1, 2, 3)
+# What a result has beside its row of the plan.
+MEASURED = ("padding", "eval_accuracy", "eval_loss", "macro_f1", "steps", "seconds")
+# Beside 1 x 24 with the defaults.
+CHEAPER: list[dict[str, Any]] = [
+    {"precision": "bfloat16"},
+    {"optimizer": "adamw"},
+    {"optimizer": "adamw", "slot_bits": 8},
+]
+OTHERS = ("precision", "optimizer", "slot_bits")
 
 
 def _row(
@@ -43,7 +52,7 @@ def _row(
 
 
 def planned() -> list[dict[str, Any]]:
-    """The rows of the table; those of one seed stand together."""
+    """The rows of the tables; those of one seed stand together."""
     rows = []
     for seed in SEEDS:
         same_batch = [(1, 24), (2, 12), (6, 4)]
@@ -64,6 +73,8 @@ def planned() -> list[dict[str, Any]]:
             dev="sub_dev.txt",
         )
     )
+    for seed in SEEDS:
+        rows += [_row(1, 24, "none", seed, **other) for other in CHEAPER]
     return rows
 
 
@@ -104,8 +115,8 @@ def arguments_of(row: dict[str, Any]) -> list[str]:
         "keep_checkpoint_max": 1,
         "cache_dir": WORK / "cache",
     }
-    same = ("n_gpus", "train_batch_size", "lr_scaling", "learning_rate", "seed")
-    flags |= {key: row[key] for key in same}
+    ours = ("rows", "epochs", "dev")  # names of this file
+    flags |= {key: value for key, value in row.items() if key not in ours}
     return [f"--{key}={value}" for key, value in flags.items()]
 
 
@@ -118,18 +129,22 @@ def _run(row: dict[str, Any]) -> dict[str, Any]:
     subprocess.run(command, check=True)
     text = (output / "eval_results.txt").read_text()
     scores = dict(line.split(" = ") for line in text.splitlines())
+    settings = json.loads((output / "run.json").read_text())["flags"]
     shutil.rmtree(output)
-    return row | {
-        "eval_accuracy": float(scores["eval_accuracy"]),
-        "eval_loss": float(scores["eval_loss"]),
-        "macro_f1": float(scores["macro_f1"]),
-        "steps": int(scores["global_step"]),
-        "seconds": round(time.time() - began),
-    }
+    measured = (
+        settings["padding"],
+        *(float(scores[name]) for name in ("eval_accuracy", "eval_loss", "macro_f1")),
+        *(int(scores["global_step"]), round(time.time() - began)),
+    )
+    return row | dict(zip(MEASURED, measured, strict=True))
 
 
 def _results() -> list[dict[str, Any]]:
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+
+
+def _settings(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name not in MEASURED}
 
 
 def run(limit: int) -> None:
@@ -139,7 +154,7 @@ def run(limit: int) -> None:
         open_rows = [
             row
             for row in planned()
-            if not any(row.items() <= result.items() for result in done)
+            if not any(row == _settings(result) for result in done)
         ]
         if not open_rows:
             return
@@ -147,29 +162,55 @@ def run(limit: int) -> None:
         RESULTS.write_text(json.dumps(done, indent=1) + "\n")
 
 
-def table() -> str:
-    """Mean and standard error over seeds, by setting."""
+def _groups(*keys: str) -> dict[tuple, list[dict[str, Any]]]:
+    """Results that differ in nothing else than the seed, by these settings."""
     groups: dict[tuple, list[dict[str, Any]]] = {}
     for result in _results():
-        keys = ("dev", "rows", "epochs", "n_gpus", "train_batch_size", "lr_scaling")
-        groups.setdefault(tuple(result[key] for key in keys), []).append(result)
+        groups.setdefault(tuple(result.get(key) for key in keys), []).append(result)
+    return groups
+
+
+def _scores(found: list[dict[str, Any]]) -> str:
+    """Three cells: mean and standard error over seeds, mean loss, seeds."""
+    accuracies = [100 * result["eval_accuracy"] for result in found]
+    accuracy = f"{statistics.mean(accuracies):.2f}"
+    if len(found) > 1:
+        accuracy += f" ± {statistics.stdev(accuracies) / len(found) ** 0.5:.2f}"
+    loss = statistics.mean(result["eval_loss"] for result in found)
+    return f"{accuracy} | {loss:.4f} | {len(found)}"
+
+
+def table() -> str:
+    keys = ("dev", "rows", "epochs", "n_gpus", "train_batch_size", "lr_scaling")
     lines = [
         "| evaluated on | training rows x epochs | n_gpus x batch | lr_scaling"
         " | peak lr | accuracy % | eval loss | seeds |",
         "|---|---|---|---|---|---|---|---|",
     ]
     factors = {"none": lambda n: 1.0, "sqrt": lambda n: n**0.5, "linear": float}
-    for (dev, rows, epochs, n_gpus, batch, scaling), found in groups.items():
-        accuracies = [100 * result["eval_accuracy"] for result in found]
-        accuracy = f"{statistics.mean(accuracies):.2f}"
-        if len(found) > 1:
-            accuracy += f" ± {statistics.stdev(accuracies) / len(found) ** 0.5:.2f}"
-        rate = found[0]["learning_rate"] * factors[scaling](n_gpus)
-        loss = statistics.mean(result["eval_loss"] for result in found)
-        lines.append(
-            f"| {dev} | {rows:,} x {epochs} | {n_gpus} x {batch} | {scaling}"
-            f" | {rate:.2g} | {accuracy} | {loss:.4f} | {len(found)} |"
-        )
+    for key, found in _groups(*keys, *OTHERS).items():
+        dev, rows, epochs, n_gpus, batch, scaling, *others = key
+        if not any(others):
+            rate = found[0]["learning_rate"] * factors[scaling](n_gpus)
+            lines.append(
+                f"| {dev} | {rows:,} x {epochs} | {n_gpus} x {batch} | {scaling}"
+                f" | {rate:.2g} | {_scores(found)} |"
+            )
+    return "\n".join(lines)
+
+
+def table_of_cheaper() -> str:
+    """One tower of 24 rows, full_dev: what a cheaper step costs in accuracy."""
+    groups = _groups("n_gpus", "train_batch_size", "dev", *OTHERS)
+    lines = [
+        f"| {' | '.join(OTHERS)} | accuracy % | eval loss | seeds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for other in ({}, *CHEAPER):
+        values = [other.get(name) for name in OTHERS]
+        if found := groups.get((1, 24, "full_dev.txt", *values)):
+            cells = " | ".join(str(value or "default") for value in values)
+            lines.append(f"| {cells} | {_scores(found)} |")
     return "\n".join(lines)
 
 
@@ -181,4 +222,4 @@ if __name__ == "__main__":
     if arguments.what == "run":
         run(arguments.limit)
     else:
-        print(table())
+        print(table(), table_of_cheaper(), sep="\n\n")
