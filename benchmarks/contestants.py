@@ -16,7 +16,7 @@ import pathlib
 import sys
 from typing import Any
 
-from harness import Contestant, serve
+from harness import Contestant, resident, serve
 from peers_torch import trainer, transformers, transformers_predicts
 from workloads import (
     CLASSES,
@@ -35,10 +35,9 @@ from bert_mgpu.data import pipeline
 from bert_mgpu.text.tokenization import Tokenizer
 
 
-def _towers(shape: Shape, flags: dict[str, Any]) -> Any:
-    """Those of a run with these flags, on one CPU device, with fresh weights."""
+def _job(shape: Shape, flags: dict[str, Any]) -> Any:
+    """A training.Job with these flags, on one device."""
     from bert_mgpu import training
-    from bert_mgpu.nn import params as params_lib
     from bert_mgpu.run_config import RunConfig
     from bert_mgpu.sources import Model
     from bert_mgpu.tasks.classification import Classification
@@ -51,13 +50,30 @@ def _towers(shape: Shape, flags: dict[str, Any]) -> Any:
     task = Classification(
         "x", model.config, labels, shape.length, recompute=run.recompute
     )
-    job = training.Job(
-        *(run, model, task, None, devices.configure("cpu", 1), pathlib.Path())
+    return training.Job(
+        *(run, model, task, None, devices.configure("auto", 1), pathlib.Path())
     )
+
+
+def _towers(job: Any) -> Any:
+    """Those of a run, with fresh weights."""
+    from bert_mgpu import training
+    from bert_mgpu.nn import params as params_lib
+
     towers = training.make_towers(job)
-    params = params_lib.initialize(task.param_specs(), 0.02, SEED)
+    params = params_lib.initialize(job.task.param_specs(), 0.02, SEED)
     towers.load(params, towers.first_slots(params))
     return towers
+
+
+def _held() -> tuple[float, float]:
+    """As harness.resident, of the GPU where there is one."""
+    import tensorflow as tf
+
+    if not tf.config.list_physical_devices("GPU"):
+        return resident()
+    told = tf.config.experimental.get_memory_info("GPU:0")
+    return told["current"] / 2**20, told["peak"] / 2**20
 
 
 def ours(
@@ -75,7 +91,8 @@ def ours(
     half = shape.layers // 2
     if freeze_half:
         flags["freeze_layers"] = f"embeddings,0-{half - 1}"
-    towers = _towers(shape, flags)
+    job = _job(shape, flags)
+    towers = _towers(job)
     parts = flags.get("n_gpus", 1) * flags.get("gradient_accumulation_steps", 1)
     numbers = itertools.count()
 
@@ -87,12 +104,25 @@ def ours(
         return float(towers.train_step(shared, next(numbers), RATE).losses["loss"])
 
     if padding:
-        return trains_headlines(shape, padding, step)
+        return trains_headlines(shape, padding, step)._replace(held=_held)
 
-    def report() -> dict[str, int]:
-        return _slot_sizes(*towers.snapshot()) if "slot_bits" in flags else {}
+    def report() -> dict[str, Any]:
+        found = {"planned_mb": _planned_mb(job, shape.batch // parts, shape.length)}
+        if "slot_bits" in flags:
+            found |= _slot_sizes(*towers.snapshot())
+        return found
 
-    return trains_full_length(shape, step, half if freeze_half else None, report)
+    frozen = half if freeze_half else None
+    return trains_full_length(shape, step, frozen, report)._replace(held=_held)
+
+
+def _planned_mb(job: Any, rows: int, length: int) -> int:
+    """What --plan says that steps take, once weights and slots are there."""
+    from bert_mgpu import planning
+
+    parts = planning.memory(job, rows, length)
+    there = parts["weights"] + parts["slots"]
+    return round((sum(parts.values()) - there) / 2**20)
 
 
 def _slot_sizes(params: Any, slots: Any) -> dict[str, int]:
@@ -109,7 +139,7 @@ def _slot_sizes(params: Any, slots: Any) -> dict[str, int]:
 
 def ours_predicts(shape: Shape, *, padding: str) -> Contestant:
     """Predicts all headlines of a file, as a run does."""
-    towers, features = _towers(shape, {}), headlines("full_dev.txt")
+    towers, features = _towers(_job(shape, {})), headlines("full_dev.txt")
     placements = pipeline.forward_placements(
         features.lengths, 1, shape.batch, padding, shape.length
     )
@@ -118,7 +148,7 @@ def ours_predicts(shape: Shape, *, padding: str) -> Contestant:
         outputs = pipeline.forward_all(features, placements, towers.outputs)
         return float(outputs["logits"].sum())
 
-    return Contestant(step, lambda number: [None], [None], len(features))
+    return Contestant(*(step, lambda number: [None], [None], len(features)), held=_held)
 
 
 def google(shape: Shape, *, padding: str | None = None) -> Contestant:
@@ -154,11 +184,13 @@ def google(shape: Shape, *, padding: str | None = None) -> Contestant:
     return trains_full_length(shape, step)
 
 
-def matmul(side: int = 2048, times: int = 10) -> Contestant:
+def matmul(precision: str = "float32", times: int = 10) -> Contestant:
     """The machine's own speed, in operations: one large product, no model."""
     import tensorflow as tf
 
-    a, b = tf.random.normal([side, side]), tf.random.normal([side, side])
+    tf.config.experimental.enable_tensor_float_32_execution(False)  # as in a run
+    side = 8192 if tf.config.list_physical_devices("GPU") else 2048
+    a, b = (tf.cast(tf.random.normal([side, side]), precision) for _ in "ab")
     product = tf.function(lambda a, b: tf.reduce_sum(tf.matmul(a, b)))
     return Contestant(
         lambda _: float(product(a, b)),

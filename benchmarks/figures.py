@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from harness import Measured
+from ratios import (
+    Claim,
+    at_least,
+    at_most,
+    duration,
+    growth,
+    memory,
+    near_one,
+    planned,
+    reported,
+    share_of_matmul,
+    speed,
+    whole_memory,
+)
 from workloads import Shape
 
-Results = dict[str, Measured]
-Ratio = Callable[[Results], list[float]]  # one a round, or one in all
 Maker = tuple[str, dict[str, Any]]  # of contestants.MAKERS, and its options
-
-
-class Claim(NamedTuple):
-    """A ratio and its bound: ">=", "<=", or none where it is only reported."""
-
-    ratio: Ratio
-    bound: str = ""
-    target: float = math.nan
 
 
 class Figure(NamedTuple):
@@ -27,76 +28,6 @@ class Figure(NamedTuple):
     contestants: dict[str, Maker]  # take turns
     rows: dict[str, list[Claim]]  # of a row, one claim has to hold
     memory: dict[str, Maker] = {}  # of these only their memory is measured
-
-
-def at_least(target: float, ratio: Ratio) -> Claim:
-    return Claim(ratio, ">=", target)
-
-
-def at_most(target: float, ratio: Ratio) -> Claim:
-    return Claim(ratio, "<=", target)
-
-
-# -- ratios ---------------------------------------------------------------------
-
-
-def speed(one: str, other: str) -> Ratio:
-    """Work a second of one over that of the other."""
-    return lambda found: [
-        a / b for a, b in zip(found[one].rates, found[other].rates, strict=True)
-    ]
-
-
-def duration(one: str, other: str) -> Ratio:
-    """Seconds of one over those of the other for the same work."""
-    return speed(other, one)
-
-
-def share_of_matmul(name: str) -> Ratio:
-    """The speed of the products that a step needs over that of one large product."""
-
-    def ratio(found: Results) -> list[float]:
-        each = 1e9 * found[name].report["needed_gflop_per_step"] / found[name].work
-        return [each * value for value in speed(name, "matmul")(found)]
-
-    return ratio
-
-
-def _over(one: float, other: float) -> list[float]:
-    return [one / other if other > 0 else math.nan]
-
-
-def memory(one: str, other: str) -> Ratio:
-    """Peak memory of one over that of the other, each above its start."""
-    return lambda found: _over(found[one].peak_mb, found[other].peak_mb)
-
-
-def whole_memory(one: str, other: str) -> Ratio:
-    """Peak memory of the whole processes."""
-
-    def ratio(found: Results) -> list[float]:
-        both = (found[one], found[other])
-        return _over(*(each.start_mb + each.peak_mb for each in both))
-
-    return ratio
-
-
-def growth(one: tuple[str, str], other: tuple[str, str]) -> Ratio:
-    """The memory that more rows take, (few rows, more rows) of one over the other.
-
-    What is there for any number of rows cancels out, as the compiler's own memory.
-    """
-
-    def ratio(found: Results) -> list[float]:
-        grown = [found[more].peak_mb - found[few].peak_mb for few, more in (one, other)]
-        return _over(*grown)
-
-    return ratio
-
-
-def reported(key: str, one: str, other_key: str, other: str) -> Ratio:
-    """Of what contestants report at their end."""
-    return lambda found: _over(found[one].report[key], found[other].report[other_key])
 
 
 # -- contestants ----------------------------------------------------------------
@@ -125,6 +56,19 @@ def torch(shape: Shape, **options: Any) -> Maker:
     return "transformers", {"shape": shape, **options}
 
 
+# Activations of more than 1 GB.
+PLANNED = {
+    "4 x 256, 32 rows of 512": ours(HALF._replace(steps=1)),
+    "12 x 384, 8 rows of 512": ours(DEEP._replace(steps=1)),
+    "the same, 32 rows, --recompute=block": ours(
+        DEEP._replace(batch=32, steps=1), recompute="block"
+    ),
+    "BERT-base, 32 rows of 128, bfloat16": ours(
+        BASE._replace(batch=32, steps=1), precision="bfloat16"
+    ),
+}
+
+
 def bf16(shape: Shape) -> dict[str, Maker]:
     return {
         BF16: ours(shape, precision="bfloat16"),
@@ -139,6 +83,26 @@ def float32(shape: Shape) -> dict[str, Maker]:
         TORCH: torch(shape),
         "matmul": ("matmul", {}),
     }
+
+
+def towers_of_a_gpu(precision: str, batch: int, length: int) -> Figure:
+    """1, 2 and 4 towers share a batch."""
+    shape = BASE._replace(batch=batch, length=length, steps=20)
+    contestants = {
+        f"{count} x {batch // count}": ours(shape, precision=precision, n_gpus=count)
+        for count in (1, 2, 4)
+    }
+    one, *more = contestants
+    return Figure(
+        f"BERT-base, {batch} rows of {length} tokens on one GPU, {precision}",
+        {**contestants, "matmul": ("matmul", {"precision": precision})},
+        {
+            "1 tower: share of the speed of one product (MFU)": [
+                Claim(share_of_matmul(one))
+            ],
+            **{f"{many}: speed / {one}": [Claim(speed(many, one))] for many in more},
+        },
+    )
 
 
 # -- the table ------------------------------------------------------------------
@@ -290,6 +254,11 @@ FIGURES = {
             "8 bits, 1 row": ours(BASE._replace(batch=1), slot_bits="8"),
         },
     ),
+    "plan": Figure(
+        "peak above the start: what --plan says / what a run took",
+        PLANNED,
+        {name: [near_one(0.2, planned(name))] for name in PLANNED},
+    ),
     "tokenizer": Figure(
         "45,000 headlines to ids on one thread, a new tokenizer each time",
         {},  # benchmarks/tokenizer.py measures it
@@ -302,4 +271,11 @@ FIGURES = {
             ],
         },
     ),
+}
+
+# Beside the same table, where there is a GPU.
+GPU_FIGURES = {
+    f"gpu_{name}_{length}": towers_of_a_gpu(precision, batch, length)
+    for name, precision in (("fp32", "float32"), ("bf16", "bfloat16"))
+    for batch, length in ((64, 128), (16, 512))
 }

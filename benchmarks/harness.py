@@ -13,6 +13,7 @@ import os
 import pathlib
 import platform
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -27,13 +28,24 @@ SHARED = ROOT.parent / "shared"
 sys.path.insert(0, str(ROOT))  # for what is imported after this file
 
 _ENVIRONMENT = {
-    "CUDA_VISIBLE_DEVICES": "",
     "HF_HUB_OFFLINE": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # contestants share the card
     "TF_USE_LEGACY_KERAS": "1",  # for Google's code
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }
+
+
+def resident() -> tuple[float, float]:
+    """MB of memory that this process holds, and has held at most.
+
+    Of /proc: getrusage would tell the peak of the parent if that was higher.
+    """
+    status = pathlib.Path("/proc/self/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    now, peak = (int(fields[key].removesuffix("kB")) for key in ("VmRSS", "VmHWM"))
+    return now / 1024, peak / 1024
 
 
 class Contestant(NamedTuple):
@@ -44,6 +56,7 @@ class Contestant(NamedTuple):
     warm_up: Iterable[Any]  # batches of every shape that will come
     work: float  # of one round: examples, or operations
     report: Callable[[], dict[str, Any]] = dict  # at the end
+    held: Callable[[], tuple[float, float]] = resident  # of a GPU where there is one
 
 
 class Measured(NamedTuple):
@@ -51,7 +64,7 @@ class Measured(NamedTuple):
 
     rates: list[float]  # work a second, by round
     work: float  # of one step
-    start_mb: float  # resident memory before the first step: libraries, weights, slots
+    start_mb: float  # memory before the first step: (libraries,) weights, slots
     peak_mb: float  # and what came on top of that at most
     report: dict[str, Any]
 
@@ -79,13 +92,6 @@ def _digits(value: float) -> float:
 # -- the process of a contestant ------------------------------------------------
 
 
-def _resident_mb(what: str) -> float:
-    """VmRSS: now; VmHWM: at most until now (getrusage inherits the parent's peak)."""
-    status = pathlib.Path("/proc/self/status").read_text()
-    fields = dict(line.split(":", 1) for line in status.splitlines())
-    return int(fields[what].removesuffix("kB")) / 1024
-
-
 def serve(make: Callable[[], Contestant]) -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries that print do not disturb the talk
@@ -94,7 +100,7 @@ def serve(make: Callable[[], Contestant]) -> None:
         print(json.dumps(value), file=replies, flush=True)
 
     contestant = make()
-    before = _resident_mb("VmRSS")
+    before, _ = contestant.held()
     for batch in contestant.warm_up:
         contestant.step(batch)
     reply("ready")
@@ -102,7 +108,7 @@ def serve(make: Callable[[], Contestant]) -> None:
         began = time.perf_counter()
         values = [contestant.step(batch) for batch in contestant.batches(int(line))]
         reply([time.perf_counter() - began, contestant.work, len(values), values[-1]])
-    peak = _resident_mb("VmHWM")
+    _, peak = contestant.held()
     memory = {"start_mb": before, "peak_mb": peak - before}
     reply(memory | {"report": contestant.report()})
 
@@ -148,17 +154,22 @@ class _Process:
 
 
 def measure(
-    contestants: Mapping[str, list[str]], rounds: int, say: Callable[[str], None]
+    contestants: Mapping[str, list[str]],
+    rounds: int,
+    cards: str,
+    say: Callable[[str], None],
 ) -> dict[str, Measured]:
     """What comes of each contestant; values are the arguments of its process.
 
+    cards: the GPUs that it sees, as CUDA_VISIBLE_DEVICES.
     Raises FailedError where one does not get through.
     """
     running: list[_Process] = []
     found: dict[str, list[Any]] = {name: [] for name in contestants}
     try:
         for name, arguments in contestants.items():  # starting is work too: in turn
-            running.append(_Process(name, arguments, {}))
+            visible = {"CUDA_VISIBLE_DEVICES": cards}
+            running.append(_Process(name, arguments, visible))
             running[-1].ask()
             say(f"{name} is ready")
         for number in range(rounds):
@@ -179,7 +190,7 @@ def measure(
 
 
 def measure_memory(
-    contestants: Mapping[str, list[str]], say: Callable[[str], None]
+    contestants: Mapping[str, list[str]], cards: str, say: Callable[[str], None]
 ) -> dict[str, Measured]:
     """The same without rounds: each only warms up, one after the other.
 
@@ -187,8 +198,9 @@ def measure_memory(
     back: the same steps can take a copy of all activations more in it, or not.
     """
     found = {}
+    environment = {"CUDA_VISIBLE_DEVICES": cards, "TF_ENABLE_ONEDNN_OPTS": "0"}
     for name, arguments in contestants.items():
-        process = _Process(name, arguments, {"TF_ENABLE_ONEDNN_OPTS": "0"})
+        process = _Process(name, arguments, environment)
         try:
             process.ask()
             found[name] = Measured([], 0, **process.end())
@@ -221,6 +233,18 @@ class OtherLoad:
         """The share of all cores."""
         seconds = self._seconds() - self._before
         return seconds / (time.monotonic() - self._began) / (os.cpu_count() or 1)
+
+
+def first_gpu() -> str | None:
+    """The name of the first NVIDIA GPU of this machine."""
+    if shutil.which("nvidia-smi") is None:
+        return None
+    told = subprocess.run(
+        ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=0"],
+        capture_output=True,
+        text=True,
+    )
+    return told.stdout.strip() or None if told.returncode == 0 else None
 
 
 def machine(*packages: str) -> dict[str, Any]:

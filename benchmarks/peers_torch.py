@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from harness import Contestant
+from harness import Contestant, resident
 from workloads import (
     CLASSES,
     MAX_ROUNDS,
@@ -39,6 +39,22 @@ _NAMES = {
 }
 
 
+def _device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _held() -> tuple[float, float]:
+    """As harness.resident, of the GPU where there is one."""
+    import torch
+
+    if _device() == "cpu":
+        return resident()
+    held = torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
+    return held[0] / 2**20, held[1] / 2**20
+
+
 def _model(shape: Shape) -> Any:
     import torch
     import transformers as library
@@ -53,7 +69,11 @@ def _model(shape: Shape) -> Any:
         intermediate_size=4 * shape.hidden,
         num_labels=CLASSES,
     )
-    return library.BertForSequenceClassification(config)
+    return library.BertForSequenceClassification(config).to(_device())
+
+
+def _placed(batch: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.to(_device()) for name, value in batch.items()}
 
 
 def _training(shape: Shape, precision: str = "float32") -> Callable[[Any], float]:
@@ -68,12 +88,12 @@ def _training(shape: Shape, precision: str = "float32") -> Callable[[Any], float
     def low() -> Any:
         if precision == "float32":
             return contextlib.nullcontext()
-        return torch.autocast("cpu", dtype=getattr(torch, precision))
+        return torch.autocast(_device(), dtype=getattr(torch, precision))
 
     def step(batch: Any) -> float:
         optimizer.zero_grad()
         with low():
-            loss = model(**batch).loss
+            loss = model(**_placed(batch)).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -87,7 +107,7 @@ def transformers(shape: Shape, *, precision: str = "float32") -> Contestant:
 
     step, arrays = _training(shape, precision), full_length(shape)
     batch = {name: torch.tensor(arrays[ours]).long() for name, ours in _NAMES.items()}
-    return trains_full_length(shape, lambda _: step(batch))
+    return trains_full_length(shape, lambda _: step(batch))._replace(held=_held)
 
 
 def _rows(features: Features) -> list[dict[str, Any]]:
@@ -142,6 +162,7 @@ def trainer(shape: Shape) -> Contestant:
         lambda number: made(rounds[number % MAX_ROUNDS]),
         made(rounds[0]),
         shape.batch * len(rounds[0]),
+        held=_held,
     )
 
 
@@ -161,7 +182,7 @@ def transformers_predicts(shape: Shape) -> Contestant:
                 numbers = order[first : first + shape.batch]
                 batch = collate([rows[number] for number in numbers])
                 del batch["labels"]
-                logits[numbers] = model(**batch).logits
+                logits[numbers] = model(**_placed(batch)).logits.cpu()
         return float(logits.sum())
 
-    return Contestant(step, lambda number: [None], [None], len(rows))
+    return Contestant(step, lambda number: [None], [None], len(rows), held=_held)

@@ -1,6 +1,6 @@
 """How fast bert_mgpu is and how much memory it takes, beside its peers and itself.
 
-    python benchmarks/speed.py [--only=NAME,...] [--rounds=5]
+    python benchmarks/speed.py [--only=NAME,...] [--rounds=5] [--device=auto|cpu|gpu]
 
 Contestants take turns in processes of their own. What was measured is printed beside
 what must be reached: medians over the rounds of the ratios within a round. A figure
@@ -8,6 +8,9 @@ that is done is written to benchmarks/results/speed.json, all that are there to
 speed.md: a run may end at any moment and go on later. "tokenizer" is taken from
 the result of benchmarks/tokenizer.py. Exit code 1 if a figure of this run misses its
 target or cannot be measured.
+
+Where there is an NVIDIA GPU, the first one is measured, ten times as many steps a
+round, with figures of 1, 2 and 4 towers on it besides; into speed_gpu.json and .md.
 
 Fewer than five rounds, or those of a busy machine, are printed and not written. --trial
 runs everything once with tiny models, only to see that it runs. Needs what `make bench`
@@ -23,30 +26,37 @@ import statistics
 import sys
 from typing import Any
 
-from figures import FIGURES, Claim, Results
+from figures import FIGURES, GPU_FIGURES
 from harness import (
     RESULTS,
     FailedError,
     Measured,
     OtherLoad,
+    first_gpu,
     machine,
     measure,
     measure_memory,
 )
+from ratios import Claim, Results
 from workloads import MAX_ROUNDS
 
 CONTESTANTS = pathlib.Path(__file__).with_name("contestants.py")
 PACKAGES = ("tensorflow", "bert-tensorflow", "torch", "transformers")
-REPORT = RESULTS / "speed.json"
+ALL_FIGURES = FIGURES | GPU_FIGURES
 # Figures with fewer rounds, or that others disturbed so much, are not written: torch's
 # threads wait for each other, so a busy machine slows it down more than us.
 MIN_ROUNDS, MAX_OTHER_LOAD = 5, 0.1
 
 
-def _arguments(maker: str, options: dict[str, Any], trial: bool) -> list[str]:
+def _arguments(
+    maker: str, options: dict[str, Any], card: str | None, trial: bool
+) -> list[str]:
     """Of the contestant's process."""
-    if trial and "shape" in options:
-        options = options | {"shape": options["shape"].tiny()}
+    if "shape" in options:
+        shape = options["shape"]
+        shape = shape.tiny() if trial else shape
+        steps = shape.steps * (10 if card else 1)
+        options = options | {"shape": shape._replace(steps=steps)}
     return [str(CONTESTANTS), maker, json.dumps(options)]
 
 
@@ -67,7 +77,12 @@ def _tokenizers() -> tuple[Results, dict[str, Any]]:
 def _judged(claim: Claim, found: Results) -> dict[str, Any]:
     values = claim.ratio(found)
     middle = statistics.median(values)
-    met = {">=": middle >= claim.target, "<=": middle <= claim.target, "": None}
+    met = {
+        ">=": middle >= claim.target,
+        "<=": middle <= claim.target,
+        "1 +-": abs(middle - 1) <= claim.target,
+        "": None,
+    }
     judged = {"median": middle, "min": min(values), "max": max(values)}
     judged = {name: round(value, 4) for name, value in judged.items()}
     if claim.bound:
@@ -79,16 +94,18 @@ def _say(text: str) -> None:
     print(f"  {text}", flush=True)
 
 
-def run(name: str, rounds: int, trial: bool) -> dict[str, Any]:
-    figure = FIGURES[name]
-    where = machine(*PACKAGES)
+def run(name: str, rounds: int, card: str | None, trial: bool) -> dict[str, Any]:
+    """card: the name of the GPU that is measured, else it is the CPU."""
+    figure, cards = ALL_FIGURES[name], "0" if card else ""
+    where = machine(*PACKAGES) | ({"gpu": card} if card else {})
     if figure.contestants:
         turns, memory = (
-            {who: _arguments(*maker, trial) for who, maker in makers.items()}
+            {who: _arguments(*maker, card, trial) for who, maker in makers.items()}
             for makers in (figure.contestants, figure.memory)
         )
         others = OtherLoad()
-        found = measure(turns, rounds, _say) | measure_memory(memory, _say)
+        found = measure(turns, rounds, cards, _say)
+        found |= measure_memory(memory, cards, _say)
         where["other_load"] = round(others(), 3)
     else:
         found, where = _tokenizers()
@@ -129,6 +146,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 def _place(where: dict[str, Any]) -> str:
     text = f"{where['cores']} cores of {where['cpu']}"
+    if "gpu" in where:
+        text = f"{where['gpu']}, {text}"
     if "date" in where:
         text += f", {where['date']}"
     versions = (f"{n} {v}" for n, v in where.items() if n in ("python", *PACKAGES))
@@ -178,41 +197,45 @@ def markdown(figures: dict[str, Any]) -> str:
     return "\n".join([*rows, "", *each, "", heading, "", *where, ""])
 
 
-def written() -> dict[str, Any]:
-    done = json.loads(REPORT.read_text()) if REPORT.exists() else {}
-    return {name: done[name] for name in FIGURES if name in done}
-
-
-def write(name: str, record: dict[str, Any]) -> None:
+def write(report: pathlib.Path, name: str, record: dict[str, Any]) -> None:
     """Replaces this figure alone."""
-    done = written() | {name: record}
-    figures = {name: done[name] for name in FIGURES if name in done}
+    done = json.loads(report.read_text()) if report.exists() else {}
+    done[name] = record
+    figures = {name: done[name] for name in ALL_FIGURES if name in done}
     RESULTS.mkdir(exist_ok=True)
-    temporary = REPORT.with_suffix(".tmp")
+    temporary = report.with_suffix(".tmp")
     temporary.write_text(json.dumps(figures, indent=1) + "\n")
-    temporary.replace(REPORT)
-    REPORT.with_suffix(".md").write_text(markdown(figures))
+    temporary.replace(report)
+    report.with_suffix(".md").write_text(markdown(figures))
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", help=f"of {', '.join(FIGURES)}")
+    parser.add_argument("--only", help=f"of {', '.join(ALL_FIGURES)}")
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto")
     parser.add_argument("--trial", action="store_true")
-    arguments = parser.parse_args()
-    names = arguments.only.split(",") if arguments.only else list(FIGURES)
-    if unknown := set(names) - set(FIGURES):
-        parser.error(f"no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}")
+    arguments = parser.parse_args(words)
+    card = None if arguments.device == "cpu" else first_gpu()
+    if arguments.device == "gpu" and card is None:
+        parser.error("--device=gpu: nvidia-smi shows none")
+    report = RESULTS / ("speed_gpu.json" if card else "speed.json")
+    names = list(ALL_FIGURES if card else FIGURES)
+    if arguments.only:
+        names = arguments.only.split(",")
+    if unknown := set(names) - set(ALL_FIGURES):
+        there = ", ".join(ALL_FIGURES)
+        parser.error(f"no figure {', '.join(unknown)}; there are {there}")
     rounds = 1 if arguments.trial else arguments.rounds
     if not 1 <= rounds <= MAX_ROUNDS:
         parser.error(f"--rounds: from 1 to {MAX_ROUNDS}")
     failures = 0
     for name in names:
-        print(f"{name}: {FIGURES[name].what}", flush=True)
+        print(f"{name}: {ALL_FIGURES[name].what}", flush=True)
         try:
-            record = run(name, rounds, arguments.trial)
+            record = run(name, rounds, card, arguments.trial)
         except FailedError as error:
             print(f"  not measured: {error}", flush=True)
             failures += 1
@@ -229,7 +252,7 @@ def main() -> int:
             print(f"  not written: above {MAX_OTHER_LOAD:.0%} it is no fair comparison")
             failures += 1
         elif rounds >= MIN_ROUNDS:
-            write(name, record)
+            write(report, name, record)
     return 1 if failures else 0
 
 

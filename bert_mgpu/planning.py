@@ -57,7 +57,7 @@ def show(job: Job) -> None:
         map(orders[run.padding].placement, sample),
         key=lambda placed: placed.numbers.shape[1] * placed.length,
     )
-    _show("memory", _memory(job, placement))
+    _show("memory", _memory(job, placement.numbers.shape[1], placement.length))
     batch = pipeline.collate(features, placement)
     share = tokens[run.padding] / batch["input_ids"].size
     _show("time", _time(job, towers, batch, max(0, left), share))
@@ -118,14 +118,17 @@ def _parameters(job: Job) -> Iterator[str]:
     yield f"{sum(sizes.values()):,} values, {trained:,} of them trained"
 
 
-def _memory(job: Job, placement: packing.Placement) -> Iterator[str]:
-    parts = memory(job, placement)
+def _memory(job: Job, rows: int, length: int) -> Iterator[str]:
+    parts = memory(job, rows, length)
     yield f"about {_gigabytes(sum(parts.values()))} a device:"
     yield ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items())
 
 
-def memory(job: Job, placement: packing.Placement) -> dict[str, float]:
-    """Bytes that a device needs above those of TensorFlow itself, by part."""
+def memory(job: Job, rows: int, length: int) -> dict[str, float]:
+    """Bytes that a device needs above those of TensorFlow itself, by part.
+
+    rows, length: of the widest batch of one tower.
+    """
     run = job.run
     specs = job.task.param_specs()
     params = {name: np.zeros(shape, np.float32) for name, (shape, _) in specs.items()}
@@ -135,9 +138,8 @@ def memory(job: Job, placement: packing.Placement) -> dict[str, float]:
     slots = sum(v.nbytes for v in job.optimizer.zero_slots(trained).values())
     turns = run.gradient_accumulation_steps * -(-run.n_gpus // len(job.devices))
     held = 1 + min(turns - 1, 1) + int(math.log2(turns))  # see turns.sum_in_turn
-    rows = placement.numbers.shape[1]
     activations = footprint.activations(
-        *(job.model.config, rows, placement.length, run.recompute, run.precision)
+        *(job.model.config, rows, length, run.recompute, run.precision)
     )
     # The update makes new weights and slots beside the old ones, after the activations
     # of the last tower are gone.
