@@ -1,4 +1,4 @@
-# make setup | demo | check | test | parity | bench. Python 3.10 to 3.13, no GPU needed.
+# make setup | demo | check | test | parity | bench | clean. Python 3.10 to 3.13, no GPU needed.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q

@@ -88,7 +88,7 @@ def _rate(job: Job, plan: loop.Plan) -> Iterator[str]:
             f"WARNING: {run.n_gpus} towers make {run.n_gpus} times the batch at the"
             " rate of one:"
         )
-        yield "  pass --lr_scaling=sqrt, or train more epochs, if accuracy falls"
+        yield "  lower --train_batch_size, or train more epochs, if accuracy falls"
 
 
 def _length(job: Job, features: Features) -> Iterator[str]:

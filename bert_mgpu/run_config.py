@@ -58,7 +58,7 @@ class RunConfig:
     bert_config_file: str | None = _flag(None, MODEL, "model sizes, bert_config.json")
     init_checkpoint: str | None = _flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or a run of ours")
     do_lower_case: bool = _flag(True, MODEL, "fold case and accents, as uncased models want; false for cased models")
-    max_seq_length: int = _flag(128, MODEL, "tokens of a row with [CLS] and [SEP]; longer rows are truncated", identity=True, least=3)
+    max_seq_length: int = _flag(128, MODEL, "tokens of a row with [CLS] and [SEP], at most 512 and the model's positions; longer rows are truncated", identity=True, least=3)
     truncation: str = _flag("head", MODEL, "which part of a long text is kept; pairs lose the end of the longer text", identity=True, choices=("head", "tail", "head_tail"))
     head_tokens: int = _flag(128, MODEL, "tokens kept from the head with --truncation=head_tail", identity=True, least=0)
     hidden_act: str | None = _flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=("gelu_tanh", "gelu_erf", "relu", "tanh", "linear"))
@@ -75,7 +75,7 @@ class RunConfig:
     optimizer: str = _flag("adamw_google", TRAIN, "google-research/bert's AdamWeightDecay, which has no bias correction, or another", identity=True, choices=("adamw_google", "adamw", "lamb", "adafactor", "lion"))
     ema_decay: float = _flag(0.0, TRAIN, "keep a moving average of the weights with this decay and use it to evaluate, predict and export; 0 keeps none", identity=True, least=0, most=0.999999)
     freeze: str | None = _flag(None, TRAIN, "regular expression: parameters whose names match are not trained", identity=True)
-    freeze_layers: str | None = _flag(None, TRAIN, "parts that are not trained, e.g. embeddings,0-5", identity=True)
+    freeze_layers: str | None = _flag(None, TRAIN, "parts that are not trained: embeddings, pooler, layers from 0, e.g. embeddings,0-5", identity=True)
     max_train_examples: int | None = _flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)
     seed: int = _flag(42, TRAIN, "of the first weights, the shuffling and dropout", identity=True, least=0, most=2**63 - 1)
 
@@ -87,7 +87,7 @@ class RunConfig:
 
     device: str = _flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
     cpu_devices: int = _flag(1, SPEED, "splits the CPU into so many logical devices, to try out towers", least=1)
-    padding: str = _flag("longest", SPEED, "how rows of unequal length share a batch: padded to max_seq_length, to the longest of the batch, that with batches of like length, or several packed into a row", identity=True, choices=("max_length", "longest", "bucket", "pack"))
+    padding: str = _flag("longest", SPEED, "how rows of unequal length share a batch: padded to max_seq_length, to the longest of the batch, that with batches of like length, or several packed into a row; evaluation and prediction sort by length, or pack", identity=True, choices=("max_length", "longest", "bucket", "pack"))
     precision: str = _flag("float32", SPEED, "what the products of the encoder are computed in; weights, statistics, softmax and losses are float32 always", identity=True, choices=("float32", "bfloat16", "float16"))
     slot_bits: str = _flag("32", SPEED, "bits of the optimizer's moments; 8 quantises those of adamw_google, adamw and lamb in blocks, embeddings excepted", identity=True, choices=("32", "8"))
     recompute: str = _flag("none", SPEED, "what a training step works out twice instead of keeping it in memory: nothing, attention (all of length x length), or whole layers", choices=("none", "attention", "block"))

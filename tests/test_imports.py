@@ -1,4 +1,4 @@
-"""Invariant 14: imports only go down, and some things are imported nowhere."""
+"""Imports only go down, and some things are imported nowhere."""
 
 import ast
 import pathlib

@@ -1,4 +1,4 @@
-"""Invariant 7, end to end: rows x batch x towers never change the predictions."""
+"""End to end: rows x batch x towers never change the predictions."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Invariant 11: packed examples give the logits and gradients of single ones."""
+"""Packed examples give the logits and gradients of single ones."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Invariant 13: every optimizer against numpy over 100 steps."""
+"""Every optimizer against numpy over 100 steps."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Invariant 4: results that are worked out again are the same, dropout on."""
+"""Results that are worked out again are the same, dropout on."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Invariants 1 and 2: what the number of devices and towers must not change."""
+"""What the number of devices and towers must not change."""
 
 import numpy as np
 import pytest
