@@ -33,6 +33,21 @@ class Diverged(RunError):
     exit_code = 3
 
 
+def smaller(training: bool, recompute: str) -> str:
+    """What to pass where not even one row at a time fits."""
+    if not training:
+        return "pass --device=cpu, --precision=bfloat16 or a lower --max_seq_length"
+    advice = (
+        "with another --output_dir, --precision=bfloat16, --slot_bits=8, some"
+        " --freeze_layers or a lower --max_seq_length"
+    )
+    return (
+        f"pass {advice}"
+        if recompute == "block"
+        else (f"pass --recompute=block; or, {advice}")
+    )
+
+
 class OutOfMemory(RunError):
     """A device has no memory left for the step."""
 
@@ -53,6 +68,13 @@ class Interrupted(RunError):
     label = "stopped"
 
 
+_NO_MEMORY = re.compile(
+    r"(out of memory|\boom\b|\w*alloc_failed|dst tensor is not initialized"
+    r"|(unable|failed) to allocate)[^\n]*",
+    re.IGNORECASE,
+)
+
+
 def out_of_memory(error: Exception) -> str | None:
     """What a device or the host had no memory for; None for any other error.
 
@@ -62,7 +84,7 @@ def out_of_memory(error: Exception) -> str | None:
     if isinstance(error, RunError):
         return None
     message = str(getattr(error, "message", error))
-    found = re.search(r"(out of memory|\boom\b|\w*alloc_failed)[^\n]*", message, re.I)
+    found = _NO_MEMORY.search(message)
     if found:
         return found[0].rstrip(". ")
     return "out of memory" if isinstance(error, MemoryError) else None

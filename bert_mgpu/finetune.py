@@ -12,7 +12,7 @@ import tensorflow as tf
 import bert_mgpu
 from bert_mgpu import inputs, planning, results, sources, starting, training
 from bert_mgpu.data import pipeline
-from bert_mgpu.errors import listed, out_of_memory
+from bert_mgpu.errors import Diverged, OutOfMemory, listed, out_of_memory, smaller
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface
 from bert_mgpu.run_config import RunConfig
@@ -99,7 +99,7 @@ def _forward(
         )
     except Exception as error:
         lacking = out_of_memory(error)
-        if lacking is None or rows == 1:
+        if lacking is None:
             raise
     else:
         seconds = time.perf_counter() - began
@@ -107,10 +107,28 @@ def _forward(
             f"  {len(features)} rows in {seconds:.1f} s, compilation for"
             f" {towers.compilations - compilations} shapes of batches included"
         )
+        _check_finite(outputs, run.precision, what)
         return outputs
+    if rows == 1:
+        advice = smaller(False, run.recompute)
+        raise OutOfMemory(f"{what}: {lacking}, with one row at a time: {advice}")
     # Not before the error is gone, whose traceback holds what did not fit.
     say(f"{lacking}: going on with batches of {rows // 2} rows a tower")
     return _forward(run, features, rows // 2, towers, what)
+
+
+def _check_finite(outputs: dict[str, np.ndarray], precision: str, what: str) -> None:
+    """Raises Diverged where an output is no number: no class follows from that."""
+    for name, values in outputs.items():
+        rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(-1))
+        if len(rows):
+            way = "pass --precision=float32"
+            if precision == "float32":
+                way = "train anew, with a lower --learning_rate"
+            raise Diverged(
+                f"{what}: the {name} of {len(rows)} of {len(values)} rows are no finite"
+                f" numbers, row {rows[0] + 1} the first; nothing is written: {way}"
+            )
 
 
 def _evaluate(

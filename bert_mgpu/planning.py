@@ -8,7 +8,7 @@ import os
 import statistics
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +16,7 @@ import tensorflow as tf
 from bert_mgpu import sources
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data import packing, pipeline
-from bert_mgpu.errors import out_of_memory
+from bert_mgpu.errors import out_of_memory, smaller
 from bert_mgpu.nn import footprint
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.task import Batch, Features
@@ -25,6 +25,7 @@ from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 from bert_mgpu.training import Job, make_towers, orders_of, padding_shares, start
 
+_FILLED = 0.9  # of a memory: more leaves no room for what nobody foresaw
 _HIGH_RATE = 1e-4  # google-research/bert trains with 2e-5 to 5e-5
 _MANY_TOWERS = 4
 _KEPT_SHARE = 99  # per cent of the rows that a proposed length keeps whole
@@ -52,16 +53,22 @@ def show(job: Job) -> None:
     _show("max_seq_length", _length(job, features))
     _show("padding", _padding(run.padding, shares, tokens))
     _show("parameters", _parameters(job))
-    sample = range(min(_SAMPLED_STEPS, plan.steps))
-    placement = max(
-        map(orders[run.padding].placement, sample),
-        key=lambda placed: placed.numbers.shape[1] * placed.length,
+    order, wanted = orders[run.padding], tokens[run.padding]
+    widest = order.widest()
+    _show("memory", _memory(job, widest.numbers.shape[1], widest.length))
+    usual = min(
+        map(order.placement, range(min(_SAMPLED_STEPS, plan.steps))),
+        key=lambda placed: abs(_tokens(placed) - wanted),
     )
-    _show("memory", _memory(job, placement.numbers.shape[1], placement.length))
-    batch = pipeline.collate(features, placement)
-    share = tokens[run.padding] / batch["input_ids"].size
-    _show("time", _time(job, towers, batch, max(0, left), share))
+    batches = [pipeline.collate(features, placed) for placed in (widest, usual)]
+    share = wanted / _tokens(usual)
+    _show("time", _time(job, towers, batches, max(0, left), share))
     _show("devices", _devices(job))
+
+
+def _tokens(placement: packing.Placement) -> int:
+    towers, rows, _ = placement.numbers.shape
+    return towers * rows * placement.length
 
 
 def _show(name: str, lines: Iterator[str]) -> None:
@@ -74,12 +81,14 @@ def _show(name: str, lines: Iterator[str]) -> None:
 def _steps(run: RunConfig, steps: int, done: int, rows: int) -> Iterator[str]:
     epochs = f"{run.num_train_epochs:g} epoch{'s' * (run.num_train_epochs != 1)}"
     yield f"{steps}: {rows} rows, {epochs}" + f"; {done} are done" * (done > 0)
+    if done:
+        yield "(what is proposed below would be another run, in another --output_dir)"
 
 
 def _rate(job: Job, plan: loop.Plan) -> Iterator[str]:
     run = job.run
     yield f"{plan.peak_rate:g} after {plan.warmup} steps of warm-up"
-    if plan.peak_rate > _HIGH_RATE:
+    if plan.peak_rate > _HIGH_RATE and run.optimizer != "lamb":
         yield (
             f"WARNING: above {_HIGH_RATE:g} BERT often diverges; 2e-5 to 5e-5 are usual"
         )
@@ -119,9 +128,31 @@ def _parameters(job: Job) -> Iterator[str]:
 
 
 def _memory(job: Job, rows: int, length: int) -> Iterator[str]:
-    parts = memory(job, rows, length)
-    yield f"about {_gigabytes(sum(parts.values()))} a device:"
+    run, parts = job.run, memory(job, rows, length)
+    there = parts["weights"] + parts["slots"]  # already
+    room = there + devices.room(job.devices)
+    yield f"about {_gigabytes(sum(parts.values()))} a device, of {_gigabytes(room)}:"
     yield ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items())
+    share = run.train_batch_size * run.gradient_accumulation_steps
+    # Rows and turns that make the same steps.
+    ways = [(n, share // n) for n in range(share, 0, -1) if share % n == 0]
+    for batch, turns in ways:
+        smaller_run = dataclasses.replace(
+            run, train_batch_size=batch, gradient_accumulation_steps=turns
+        )
+        rows_then = -(-rows * batch // run.train_batch_size)
+        needed = memory(job._replace(run=smaller_run), rows_then, length)
+        if sum(needed.values()) <= _FILLED * room:
+            break
+    else:
+        yield f"WARNING: one row at a time is too much: {smaller(True, run.recompute)}"
+        return
+    if batch != run.train_batch_size:
+        flags = f"--train_batch_size={batch} --gradient_accumulation_steps={turns}"
+        if batch < run.train_batch_size:
+            yield f"WARNING: too much: {flags} would fit, and make the same steps"
+        else:
+            yield f"{flags} fits too: the same steps in fewer turns"
 
 
 def memory(job: Job, rows: int, length: int) -> dict[str, float]:
@@ -156,11 +187,11 @@ def memory(job: Job, rows: int, length: int) -> dict[str, float]:
 
 
 def _time(
-    job: Job, towers: Towers, batch: Batch, steps: int, share: float
+    job: Job, towers: Towers, batches: Sequence[Batch], steps: int, share: float
 ) -> Iterator[str]:
-    """Of so many steps, each with a share of the tokens of this batch: by trying."""
+    """Of so many steps, by trying; share: tokens of a step over the last batch's."""
     try:
-        compiling, step = _probe(towers, batch)
+        compiling, step = _probe(towers, batches)
     except Exception as error:
         if not (lacking := out_of_memory(error)):
             raise
@@ -172,9 +203,9 @@ def _time(
         f"about {_duration(seconds)} for {steps} steps of {step * share:.2f} s, after"
         f" {compiling:.0f} s of compilation"
     )
-    yield f"(measured on the widest batch: {_PROBES} steps; {_peak(job)})"
+    yield f"({_PROBES} steps were tried, after one with the widest batch; {_peak(job)})"
     if seconds > _LONG and job.devices[0].startswith("CPU"):
-        config, length = job.model.config, batch["input_ids"].shape[2]
+        config, length = job.model.config, batches[-1]["input_ids"].shape[2]
         layers, half = config.num_hidden_layers, config.num_hidden_layers // 2
         if half and not job.frozen:
             share = (layers + 2 * (layers - half)) / (3 * layers)  # backward is twice
@@ -185,17 +216,18 @@ def _time(
             *(config,), num_hidden_layers=4, hidden_size=256, intermediate_size=1024
         )
         share = _products(small, length) / _products(config, length)
-        yield f"a model of 4 layers x 256: about {share:.0%} of that"
+        if share < 1:
+            yield f"a model of 4 layers x 256: about {share:.0%} of that"
 
 
-def _probe(towers: Towers, batch: Batch) -> tuple[float, float]:
-    """(seconds of the first step, of one after it); the weights are not kept."""
+def _probe(towers: Towers, batches: Sequence[Batch]) -> tuple[float, float]:
+    """(seconds until all shapes are compiled, of a step with the last batch)."""
     times = []
-    for step in range(1 + _PROBES):
+    for step, batch in enumerate([*batches, *[batches[-1]] * _PROBES]):
         began = time.perf_counter()
         float(towers.train_step(batch, step, 1e-6).norm)
         times.append(time.perf_counter() - began)
-    return times[0], statistics.median(times[1:])
+    return sum(times[:-_PROBES]), statistics.median(times[-_PROBES:])
 
 
 def _products(config: BertConfig, length: int) -> float:
@@ -213,7 +245,7 @@ def _devices(job: Job) -> Iterator[str]:
         else:
             yield f"{count} GPUs for {run.n_gpus} towers"
         return
-    yield f"CPU, {os.cpu_count()} threads"
+    yield f"CPU, {len(os.sched_getaffinity(0))} threads"
     if run.n_gpus > 1:
         yield (
             f"{run.n_gpus} towers on one CPU take turns: they change the batch, not"

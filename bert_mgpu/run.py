@@ -21,6 +21,7 @@ from bert_mgpu.errors import (
     RunError,
     UserError,
     out_of_memory,
+    smaller,
 )
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.tasks import custom
@@ -62,7 +63,7 @@ def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> in
     except (RunError, KeyboardInterrupt):
         raise
     except Exception as error:
-        if explained := _explain(error, output_dir):
+        if explained := _explain(error, run, output_dir):
             raise explained from None
         traceback.print_exc()
         print(
@@ -73,7 +74,9 @@ def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> in
         return 1
 
 
-def _explain(error: Exception, output_dir: pathlib.Path) -> RunError | None:
+def _explain(
+    error: Exception, run: RunConfig, output_dir: pathlib.Path
+) -> RunError | None:
     """What no one can foresee, in one line: no room on the disk or in memory.
 
     TensorFlow tells a full disk by its messages alone.
@@ -86,11 +89,7 @@ def _explain(error: Exception, output_dir: pathlib.Path) -> RunError | None:
     if disk:
         return UserError(f"{disk}: free some space, or pass another --output_dir")
     if what := out_of_memory(error):
-        return OutOfMemory(
-            f"{what}: pass --recompute=block; or, with another --output_dir,"
-            " --precision=bfloat16, --slot_bits=8, some --freeze_layers or a lower"
-            " --max_seq_length"
-        )
+        return OutOfMemory(f"{what}: {smaller(run.do_train, run.recompute)}")
     return None
 
 

@@ -73,7 +73,7 @@ class RunConfig:
     num_train_epochs: float = _flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", least=0, most=1e6)
     warmup_proportion: float = _flag(0.1, TRAIN, "share of the steps in which the learning rate rises from 0", identity=True, least=0, most=1)
     optimizer: str = _flag("adamw_google", TRAIN, "google-research/bert's AdamWeightDecay, which has no bias correction, or another", identity=True, choices=("adamw_google", "adamw", "lamb", "adafactor", "lion"))
-    ema_decay: float = _flag(0.0, TRAIN, "keep a moving average of the weights with this decay and use it to evaluate, predict and export; 0 keeps none", identity=True, least=0, most=0.999999)
+    ema_decay: float = _flag(0.0, TRAIN, "keep a moving average of the weights with this decay (less in the first steps) and use it to evaluate, predict and export; 0 keeps none", identity=True, least=0, most=0.999999)
     freeze: str | None = _flag(None, TRAIN, "regular expression: parameters whose names match are not trained", identity=True)
     freeze_layers: str | None = _flag(None, TRAIN, "parts that are not trained: embeddings, pooler, layers from 0, e.g. embeddings,0-5", identity=True)
     max_train_examples: int | None = _flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)

@@ -98,7 +98,7 @@ def _check_identity(
 ) -> None:
     if old is None:
         return
-    # What a run was not asked yet, it did as the defaults do.
+    # A new flag's default must be what was done before there was the flag.
     old = {f.name: f.default for f in fields() if f.metadata["identity"]} | old
     shown = [
         _change(name, old[name], new[name])

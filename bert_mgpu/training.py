@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_mgpu import starting
 from bert_mgpu.data import pipeline
-from bert_mgpu.errors import OutOfMemory, UserError, listed, out_of_memory
+from bert_mgpu.errors import OutOfMemory, UserError, listed, out_of_memory, smaller
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
@@ -136,9 +136,7 @@ def _with_smaller_parts(job: Job, lacking: str) -> RunConfig:
     rows, turns = run.train_batch_size, run.gradient_accumulation_steps
     if rows == 1:
         raise OutOfMemory(
-            f"{lacking}, with one row at a time: pass --recompute=block; or, with"
-            " another --output_dir, --precision=bfloat16, --slot_bits=8, some"
-            " --freeze_layers or a lower --max_seq_length"
+            f"{lacking}, with one row at a time: {smaller(True, run.recompute)}"
         )
     parts = next(n for n in range(2, rows + 1) if rows % n == 0)
     say(
@@ -211,15 +209,24 @@ def _train(job: Job, features: Features, data_key: str, towers: Towers) -> Train
 
 
 def orders_of(run: RunConfig, lengths: np.ndarray) -> dict[str, pipeline.TrainingOrder]:
-    """Which rows each step gets, under each padding policy."""
+    """Which rows each step gets, under each padding policy.
+
+    Those policies that are not used are only to be compared, by a few steps.
+    """
     parts = run.n_gpus * run.gradient_accumulation_steps
+    few = _sampled_steps(parts * run.train_batch_size)
     return {
         padding: pipeline.TrainingOrder(
             *(lengths, parts, run.train_batch_size),
             *(padding, run.max_seq_length, run.seed),
+            None if padding == run.padding else few,
         )
         for padding in pipeline.POLICIES
     }
+
+
+def _sampled_steps(batch: int) -> int:
+    return max(1, min(50, _SAMPLED_EXAMPLES // batch))
 
 
 def padding_shares(
@@ -229,7 +236,7 @@ def padding_shares(
     batch: int,
 ) -> dict[str, float]:
     """How much of a batch would be padding, under each policy."""
-    sample = range(max(1, min(50, steps, _SAMPLED_EXAMPLES // batch)))
+    sample = range(min(steps, _sampled_steps(batch)))
     return {
         padding: pipeline.padding_share(map(order.placement, sample), lengths)
         for padding, order in orders.items()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 EMPTY = -1  # the number of a place without an example
+_LONGEST_PACKED = 512  # tokens of a row, unless an example is longer
 
 
 class Shape(NamedTuple):
@@ -123,14 +124,16 @@ def packed_shape(groups: Sequence[np.ndarray], longest: int) -> Shape:
     """The shape that holds each of these groups of examples in the fewest tokens.
 
     groups: the lengths of the examples of one tower in one step, for many steps.
-    Rows may be one to four times as long as the longest example.
+    Rows may be one to four times as long as the longest example, but not of more than
+    512 tokens for that: the scores of attention grow with the square.
     """
     start = rounded(longest)
+    most = max(start, min(4 * start, _LONGEST_PACKED))
     best: Shape | None = None
-    for length in range(start, 4 * start + 1, rounded(start // 4)):
+    for length in range(start, most + 1, rounded(start // 4)):
         packed = [fill_rows(group, length, length) for group in groups]
-        most = max(len(row) for rows in packed for row in rows)
-        shape = Shape(max(map(len, packed)), length, most)
+        places = max(len(row) for rows in packed for row in rows)
+        shape = Shape(max(map(len, packed)), length, places)
         if best is None or shape.rows * length < best.rows * best.length:
             best = shape
     assert best is not None

@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 POLICIES = ("max_length", "longest", "bucket", "pack")
 _WINDOW = 50  # steps that bucket sorts together
 _SAMPLE = 300  # steps, or rows, that shapes are chosen by
-_GROUPS = 2000  # batches of single towers that packed shapes are tried on
+_PACKED_ROWS = 100_000  # that packed shapes are tried on
 
 
 @functools.lru_cache(maxsize=2)  # a batch may run across the end of an epoch
@@ -99,7 +99,9 @@ class TrainingOrder:
         padding: str,
         max_length: int,
         seed: int,
+        sample: int | None = None,
     ):
+        """lengths: tokens of each row; sample: steps, at most, that choose shapes."""
         self._lengths = lengths
         self._towers = towers
         self._per_tower = rows_per_tower
@@ -108,19 +110,19 @@ class TrainingOrder:
         self._seed = seed
         self._longest = _width(lengths.max(), max_length)
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
-        most = min(_SAMPLE, len(lengths) // self._batch)
+        most = min(sample or _SAMPLE, len(lengths) // self._batch)
         if padding == "pack":
-            most = min(most, _GROUPS // towers)
-        sample = range(max(1, most))
+            most = min(most, _PACKED_ROWS // self._batch)
+        steps = range(max(1, most))
         if padding == "pack":
             groups = [
                 lengths[mine]
-                for step in sample
+                for step in steps
                 for mine in self._numbers(step).reshape(towers, -1)
             ]
             self._shape = packing.packed_shape(groups, self._longest)
         elif padding in ("longest", "bucket"):
-            needs = [lengths[self._numbers(step)].max() for step in sample]
+            needs = [lengths[self._numbers(step)].max() for step in steps]
             widths = packing.few_widths(np.array([*needs, lengths.max()]))
             self._widths = [_width(width, max_length) for width in widths]
 
@@ -128,12 +130,23 @@ class TrainingOrder:
     def _batch(self) -> int:
         return self._towers * self._per_tower
 
+    def widest(self) -> Placement:
+        """A batch of the shape that takes the most memory (packed: almost surely)."""
+        if self._padding == "pack":
+            return self.placement(0)
+        length = self._max_length
+        if self._padding != "max_length":
+            length = self._widths[-1]
+        return packing.one_a_row(self._numbers(0), self._towers, length)
+
     def placement(self, step: int) -> Placement:
         numbers = self._numbers(step)
-        if self._padding == "pack":
+        if self._padding == "pack" and self._shape.places > 1:
             packed = packing.pack(numbers, self._lengths, self._towers, self._shape)
             # A batch that is longer than all of the sample: one compilation more.
             return packed or packing.one_a_row(numbers, self._towers, self._longest)
+        if self._padding == "pack":  # no two rows go into one
+            return packing.one_a_row(numbers, self._towers, self._longest)
         length = self._max_length
         if self._padding != "max_length":
             longest = self._lengths[numbers].max()
@@ -194,27 +207,21 @@ def forward_placements(
 ) -> list[Placement]:
     """Every row once, rows of like length together, the longest first.
 
-    Packed if training packs, else padded to one of a few widths: only training can be
-    asked to pad more. The longest come first so that a lack of memory shows at once. A
-    tower gets at most `rows_per_tower` rows of the longest example, or as many tokens.
+    Packed if training packs and this leaves room for it, else padded to one of a few
+    widths: only training can be asked to pad more. The longest come first so that a
+    lack of memory shows at once. A tower gets at most `rows_per_tower` rows of the
+    longest example, or as many tokens.
     """
     longest = _width(lengths.max(), max_length)
     if padding == "pack":
         rng = np.random.default_rng(0)
         sample = lengths[rng.permutation(len(lengths))[:_SAMPLE]]
         shape = packing.packed_shape([np.append(sample, longest)], longest)
-        rows = packing.fill_rows(lengths, shape.length, shape.places)
-        share = max(1, rows_per_tower * longest // shape.length)
-        share = min(share, -(-len(rows) // towers))
-        shape = shape._replace(rows=share)
-        return [
-            packing.place_rows(
-                [rows[i : i + share] for i in range(b, b + share * towers, share)],
-                lengths,
-                shape,
-            )
-            for b in range(0, len(rows), share * towers)
-        ]
+        share = rows_per_tower * longest // shape.length
+        if share > 0 and shape.places > 1:
+            rows = packing.fill_rows(lengths, shape.length, shape.places)
+            shape = shape._replace(rows=min(share, -(-len(rows) // towers)))
+            return _in_turn(rows, lengths, towers, shape)
     size = towers * rows_per_tower
     order = np.argsort(-lengths, kind="stable")
     full = -(-len(order) // size) * size
@@ -227,6 +234,21 @@ def forward_placements(
             numbers, towers, next(w for w in widths if w >= lengths[numbers[0]])
         )
         for numbers in batches
+    ]
+
+
+def _in_turn(
+    rows: list[list[int]], lengths: np.ndarray, towers: int, shape: packing.Shape
+) -> list[Placement]:
+    """Batches of packed rows, shape.rows of them for each tower."""
+    size = towers * shape.rows
+    return [
+        packing.place_rows(
+            [rows[i : i + shape.rows] for i in range(b, b + size, shape.rows)],
+            lengths,
+            shape,
+        )
+        for b in range(0, len(rows), size)
     ]
 
 

@@ -84,8 +84,9 @@ def attend(
         return tf.transpose(tf.reshape(projected, shape), [0, 2, 1, 3])
 
     query, key, value = (split(part) for part in flat)  # [B, N, F or T, D]
-    scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
-    scores = layers.exact(scores) * (1.0 / math.sqrt(depth))
+    # Scaled before the product, which could overflow float16 otherwise.
+    query = query * tf.cast(1.0 / math.sqrt(depth), query.dtype)
+    scores = layers.exact(tf.matmul(query, key, transpose_b=True))  # [B, N, F, T]
     scores = scores + tf.cast(score_bias, scores.dtype)
     shares = tf.cast(tf.nn.softmax(scores), value.dtype)  # [B, N, F, T]
     rate = config.attention_probs_dropout_prob

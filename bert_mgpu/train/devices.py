@@ -9,6 +9,7 @@ import re
 import resource
 
 import tensorflow as tf
+from tensorflow.python.client.device_lib import list_local_devices
 
 from bert_mgpu.errors import UserError
 
@@ -75,6 +76,17 @@ def peak_of_process() -> int:
         if found := re.search(r"VmHWM:\s*(\d+) kB", status):
             return 1024 * int(found[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
+
+
+def room(devices: list[str]) -> int:
+    """Bytes of memory that each device has left, or may take. Linux only."""
+    if devices[0].startswith("GPU"):
+        found = {place.name: place.memory_limit for place in list_local_devices()}
+        return min(found[f"/device:{name}"] for name in devices)
+    status = pathlib.Path("/proc/meminfo").read_text()
+    kilobytes = re.search(r"MemAvailable:\s*(\d+) kB", status)
+    assert kilobytes, status
+    return 1024 * int(kilobytes[1]) // len(devices)
 
 
 def lay_out(towers: int, devices: int) -> list[range]:

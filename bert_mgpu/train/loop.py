@@ -59,6 +59,8 @@ def train(
 ) -> TrainState:
     """Trains from state.step to plan.steps and saves on the way and at the end.
 
+    Weights and slots of `state` are not read: the towers hold them.
+
     `batches` starts with the batch of state.step. Raises Diverged where a loss or
     the gradient is not finite: nothing of that step is saved. SIGTERM and Ctrl-C
     save and raise Preempted and Interrupted.
@@ -92,12 +94,15 @@ def train(
             while len(unread) > (0 if compiled else 1):
                 unread.pop(0)()
             asked_to = stop[:]  # what comes later meets the next step
-            if asked_to or done == plan.steps or done % plan.save_every == 0:
+            ends = asked_to or done == plan.steps
+            if ends or done % plan.save_every == 0:
                 while unread:
                     unread.pop(0)()
                 state = saved(done)
             if asked_to:
                 break
+            if not ends:  # the host has no use for them until the next time
+                state = dataclasses.replace(state, params={}, slots={})
         if stop:
             raise stop[0](
                 f"step {state.step} of {plan.steps} is saved: the same command goes on"
@@ -124,13 +129,14 @@ def _report(
         raise Diverged(
             f"step {step + 1}: {shown}, gradient norm {norm:g}: the training"
             " diverged; nothing of this step was saved: lower --learning_rate, or"
-            " raise --warmup_proportion"
+            " raise --warmup_proportion, with another --output_dir"
         )
     if skips is not None and skips >= precision.MAX_SKIPS:
         raise Diverged(
             f"step {step + 1}: {skips:.0f} steps in a row overflowed float16, down to"
             f" the loss scale {scaling[precision.SCALE]:g}: the training diverged:"
-            " lower --learning_rate, or pass --precision=bfloat16"
+            " lower --learning_rate, or pass --precision=bfloat16, with another"
+            " --output_dir"
         )
     recorder.step(
         Done(step + 1, losses, rate, norm, scaling, seconds, waited, compiled)

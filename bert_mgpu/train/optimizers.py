@@ -248,9 +248,16 @@ class Optimizer:
             new_slots |= {f"{name}/{suffix}": value for suffix, value in own.items()}
             if self.ema_decay:
                 average = slots[f"{name}/{AVERAGE}"]
-                change = (1.0 - self.ema_decay) * (new - average)
+                change = (1.0 - self._decay(step)) * (new - average)
                 new_slots[f"{name}/{AVERAGE}"] = average + change
         return new_params, new_slots
+
+    def _decay(self, step: Any) -> Any:
+        """Of the averages: less at first, as tf.train.ExponentialMovingAverage's with
+        `num_updates`, so that a short training does not average its first weights.
+        """
+        done = tf.cast(step, tf.float32)
+        return tf.minimum(self.ema_decay, (1.0 + done) / (10.0 + done))
 
     def _specs(self, param: Any, coded: bool) -> quantized.Specs:
         shape = tuple(param.shape)

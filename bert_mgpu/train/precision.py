@@ -28,7 +28,8 @@ LOW: rules.Rules[bool] = (
 SCALE = "bert_mgpu/loss_scale"
 GOOD_STEPS = "bert_mgpu/loss_scale_good_steps"  # since the scale last changed
 SKIPS = "bert_mgpu/loss_scale_skips"  # steps in a row that overflowed
-STATE = (SCALE, GOOD_STEPS, SKIPS)
+SKIPPED = "bert_mgpu/loss_scale_skipped"  # steps that did, of the whole training
+STATE = (SCALE, GOOD_STEPS, SKIPS, SKIPPED)
 FIRST_SCALE, FLOOR, CEILING = 2.0**15, 1.0, 2.0**24
 GROW_AFTER = 2000  # steps, as in Micikevicius et al.
 MAX_SKIPS = 25  # 15 of them reach the floor from the first scale
@@ -63,4 +64,5 @@ def after_step(state: Mapping[str, Any], finite: Any) -> dict[str, tf.Tensor]:
         SCALE: tf.where(finite, grown, tf.maximum(scale / 2.0, FLOOR)),
         GOOD_STEPS: tf.where(finite & ~grows, good, 0.0),
         SKIPS: tf.where(finite, 0.0, state[SKIPS] + 1.0),
+        SKIPPED: state[SKIPPED] + tf.where(finite, 0.0, 1.0),
     }

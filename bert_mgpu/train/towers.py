@@ -79,10 +79,7 @@ class Towers:
         )
         xla_update = xla if xla_update is None else xla_update
         self._gradients = jitted(self._tower_gradients)
-        self._update = jitted(
-            functools.partial(update_lib.apply_gradients, optimizer),
-            jit_compile=xla_update,
-        )
+        self._update = jitted(self._apply_gradients, jit_compile=xla_update)
         self._forward = jitted(self._task.outputs)
         self._train_step = tf.function(self._replicated_step, autograph=False)
         self._outputs = tf.function(self._replicated_outputs, autograph=False)
@@ -185,6 +182,9 @@ class Towers:
         dense = {name: tf.convert_to_tensor(grad) for name, grad in grads.items()}
         return parts, {name: tf.cast(g, tf.float32) for name, g in dense.items()}
 
+    def _apply_gradients(self, *tensors: Any) -> Any:
+        return update_lib.apply_gradients(self._optimizer, *tensors)
+
     def _replicated_step(
         self, batch: Batch, step: tf.Tensor, rate: tf.Tensor
     ) -> StepResult:
@@ -207,7 +207,7 @@ class Towers:
             *(_tower_rows(batch, 0), noise, weights, one),
         )
         trained, _ = self._split(self._params)
-        update = _traced(self._update, trained, self._slots, trained, rate, step)
+        update = _traced(self._update, trained, self._slots, trained, one, rate, step)
 
         def replica_step() -> StepResult:
             replica = self._replica()
@@ -227,7 +227,8 @@ class Towers:
             context = tf.distribute.get_replica_context()
             losses, grads = context.all_reduce(tf.distribute.ReduceOp.SUM, summed)
             trained, _ = self._split(params)
-            trained, slots, norm = update(trained, slots, grads, rate, step)
+            norm = update_lib.global_norm(grads)
+            trained, slots, norm = update(trained, slots, grads, norm, rate, step)
             for table, values in ((self._params, trained), (self._slots, slots)):
                 for name, value in values.items():
                     self._local(table[name], replica).assign(value)

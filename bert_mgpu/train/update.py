@@ -14,9 +14,12 @@ CLIP_NORM = 1.0  # google-research/bert's
 
 
 def global_norm(grads: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Euclidean norm over all gradients, which must be dense."""
-    squares = [tf.reduce_sum(tf.square(grad)) for grad in grads.values()]
-    return tf.sqrt(tf.add_n(squares))
+    """Euclidean norm over all gradients, which must be dense.
+
+    Not to be compiled: XLA sums on a CPU at a quarter of the speed of this kernel.
+    """
+    halves = [tf.nn.l2_loss(grad) for grad in grads.values()]
+    return tf.sqrt(2.0 * tf.add_n(halves))
 
 
 def clip_scale(norm: tf.Tensor, limit: float) -> tf.Tensor:
@@ -29,19 +32,24 @@ def apply_gradients(
     params: Mapping[str, tf.Tensor],
     slots: Mapping[str, tf.Tensor],
     grads: Mapping[str, tf.Tensor],
+    norm: tf.Tensor,
     rate: tf.Tensor,
     step: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
     """Clips the gradient and updates everything once, in one pass.
 
+    norm: `global_norm` of the gradient; step: from 0.
     Where the slots hold a loss scale, the gradient is that many times too large, and
     one that is not finite changes nothing but the scale.
-    Returns the new parameters, the new slots and the norm before clipping.
+    Returns the new parameters, the new slots, and the norm before clipping of the
+    gradient without the scale.
     """
     scaling = {name: slots[name] for name in precision.STATE if name in slots}
     scale = scaling.get(precision.SCALE, 1.0)
-    norm = global_norm(grads) / scale
+    norm = norm / scale
     factor = clip_scale(norm, CLIP_NORM) / scale
+    if scaling:  # an optimizer counts what it has done
+        step = step - tf.cast(scaling[precision.SKIPPED], step.dtype)
     clipped = {name: grad * factor for name, grad in grads.items()}
     own = {name: value for name, value in slots.items() if name not in scaling}
     new_params, new_slots = optimizer.update(params, own, clipped, rate, step)

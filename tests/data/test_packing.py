@@ -80,3 +80,11 @@ def test_packed_shape_holds_its_groups_with_little_padding():
     assert all(packing.pack(numbers, group, 1, shape) is not None for group in groups)
     tokens = max(group.sum() for group in groups)
     assert tokens <= shape.rows * shape.length <= 1.15 * tokens
+
+
+@pytest.mark.parametrize(("longest", "most"), [(24, 96), (200, 512), (600, 600)])
+def test_rows_are_packed_to_no_more_than_512_tokens(longest, most):
+    rng = np.random.default_rng(0)
+    groups = [rng.integers(longest // 3, longest + 1, 32) for _ in range(20)]
+    shape = packing.packed_shape(groups, longest)
+    assert longest <= shape.length <= most

@@ -2,9 +2,11 @@
 
 import resource
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu import errors
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.train.towers import Towers
 from tests.run.conftest import assert_same_run, edit_config
@@ -90,3 +92,55 @@ def test_diverged_names_the_step_and_saves_nothing_of_it(
     assert saved == (["model.ckpt-1"] if save_every == 1 else [])
     for path in saved:
         assert google_ckpt.read(tmp_path / path)["global_step"] == 1
+
+
+def test_predicting_says_what_one_row_would_need_less_of(resumed, inside, monkeypatch):
+    out = resumed.root / "out"
+    before = (out / "predict.txt").read_text()
+
+    def full(*_):
+        tf.zeros([2**30, 2**20]).numpy()
+
+    monkeypatch.setattr(Towers, "outputs", full)
+    code, _, err = inside(resumed.flags(out, do_predict=True))
+    assert code == 4
+    (line,) = (line for line in err.splitlines() if line.startswith("error: "))
+    assert "predict: OOM" in line and "--max_seq_length" in line
+    assert "--recompute" not in line and "--slot_bits" not in line
+    assert (out / "predict.txt").read_text() == before
+
+
+@pytest.mark.parametrize("do", ["do_eval", "do_predict"])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_no_class_follows_from_what_is_no_number(tiny, tmp_path, inside, do, precision):
+    weights = google_ckpt.read(tiny.model / "bert_model.ckpt")
+    weights["output_weights"] = np.full((2, 32), np.inf, "f")
+    weights["output_bias"] = np.zeros(2, "f")
+    weights["output_weights"][0] = 0
+    google_ckpt.write(tmp_path / "bert_model.ckpt", weights)
+    flags = {"init_checkpoint": tmp_path / "bert_model.ckpt", do: True}
+    out = tmp_path / "out"
+    code, _, err = inside(tiny.flags(out, precision=precision, **flags))
+    assert code == 3 and "no finite numbers" in err and "nothing is written" in err
+    assert ("--precision=float32" in err) == (precision == "float16")
+    written = {"predict.txt", "test_results.tsv", "eval_results.txt"}
+    assert not written & {path.name for path in out.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ("OOM when allocating tensor with shape[1]", "OOM when allocating"),
+        ("Out of memory while trying to allocate 9 bytes.", "Out of memory while"),
+        ("Dst tensor is not initialized.", "Dst tensor is not initialized"),
+        ("unable to allocate output tensor", "unable to allocate"),
+        ("CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED"),
+        ("the room is empty", None),
+        ("shapes do not match", None),
+    ],
+)
+def test_what_lack_of_memory_is_called(message, found):
+    for error in (RuntimeError(message), tf.errors.InternalError(None, None, message)):
+        told = errors.out_of_memory(error)
+        assert told.startswith(found) if found else told is None
+    assert errors.out_of_memory(errors.UserError(message)) is None

@@ -6,15 +6,23 @@ import numpy as np
 import pytest
 
 from bert_mgpu.interop import google_ckpt
+from bert_mgpu.nn import bert
+from bert_mgpu.run_config import fields
 from bert_mgpu.train.optimizers import AVERAGE
 from tests.run.conftest import assert_same_run, keep_only
 
 MORE = {"do_train": True, "num_train_epochs": 3}
 SETTINGS = [
     {"precision": "bfloat16"},
+    {"precision": "bfloat16", "xla": "auto"},  # which compiles the update alone
     {"precision": "float16"},
     {"optimizer": "adamw", "layer_lr_decay": 0.8},
     {"optimizer": "lamb", "slot_bits": 8},
+    {
+        **{"train_batch_size": 2, "gradient_accumulation_steps": 2, "slot_bits": 8},
+        **{"freeze": "pooler", "ema_decay": 0.9, "precision": "float16"},
+        **{"padding": "pack"},
+    },
     {"optimizer": "adafactor", "freeze_layers": "embeddings,0"},
     {"optimizer": "lion", "ema_decay": 0.9, "freeze": "pooler"},
 ]
@@ -31,19 +39,74 @@ def averaged(tiny, tmp_path_factory):
     return out
 
 
+@pytest.fixture(scope="module")
+def straight(tiny, tmp_path_factory):
+    """A run with the default of every flag of this file."""
+    from bert_mgpu import run
+
+    out = tmp_path_factory.mktemp("straight")
+    assert run.main(["", *tiny.flags(out, **MORE)], "") == 0
+    return out
+
+
 @pytest.mark.parametrize(
     "setting", SETTINGS, ids=lambda s: "-".join(map(str, s.values()))
 )
 def test_stopped_and_resumed_is_the_straight_run(tiny, tmp_path, inside, setting):
     """Bit for bit, the state of loss scaling and 8-bit moments included."""
-    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    whole, stopped = tmp_path / "straight", tmp_path / "stopped"
     flags = {"n_gpus": 2, **MORE, **setting}
-    assert inside(tiny.flags(straight, **flags))[0] == 0
+    assert inside(tiny.flags(whole, **flags))[0] == 0
     assert inside(tiny.flags(stopped, save_checkpoints_steps=5, **flags))[0] == 0
     keep_only(stopped, 5)
     code, _, err = inside(tiny.flags(stopped, **flags))
     assert code == 0 and "step 5 with its weights" in err and "afresh" not in err
-    assert_same_run(straight, stopped)
+    assert_same_run(whole, stopped)
+    if "slot_bits" in setting:
+        assert any(name.endswith("_q8") for name in google_ckpt.read(stopped))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"precision": "bfloat16"},
+        {"optimizer": "adamw"},
+        {"slot_bits": 8},
+        {"layer_lr_decay": 0.5},
+        {"freeze_layers": "embeddings"},
+    ],
+    ids=lambda s: "-".join(map(str, s.values())),
+)
+def test_each_flag_changes_what_is_learned(tiny, straight, tmp_path, inside, setting):
+    assert inside(tiny.flags(tmp_path, **MORE, **setting))[0] == 0
+    name = "bert/encoder/layer_1/output/dense/kernel"
+    wanted, found = (google_ckpt.read(run)[name] for run in (straight, tmp_path))
+    assert 1e-7 < np.abs(found - wanted).max() < 0.1
+
+
+def test_lower_layers_learn_more_slowly(tiny, tmp_path, inside):
+    """The first step of a bias is the rate times nearly 1 / sqrt(0.1)."""
+    flags = {"train_batch_size": 24, "warmup_proportion": 0, "layer_lr_decay": 0.5}
+    assert inside(tiny.flags(tmp_path, do_train=True, **flags))[0] == 0
+    before, after = (google_ckpt.read(run) for run in (tiny.model, tmp_path))
+    assert after["global_step"] == 1
+
+    def moved(name):
+        return np.abs(after[name] - before[name]).max()
+
+    layers = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(2)]
+    assert moved(layers[0]) / moved(layers[1]) == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(("recompute", "layers"), [("none", 0), ("block", 2)])
+def test_recompute_is_done(tiny, tmp_path, inside, monkeypatch, recompute, layers):
+    """Counts the layers of the one shape that is traced."""
+    wrapped, done = bert.recomputed, []
+    count = lambda *args: (done.append(1), wrapped(*args))[1]  # noqa: E731
+    monkeypatch.setattr(bert, "recomputed", count)
+    flags = {"do_train": True, "recompute": recompute, "padding": "max_length"}
+    assert inside(tiny.flags(tmp_path, **flags))[0] == 0
+    assert len(done) == layers
 
 
 @pytest.mark.parametrize(
@@ -53,7 +116,7 @@ def test_a_run_keeps_its_own_settings(tiny, tmp_path, inside, setting):
     assert inside(tiny.flags(tmp_path, do_train=True, **setting))[0] == 0
     code, _, err = inside(tiny.flags(tmp_path, **MORE))
     assert code == 2
-    for name in setting:
+    for name in {f.name for f in fields() if f.metadata["identity"]} & setting.keys():
         assert f"{name} (was " in err
     saved = json.loads((tmp_path / "run.json").read_text())
     for name, value in setting.items():

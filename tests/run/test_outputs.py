@@ -120,6 +120,7 @@ def test_curves_hold_every_logged_step(whole):
     rows = records(whole / "metrics.jsonl")
     assert [row["step"] for row in rows] == [3, 6, 9, 12]
     assert all(np.isfinite([*row.values()]).all() for row in rows)
+    assert all(row["input_wait_seconds"] >= 0 for row in rows)
     assert rows[-1]["loss"] < rows[0]["loss"]
     events = event_accumulator.EventAccumulator(str(whole)).Reload()
     assert "train/loss" in events.Tags()["tensors"]

@@ -1,9 +1,19 @@
 """--plan: tells what a training would do and need, and leaves nothing behind."""
 
+import dataclasses
+import math
+import pathlib
 import re
 
+import numpy as np
 import pytest
 
+from bert_mgpu import planning
+from bert_mgpu.config import BertConfig
+from bert_mgpu.run_config import RunConfig
+from bert_mgpu.sources import Model
+from bert_mgpu.tasks.classification import Classification
+from bert_mgpu.training import Job
 from tests.run.conftest import tree
 
 
@@ -80,7 +90,7 @@ def test_knows_what_output_dir_holds(resumed, inside):
     code, _, err = inside(resumed.flags(out, **flags))
     assert code == 0, err
     told = sections(err)
-    assert told["steps"] == "12: 24 rows, 2 epochs; 6 are done"
+    assert told["steps"].startswith("12: 24 rows, 2 epochs; 6 are done (what is prop")
     assert " for 6 steps of " in told["time"]
     code, _, err = inside(resumed.flags(out, seed=1, **flags))
     assert code == 2 and "seed (was 42, is 1)" in err
@@ -94,3 +104,98 @@ def test_reads_what_it_would_start_from(work, expect_refused):
 @pytest.mark.parametrize("flags", [{"do_train": False, "do_eval": True}])
 def test_needs_a_training(work, expect_refused, flags):
     expect_refused(work, "--plan", "--do_train=true", plan=True, **flags)
+
+
+def job_of(**flags):
+    """A job of 4 layers x 64 on the CPU, without data."""
+    run = RunConfig(**{"max_seq_length": 128, "train_batch_size": 8, **flags})
+    config = BertConfig(1000, 64, 4, 4, 256)
+    task = Classification("x", config, ["a", "b"], 128, recompute=run.recompute)
+    model = Model(config, "", None, "", True, ["a", "b"])
+    return Job(run, model, task, None, ["CPU:0"], pathlib.Path())
+
+
+def need(rows=8, length=128, **flags):
+    return planning.memory(job_of(**flags), rows, length)
+
+
+def test_memory_follows_from_what_is_held():
+    plain = need()
+    values = sum(math.prod(s) for s, _ in job_of().task.param_specs().values())
+    assert plain["weights"] == 4 * values
+    assert plain["slots"] == 8 * values and plain["gradients"] == 4 * values
+    assert need(optimizer="lion")["slots"] == 4 * values
+    assert need(ema_decay=0.9)["slots"] == 12 * values
+    kernels = 4 * (4 * 64 * 64 + 2 * 64 * 256) + 64 * 64  # with the pooler's
+    small = need(slot_bits="8")["slots"]
+    assert plain["slots"] - 6 * kernels <= small <= plain["slots"] - 5.9 * kernels
+    frozen = need(freeze_layers="embeddings,0-3")
+    assert frozen["weights"] == 4 * values
+    assert frozen["slots"] == 2 * frozen["gradients"] < 0.1 * plain["slots"]
+
+
+def test_memory_follows_from_the_batch():
+    work = "activations and updates"
+    plain = need(64)
+    assert need(128)[work] == pytest.approx(2 * plain[work], rel=0.01)
+    assert need(64, length=256)[work] > 2 * plain[work]
+    assert need(64, recompute="block")[work] < 0.6 * plain[work]
+    assert need(64, recompute="attention")[work] < plain[work]
+    assert need(64, precision="bfloat16")[work] < 0.6 * plain[work]
+    turns = need(16, gradient_accumulation_steps=4)
+    assert turns[work] < 0.3 * plain[work]
+    assert turns["gradients"] == 4 * plain["gradients"]  # sums of 1, 2 and 4 turns
+
+
+@pytest.mark.parametrize(
+    ("rows", "turns", "fit", "said"),
+    [
+        (8, 1, 8, None),
+        (8, 1, 2, "WARNING: too much: --train_batch_size=2 .*steps=4 would fit"),
+        (8, 1, 0, "WARNING: one row at a time is too much: pass --recompute=block"),
+        (2, 4, 4, "--train_batch_size=4 --gradient_accumulation_steps=2 fits too"),
+    ],
+)
+def test_proposes_a_batch_that_fits(monkeypatch, rows, turns, fit, said):
+    """Room is what so many rows at a time need."""
+    flags = {"train_batch_size": rows, "gradient_accumulation_steps": turns}
+    job = job_of(**flags)
+    room = 0
+    if fit:
+        other = {"train_batch_size": fit, "gradient_accumulation_steps": 8 // fit}
+        parts = need(fit, **other)
+        room = sum(parts.values()) / 0.9 - parts["weights"] - parts["slots"] + 1
+    monkeypatch.setattr(planning.devices, "room", lambda names: room)
+    lines = [*planning._memory(job, rows, 128)][2:]
+    assert len(lines) == (said is not None)
+    assert said is None or re.match(said, lines[0])
+
+
+def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
+    times = {"seconds": 60.0}
+    monkeypatch.setattr(planning, "_probe", lambda *_: (20.0, times["seconds"]))
+    batch = {"input_ids": np.zeros((1, 8, 128), np.int32)}
+
+    def told(job):
+        return " ".join(planning._time(job, None, [batch], 2000, 1.0))
+
+    text = told(job_of())
+    assert "about 33.3 hours for 2000 steps of 60.00 s" in text
+    assert "--freeze_layers=embeddings,0-1" in text
+    assert "4 layers x 256" not in text  # this one is smaller
+    base = job_of()
+    model = dataclasses.replace(base.model, config=BertConfig(1000))
+    base = base._replace(model=model)
+    assert re.search(r"4 layers x 256: about \d% of that", told(base))
+    times["seconds"] = 1.0
+    assert "freeze" not in told(job_of())
+
+
+def test_says_where_a_step_does_not_fit(monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(planning, "_probe", full)
+    lines = [*planning._time(job_of(), None, [], 10, 1.0)]
+    assert lines[0] == "a step does not fit: out of memory"
+    assert "--recompute=block" in lines[1]

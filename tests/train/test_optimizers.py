@@ -154,8 +154,9 @@ def test_default_is_googles_with_its_clip(size):
         grads, rate = gradients(rng, size), 1e-2 * (1 - step / STEPS)
         given = {k: tf.constant(g) for k, g in grads.items()}
         number = tf.constant(step, tf.int64)
+        norm = update.global_norm(given)
         params, slots, norm = update.apply_gradients(
-            *(Optimizer(), params, slots, given, rate, number)
+            *(Optimizer(), params, slots, given, norm, rate, number)
         )
         exact = np.sqrt(sum(np.square(g, dtype="d").sum() for g in grads.values()))
         assert float(norm) == pytest.approx(exact, rel=1e-6)
@@ -195,8 +196,10 @@ def test_average_is_tensorflows():
     params = first_params(rng)
     slots = optimizer.zero_slots(params)
     variables = {k: tf.Variable(v) for k, v in params.items()}
-    theirs = tf.train.ExponentialMovingAverage(0.9)
-    for step in range(20):
+    done = tf.Variable(0)
+    theirs = tf.train.ExponentialMovingAverage(0.9, num_updates=done)
+    for step in range(120):  # (1 + 80) / (10 + 80) is 0.9
+        done.assign(step)
         params, slots = optimizer.update(
             params, slots, gradients(rng), 1e-2, tf.constant(step, tf.int64)
         )

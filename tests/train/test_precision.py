@@ -126,6 +126,7 @@ def test_a_gradient_that_overflows_changes_only_the_scale(first_params):
     assert_same_bits(after, before)
     assert float(done.scaling[precision.SCALE]) == slots.pop(precision.SCALE) == 2**23
     assert float(done.scaling[precision.SKIPS]) == slots.pop(precision.SKIPS) == 1
+    assert slots.pop(precision.SKIPPED) == 1
     assert_same_bits(slots, {name: slots_before[name] for name in slots})
     for step in range(1, 25):  # until a scale is found that fits
         done = towers.train_step(split(batch, 1), step, RATE)
@@ -156,7 +157,8 @@ def followed(finite_steps, scale):
     state[precision.SCALE] = tf.constant(scale)
     for finite in finite_steps:
         state = precision.after_step(state, tf.constant(finite))
-    return tuple(float(state[name]) for name in precision.STATE)
+    names = (precision.SCALE, precision.GOOD_STEPS, precision.SKIPS)
+    return tuple(float(state[name]) for name in names)
 
 
 def test_scale_grows_after_many_good_steps_and_halves_at_once():
@@ -195,13 +197,31 @@ def test_clip_is_that_of_the_gradient_without_the_scale():
     optimizer = Optimizer()
     slots = optimizer.zero_slots({"a": np.zeros(2, "f")})
     state = precision.first_state("float16") | {precision.SCALE: np.float32(1024)}
-    plain = update.apply_gradients(
-        *(optimizer, params, slots, {"a": tf.constant([3.0, 4.0])}),
-        *(tf.constant(0.1), tf.constant(0, tf.int64)),
-    )
-    scaled = update.apply_gradients(
-        *(optimizer, params, slots | state, grads),
-        *(tf.constant(0.1), tf.constant(0, tf.int64)),
-    )
+    plain = applied(optimizer, params, slots, {"a": tf.constant([3.0, 4.0])}, 0)
+    scaled = applied(optimizer, params, slots | state, grads, 0)
     assert float(plain[2]) == float(scaled[2]) == 5.0
     np.testing.assert_allclose(scaled[0]["a"], plain[0]["a"], rtol=1e-6)
+
+
+def applied(optimizer, params, slots, grads, step):
+    norm = update.global_norm(grads)
+    others = norm, tf.constant(0.1), tf.constant(step, tf.int64)
+    return update.apply_gradients(optimizer, params, slots, grads, *others)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb", "adafactor"])
+def test_an_optimizer_does_not_count_steps_that_overflowed(name):
+    """Three skips, then the first step: it is what a first step is."""
+    params = {"a/kernel": tf.constant([[3.0, -4.0], [1.0, 2.0]])}
+    grads = {"a/kernel": tf.constant([[0.1, 0.2], [-0.3, 0.1]])}
+    infinite = {"a/kernel": grads["a/kernel"] * np.inf}
+    optimizer = Optimizer(name, ema_decay=0.9)
+    slots = optimizer.zero_slots({k: v.numpy() for k, v in params.items()})
+    wanted, _, _ = applied(optimizer, params, slots, grads, 0)
+    found, own = params, slots | precision.first_state("float16")
+    for step in range(3):
+        found, own, _ = applied(optimizer, found, own, infinite, step)
+    scaled = {"a/kernel": grads["a/kernel"] * own[precision.SCALE]}
+    found, own, _ = applied(optimizer, found, own, scaled, 3)
+    assert float(own[precision.SKIPPED]) == 3
+    np.testing.assert_allclose(found["a/kernel"], wanted["a/kernel"], rtol=1e-6)
