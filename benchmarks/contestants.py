@@ -137,9 +137,9 @@ def _slot_sizes(params: Any, slots: Any) -> dict[str, int]:
     return sizes
 
 
-def ours_predicts(shape: Shape, *, padding: str) -> Contestant:
+def ours_predicts(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     """Predicts all headlines of a file, as a run does."""
-    towers, features = _towers(_job(shape, {})), headlines("full_dev.txt")
+    towers, features = _towers(_job(shape, flags)), headlines("full_dev.txt")
     placements = pipeline.forward_placements(
         features.lengths, 1, shape.batch, padding, shape.length
     )

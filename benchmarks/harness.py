@@ -190,15 +190,20 @@ def measure(
 
 
 def measure_memory(
-    contestants: Mapping[str, list[str]], cards: str, say: Callable[[str], None]
+    contestants: Mapping[str, list[str]],
+    cards: str,
+    pooled: bool,
+    say: Callable[[str], None],
 ) -> dict[str, Measured]:
     """The same without rounds: each only warms up, one after the other.
 
-    TensorFlow's memory pool for oneDNN is off. It grows by doubling and gives nothing
-    back: the same steps can take a copy of all activations more in it, or not.
+    pooled: as a run is, with TensorFlow's memory pool for oneDNN. It grows by doubling
+    and gives nothing back: the same steps can take a copy of all activations more in
+    it, or not.
     """
     found = {}
-    environment = {"CUDA_VISIBLE_DEVICES": cards, "TF_ENABLE_ONEDNN_OPTS": "0"}
+    onednn = {"TF_ENABLE_ONEDNN_OPTS": "1" if pooled else "0"}
+    environment = {"CUDA_VISIBLE_DEVICES": cards, **onednn}
     for name, arguments in contestants.items():
         process = _Process(name, arguments, environment)
         try:

@@ -98,14 +98,14 @@ def run(name: str, rounds: int, card: str | None, trial: bool) -> dict[str, Any]
     """card: the name of the GPU that is measured, else it is the CPU."""
     figure, cards = ALL_FIGURES[name], "0" if card else ""
     where = machine(*PACKAGES) | ({"gpu": card} if card else {})
-    if figure.contestants:
+    if figure.contestants or figure.memory:
         turns, memory = (
             {who: _arguments(*maker, card, trial) for who, maker in makers.items()}
             for makers in (figure.contestants, figure.memory)
         )
         others = OtherLoad()
         found = measure(turns, rounds, cards, _say)
-        found |= measure_memory(memory, cards, _say)
+        found |= measure_memory(memory, cards, figure.pooled, _say)
         where["other_load"] = round(others(), 3)
     else:
         found, where = _tokenizers()
