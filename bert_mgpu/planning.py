@@ -20,7 +20,7 @@ from bert_mgpu.errors import out_of_memory, smaller
 from bert_mgpu.nn import footprint
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.task import Batch, Features
-from bert_mgpu.train import devices, loop
+from bert_mgpu.train import devices, loop, rules
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 from bert_mgpu.training import Job, make_towers, orders_of, padding_shares, start
@@ -170,11 +170,14 @@ def memory(job: Job, rows: int, length: int) -> dict[str, float]:
     turns = run.gradient_accumulation_steps * -(-run.n_gpus // len(job.devices))
     held = 1 + min(turns - 1, 1) + int(math.log2(turns))  # see turns.sum_in_turn
     activations = footprint.activations(
-        *(job.model.config, rows, length, run.recompute, run.precision)
+        *(job.model.config, rows, length, run.recompute, run.precision),
+        rules.frozen_layers(trained, job.model.config.num_hidden_layers),
     )
     # The update makes new weights and slots beside the old ones, after the activations
-    # of the last tower are gone.
-    working = max(held * gradients + activations, 2 * gradients + slots)
+    # of the last tower are gone. It works moments of 8 bits out in 32.
+    whole = dataclasses.replace(job.optimizer, slot_bits=32).zero_slots(trained)
+    moments = sum(v.nbytes for v in whole.values()) if run.slot_bits == "8" else 0
+    working = max(held * gradients + activations, 2 * gradients + slots + moments)
     parts = {
         "weights": weights,
         "slots": slots,

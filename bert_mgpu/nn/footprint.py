@@ -37,13 +37,17 @@ def activations(
     length: int,
     recompute: str,
     precision: str,
+    frozen: int = 0,
 ) -> float:
-    """Bytes for one tower's forward and backward pass over rows of `length` tokens."""
+    """Bytes for one tower's forward and backward pass over rows of `length` tokens.
+
+    frozen: layers at the bottom that nothing flows back through, so keep nothing.
+    """
     width = 2 if precision != "float32" else 4
     unit = rows * length * config.hidden_size * width
     square = rows * config.num_attention_heads * length**2 * width
     kept, working = _KEPT[recompute], _WORKING[recompute]
-    layers = config.num_hidden_layers - 1
+    layers = max(0, config.num_hidden_layers - 1 - frozen)
     return (layers * kept.linear + working.linear) * unit + (
         layers * kept.square + working.square
     ) * square

@@ -95,6 +95,19 @@ def frozen(
     return found
 
 
+def frozen_layers(trained: Iterable[str], count: int) -> int:
+    """How many of the `count` layers the backward pass does not come down to."""
+    names = list(trained)
+    if any(re.search(_EMBEDDINGS, name) for name in names):
+        return 0
+    reached = (
+        index
+        for index in range(count)
+        if any(re.search(_layer(index), name) for name in names)
+    )
+    return next(reached, count)
+
+
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)

@@ -142,6 +142,9 @@ def test_memory_follows_from_the_batch():
     assert need(64, recompute="block")[work] < 0.6 * plain[work]
     assert need(64, recompute="attention")[work] < plain[work]
     assert need(64, precision="bfloat16")[work] < 0.6 * plain[work]
+    half = need(64, freeze_layers="embeddings,0-1")
+    assert 0.3 * plain[work] < half[work] < 0.7 * plain[work]
+    assert need(64, freeze_layers="1-2")[work] > 0.95 * plain[work]  # flows through
     turns = need(16, gradient_accumulation_steps=4)
     assert turns[work] < 0.3 * plain[work]
     assert turns["gradients"] == 4 * plain["gradients"]  # sums of 1, 2 and 4 turns

@@ -129,3 +129,20 @@ def test_embeddings_alone_keep_32_bits():
         f"bert/embeddings/{kind}_embeddings"
         for kind in ("word", "position", "token_type")
     }
+
+
+@pytest.mark.parametrize(
+    ("frozen", "layers"),
+    [
+        (None, 0),
+        ("embeddings", 0),
+        ("0", 0),  # the embeddings below it are trained
+        ("embeddings,0", 1),
+        ("embeddings,1", 0),
+        ("embeddings,0-1", 2),
+        ("embeddings,0-1,pooler", 2),
+    ],
+)
+def test_layers_that_nothing_flows_back_through(first_params, frozen, layers):
+    names = rules.frozen([*first_params], None, frozen, 2) if frozen else []
+    assert rules.frozen_layers(first_params.keys() - set(names), 2) == layers
