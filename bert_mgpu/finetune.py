@@ -103,9 +103,10 @@ def _forward(
             raise
     else:
         seconds = time.perf_counter() - began
+        shapes = towers.compilations - compilations
         say(
-            f"  {len(features)} rows in {seconds:.1f} s, compilation for"
-            f" {towers.compilations - compilations} shapes of batches included"
+            f"  {len(features)} rows in {seconds:.1f} s, compilation for {shapes}"
+            f" shape{'s' * (shapes != 1)} of batches included"
         )
         _check_finite(outputs, run.precision, what)
         return outputs

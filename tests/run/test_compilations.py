@@ -26,5 +26,5 @@ def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
     assert counts["tower_gradients"] == told, compiled
     assert counts["apply_gradients"] == 1, compiled
     assert 1 <= told <= {"max_length": 1, "pack": 2}.get(padding, 4)
-    shapes = re.findall(r"compilation for (\d+) shapes", err)
+    shapes = re.findall(r"compilation for (\d+) shape", err)
     assert counts["outputs"] == int(shapes[0]) <= 4
