@@ -130,9 +130,13 @@ def _parameters(job: Job) -> Iterator[str]:
 def _memory(job: Job, rows: int, length: int) -> Iterator[str]:
     run, parts = job.run, memory(job, rows, length)
     there = parts["weights"] + parts["slots"]  # already
-    room = there + devices.room(job.devices)
-    yield f"about {_gigabytes(sum(parts.values()))} a device, of {_gigabytes(room)}:"
+    left = devices.room(job.devices)
+    room = math.inf if left is None else there + left
+    of = "" if left is None else f", of {_gigabytes(room)}"
+    yield f"about {_gigabytes(sum(parts.values()))} a device{of}:"
     yield ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items())
+    if left is None:
+        return
     share = run.train_batch_size * run.gradient_accumulation_steps
     # Rows and turns that make the same steps.
     ways = [(n, share // n) for n in range(share, 0, -1) if share % n == 0]

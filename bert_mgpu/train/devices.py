@@ -78,15 +78,16 @@ def peak_of_process() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
 
 
-def room(devices: list[str]) -> int:
-    """Bytes of memory that each device has left, or may take. Linux only."""
+def room(devices: list[str]) -> int | None:
+    """Bytes of memory that each device has left, or may take; None if no one says."""
     if devices[0].startswith("GPU"):
-        found = {place.name: place.memory_limit for place in list_local_devices()}
-        return min(found[f"/device:{name}"] for name in devices)
-    status = pathlib.Path("/proc/meminfo").read_text()
-    kilobytes = re.search(r"MemAvailable:\s*(\d+) kB", status)
-    assert kilobytes, status
-    return 1024 * int(kilobytes[1]) // len(devices)
+        there = [d for d in list_local_devices() if d.device_type == "GPU"]
+        return min((device.memory_limit for device in there), default=None)
+    with contextlib.suppress(OSError):
+        status = pathlib.Path("/proc/meminfo").read_text()
+        if kilobytes := re.search(r"MemAvailable:\s*(\d+) kB", status):
+            return 1024 * int(kilobytes[1]) // len(devices)
+    return None
 
 
 def lay_out(towers: int, devices: int) -> list[range]:

@@ -13,6 +13,7 @@ from bert_mgpu.config import BertConfig
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.tasks.classification import Classification
+from bert_mgpu.train import devices
 from bert_mgpu.training import Job
 from tests.run.conftest import tree
 
@@ -172,6 +173,17 @@ def test_proposes_a_batch_that_fits(monkeypatch, rows, turns, fit, said):
     lines = [*planning._memory(job, rows, 128)][2:]
     assert len(lines) == (said is not None)
     assert said is None or re.match(said, lines[0])
+
+
+def test_proposes_no_batch_where_no_memory_is_known(monkeypatch):
+    monkeypatch.setattr(planning.devices, "room", lambda names: None)
+    lines = [*planning._memory(job_of(), 8, 128)]
+    assert len(lines) == 2 and re.fullmatch(r"about [\d.]+ [MG]B a device:", lines[0])
+
+
+def test_room_is_shared_by_the_devices_of_a_cpu():
+    one, four = devices.room(["CPU:0"]), devices.room([f"CPU:{n}" for n in range(4)])
+    assert 0.8 < one / (4 * four) < 1.25 and one > 100_000_000
 
 
 def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
