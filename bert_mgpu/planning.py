@@ -105,9 +105,15 @@ def _length(job: Job, features: Features) -> Iterator[str]:
     truncated = notes["truncated"] / notes["rows"]
     yield f"{run.max_seq_length}: {truncated:.1%} of the rows are truncated"
     most = min(job.model.config.max_position_embeddings, sources.MAX_POSITIONS)
-    wanted = packing.rounded(notes["length_percentiles"][str(_KEPT_SHARE)])
-    wanted = min(int(wanted), most)
-    if wanted != run.max_seq_length:
+    needed = int(notes["length_percentiles"][str(_KEPT_SHARE)])
+    wanted = int(packing.rounded(needed))
+    if wanted > most:
+        yield (
+            f"{_KEPT_SHARE} % of the rows have up to {needed} tokens, the model takes"
+            f" {most}:"
+        )
+        yield "  --truncation=head_tail keeps both ends of a text"
+    elif wanted != run.max_seq_length:
         yield f"--max_seq_length={wanted} keeps {_KEPT_SHARE} % of the rows whole"
 
 

@@ -15,7 +15,7 @@ from bert_mgpu.sources import Model
 from bert_mgpu.tasks.classification import Classification
 from bert_mgpu.train import devices
 from bert_mgpu.training import Job
-from tests.run.conftest import tree
+from tests.run.conftest import edit_config, tree
 
 
 def sections(err):
@@ -72,6 +72,13 @@ def test_proposes_length_and_padding(plan):
     assert re.search(r"--padding=\w+ saves \d+% of the tokens", told["padding"])
     told = plan(max_seq_length=16)
     assert "25.0% of the rows are truncated" in told["max_seq_length"]
+
+
+def test_proposes_no_length_that_the_model_cannot_take(work, plan):
+    edit_config(work, max_position_embeddings=16)
+    told = plan(init_checkpoint=None, max_seq_length=16)["max_seq_length"]
+    assert "99 % of the rows have up to 20 tokens, the model takes 16:" in told
+    assert "keeps 99 %" not in told and "--truncation=head_tail" in told
 
 
 def test_counts_what_is_trained_and_what_it_needs(plan):
