@@ -41,11 +41,8 @@ def smaller(training: bool, recompute: str) -> str:
         "with another --output_dir, --precision=bfloat16, --slot_bits=8, some"
         " --freeze_layers or a lower --max_seq_length"
     )
-    return (
-        f"pass {advice}"
-        if recompute == "block"
-        else (f"pass --recompute=block; or, {advice}")
-    )
+    again = "" if recompute == "block" else "--recompute=block; or, "
+    return f"pass {again}{advice}"
 
 
 class OutOfMemory(RunError):

@@ -185,8 +185,10 @@ def memory(job: Job, rows: int, length: int) -> dict[str, float]:
     )
     # The update makes new weights and slots beside the old ones, after the activations
     # of the last tower are gone. It works moments of 8 bits out in 32.
-    whole = dataclasses.replace(job.optimizer, slot_bits=32).zero_slots(trained)
-    moments = sum(v.nbytes for v in whole.values()) if run.slot_bits == "8" else 0
+    moments = 0
+    if run.slot_bits == "8":
+        whole = dataclasses.replace(job.optimizer, slot_bits=32).zero_slots(trained)
+        moments = sum(value.nbytes for value in whole.values())
     working = max(held * gradients + activations, 2 * gradients + slots + moments)
     parts = {
         "weights": weights,
