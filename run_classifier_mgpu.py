@@ -22,4 +22,4 @@ import sys
 from bert_mgpu import run
 
 if __name__ == "__main__":
-    sys.exit(run.main(sys.argv, str(__doc__)))
+    sys.exit(run.finetune(sys.argv, str(__doc__)))

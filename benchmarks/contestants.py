@@ -31,19 +31,19 @@ from workloads import (
     trains_headlines,
 )
 
-from bert_mgpu.data import pipeline
+from bert_mgpu.data import orders, pipeline
 from bert_mgpu.text.tokenization import Tokenizer
 
 
 def _job(shape: Shape, flags: dict[str, Any]) -> Any:
     """A training.Job with these flags, on one device."""
     from bert_mgpu import training
-    from bert_mgpu.run_config import RunConfig
+    from bert_mgpu.run_config import FinetuneConfig
     from bert_mgpu.sources import Model
     from bert_mgpu.tasks.classification import Classification
     from bert_mgpu.train import devices
 
-    run = RunConfig(seed=SEED, max_seq_length=shape.length, **flags)
+    run = FinetuneConfig(seed=SEED, max_seq_length=shape.length, **flags)
     labels = [str(label) for label in range(CLASSES)]
     tokenizer = Tokenizer(str(VOCAB_FILE))
     model = Model(shape.config, "", tokenizer, str(VOCAB_FILE), True, labels)
@@ -140,7 +140,7 @@ def _slot_sizes(params: Any, slots: Any) -> dict[str, int]:
 def ours_predicts(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     """Predicts all headlines of a file, as a run does."""
     towers, features = _towers(_job(shape, flags)), headlines("full_dev.txt")
-    placements = pipeline.forward_placements(
+    placements = orders.forward_placements(
         features.lengths, 1, shape.batch, padding, shape.length
     )
 

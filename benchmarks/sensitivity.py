@@ -31,7 +31,8 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from bert_mgpu import flags, inputs, sources, starting  # noqa: E402
-from bert_mgpu.data import packing, pipeline  # noqa: E402
+from bert_mgpu.data import orders, packing, pipeline  # noqa: E402
+from bert_mgpu.run_config import FinetuneConfig  # noqa: E402
 from bert_mgpu.task import Noise  # noqa: E402
 from bert_mgpu.tasks import custom  # noqa: E402
 from bert_mgpu.tasks.classification import Classification  # noqa: E402
@@ -57,25 +58,22 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     accuracy.prepare()
     folder = tempfile.mkdtemp()
     argv = accuracy.arguments_of(accuracy.planned()[0])
-    run, _ = flags.parse(["", *argv, f"--output_dir={folder}"], "")
+    argv = ["", *argv, f"--output_dir={folder}"]
+    run, _ = flags.parse(argv, "", FinetuneConfig)
     output_dir = pathlib.Path(folder)
     model = sources.find_model(run, output_dir)
     files = custom.find(str(run.task_name), str(run.data_dir))
     task = Classification(files.name, model.config, files.labels, run.max_seq_length)
     data = inputs.Inputs(run, files, model, pathlib.Path(str(run.cache_dir)))
-    features, _ = data.load("train", run.max_train_examples)
-    specs, deviation = task.param_specs(), model.config.initializer_range
+    features, _ = data.load("train")
+    specs = task.param_specs()
     first_slots = Optimizer().zero_slots
-    state = starting.training_state(run, specs, deviation, {}, output_dir, first_slots)
-    steps = schedule.total_steps(
-        len(features), run.train_batch_size, run.num_train_epochs
-    )
-    warmup = schedule.warmup_steps(steps, run.warmup_proportion)
+    state = starting.training_state(run, specs, model, {}, output_dir, first_slots)
+    steps = run.steps_of(len(features), run.train_batch_size)
+    warmup = run.warmup_of(steps)
 
     def batch(step: int) -> dict[str, np.ndarray]:
-        rows = pipeline.rows_of_step(
-            len(features), run.train_batch_size, step, run.seed
-        )
+        rows = orders.rows_of_step(len(features), run.train_batch_size, step, run.seed)
         placement = packing.one_a_row(rows, 1, run.max_seq_length)
         return pipeline.collate(features, placement)
 

@@ -11,7 +11,7 @@ import numpy as np
 from harness import SHARED, Contestant
 
 from bert_mgpu.config import BertConfig
-from bert_mgpu.data import pipeline
+from bert_mgpu.data import orders, pipeline
 from bert_mgpu.task import Features, Ragged
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -149,7 +149,7 @@ def trains_headlines(
 ) -> Contestant:
     """Trains headlines that share batches by one of our policies."""
     features = headlines("sub_train.txt")
-    order = pipeline.TrainingOrder(
+    order = orders.TrainingOrder(
         features.lengths, 1, shape.batch, padding, shape.length, SEED
     )
 

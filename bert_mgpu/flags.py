@@ -1,4 +1,4 @@
-"""The command line: the flags of run_config.py, help, and their checks."""
+"""The command line: a table of flags as in run_config.py, help, and their checks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from absl import flags
 
-from bert_mgpu import run_config
 from bert_mgpu.errors import UserError
-from bert_mgpu.run_config import RunConfig
+from bert_mgpu.run_config import RunConfig, Table, fields
 
+Settings = TypeVar("Settings", bound=Table)
 # google-research/bert's flags for TPUs: accepted so that old scripts run.
 _TPU_FLAGS = {
     "tpu_name": None,
@@ -41,18 +41,19 @@ class HelpAsked(Exception):
     """--help was given: its argument is the text."""
 
 
-def _define(values: flags.FlagValues) -> None:
-    for field in run_config.fields():
+def _define(values: flags.FlagValues, table: type[Table]) -> None:
+    for field in fields(table):
         text, choices = field.metadata["help"], field.metadata["choices"]
         if choices:
             flags.DEFINE_enum(field.name, field.default, choices, text, values)
         else:
             kind = str(field.type).removesuffix(" | None")
             _DEFINE[kind](field.name, field.default, text, flag_values=values)
-    flags.DEFINE_bool("use_tpu", False, "", values)
-    for name, default in _TPU_FLAGS.items():
-        kind = "str" if default is None else "int"
-        _DEFINE[kind](name, default, "", flag_values=values)
+    if issubclass(table, RunConfig):
+        flags.DEFINE_bool("use_tpu", False, "", values)
+        for name, default in _TPU_FLAGS.items():
+            kind = "str" if default is None else "int"
+            _DEFINE[kind](name, default, "", flag_values=values)
     flags.DEFINE_bool("help", False, "", values, short_name="h")
     flags.DEFINE_bool("helpfull", False, "", values)
 
@@ -64,11 +65,11 @@ def _default(field: dataclasses.Field) -> str:
     return f" [{value}]"
 
 
-def help_text(usage: str) -> str:
+def help_text(usage: str, table: type[Table]) -> str:
     """All flags by group, with defaults in brackets, 80 columns wide."""
     lines = [usage.strip(), ""]
     group = None
-    for field in run_config.fields():
+    for field in fields(table):
         if field.metadata["group"] != group:
             group = field.metadata["group"]
             lines += [f"{group}:"]
@@ -86,10 +87,10 @@ def help_text(usage: str) -> str:
     return "\n".join(lines)
 
 
-def _explain(error: flags.Error, values: flags.FlagValues) -> str:
+def _explain(error: flags.Error, values: flags.FlagValues, table: type[Table]) -> str:
     """absl's error in our words: what is wrong and what to pass instead."""
     if isinstance(error, flags.UnrecognizedFlagError):
-        known = [field.name for field in run_config.fields()]
+        known = [field.name for field in fields(table)]
         near = difflib.get_close_matches(error.flagname, known, n=2)
         meant = " or ".join(f"--{name}" for name in near)
         hint = f": did you mean {meant}?" if near else ""
@@ -113,29 +114,31 @@ def _check(name: str, value: Any, least: float | None, most: float | None) -> No
         raise UserError(f"--{name}={value}: pass at most {most}")
 
 
-def parse(argv: Sequence[str], usage: str) -> tuple[RunConfig, list[str]]:
+def parse(
+    argv: Sequence[str], usage: str, table: type[Settings]
+) -> tuple[Settings, list[str]]:
     """argv as sys.argv -> the settings and notes for the log.
 
     Raises UserError for flags that are unknown, malformed or out of range, and
     HelpAsked for --help.
     """
     values = flags.FlagValues()
-    _define(values)
+    _define(values, table)
     try:
         rest = values(list(argv))[1:]
     except flags.Error as error:
-        raise UserError(_explain(error, values)) from None
+        raise UserError(_explain(error, values, table)) from None
     if values.help or values.helpfull:
-        raise HelpAsked(help_text(usage))
+        raise HelpAsked(help_text(usage, table))
     if rest:
         raise UserError(f"{rest[0]!r} is not a flag: write --NAME=VALUE {_SEE_HELP}")
-    if values.use_tpu:
+    if "use_tpu" in values and values.use_tpu:
         raise UserError(
             "--use_tpu=true: bert_mgpu runs on GPUs and CPUs: leave the flag out and"
             " pass --n_gpus"
         )
     settings: dict[str, Any] = {}
-    for field in run_config.fields():
+    for field in fields(table):
         value = values[field.name].value
         _check(field.name, value, field.metadata["least"], field.metadata["most"])
         # A script that passes an empty variable means that it has no value.
@@ -146,4 +149,4 @@ def parse(argv: Sequence[str], usage: str) -> tuple[RunConfig, list[str]]:
     if ignored:
         names = ", ".join(f"--{name}" for name in ignored)
         notes.append(f"{names}: for TPUs only, without effect here")
-    return RunConfig(**settings, given=given), notes
+    return table(**settings, given=given), notes

@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_mgpu.data import readers, records
 from bert_mgpu.errors import UserError, listed
-from bert_mgpu.run_config import RunConfig
+from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Features
 from bert_mgpu.tasks import builtin, classification, custom
@@ -20,7 +20,7 @@ from bert_mgpu.train.recorder import say
 
 
 def find_labels(
-    run: RunConfig, files: TaskFiles, model: Model, output_dir: pathlib.Path
+    run: FinetuneConfig, files: TaskFiles, model: Model, output_dir: pathlib.Path
 ) -> list[str]:
     """The labels in the order of the classes. Raises UserError on a conflict.
 
@@ -54,7 +54,7 @@ def find_labels(
     return labels
 
 
-def _labels_of_training_file(run: RunConfig, files: TaskFiles) -> list[str]:
+def _labels_of_training_file(run: FinetuneConfig, files: TaskFiles) -> list[str]:
     source = builtin.split_path(files, str(run.data_dir), "train")
     examples = builtin.read_examples(files, source.path, source.split, with_label=True)
     labels = sorted({str(example.label) for example in examples})
@@ -102,7 +102,9 @@ def _code() -> str:
 class Inputs:
     """Reads a task's files as features."""
 
-    run: RunConfig
+    flag = "data_dir"  # where a user says which files
+
+    run: FinetuneConfig
     files: TaskFiles  # its labels are complete
     model: Model
     cache: pathlib.Path
@@ -110,27 +112,20 @@ class Inputs:
     def __post_init__(self) -> None:
         """A mistake in a file is said now, not when the training is over."""
         run = self.run
-        needed = [
-            ("train", run.do_train, run.max_train_examples, None),
-            ("dev", run.do_eval, run.max_eval_examples, None),
-            ("test", run.do_predict, run.max_predict_examples, run.predict_file),
-        ]
-        later = [file for file in needed if file[1]][1:]  # the first is read at once
-        for split, _, keep, path in later:
-            self._read(split, keep, self._source(split, path))
+        asked = {"train": run.do_train, "dev": run.do_eval, "test": run.do_predict}
+        needed = [split for split in asked if asked[split]]
+        for split in needed[1:]:  # the first is read at once
+            self._read(split, self._source(split))
 
-    def load(
-        self, split: str, keep: int | None, path: str | None = None
-    ) -> tuple[Features, str]:
+    def load(self, split: str) -> tuple[Features, str]:
         """(features, fingerprint) of train, dev or test, described in the log.
 
-        The fingerprint is that of the file and of how it is read. keep: a seeded
-        sample of so many rows; path: read this file instead.
+        The fingerprint is that of the file and of how it is read.
         """
-        source = self._source(split, path)
+        source = self._source(split)
         if source.note:
             say(source.note)
-        features, key = self._read(split, keep, source)
+        features, key = self._read(split, source)
         notes = features.notes
         shares = ", ".join(
             f"{share} %: {length}"
@@ -146,17 +141,21 @@ class Inputs:
         )
         return features, key
 
-    def _source(self, split: str, path: str | None) -> builtin.Source:
-        if path is None:
+    def _source(self, split: str) -> builtin.Source:
+        path = self.run.predict_file
+        if path is None or split != "test":
             return builtin.split_path(self.files, str(self.run.data_dir), split)
         readers.check_file(path)
         columns = builtin.predict_file_split(self.files, path)
         return builtin.Source(pathlib.Path(path), columns)
 
-    def _read(
-        self, split: str, keep: int | None, source: builtin.Source
-    ) -> tuple[Features, str]:
+    def _read(self, split: str, source: builtin.Source) -> tuple[Features, str]:
         run, files = self.run, self.files
+        keep = {  # a seeded sample of so many rows
+            "train": run.max_train_examples,
+            "dev": run.max_eval_examples,
+            "test": run.max_predict_examples,
+        }[split]
         with_label = split != "test"
         data = {
             "data": records.file_hash(source.path),
@@ -172,7 +171,7 @@ class Inputs:
             "truncation": [run.truncation, run.head_tokens],
         }
 
-        def make() -> Features:
+        def make() -> tuple[records.Tensors, dict[str, Any]]:
             examples = builtin.read_examples(
                 files,
                 source.path,
@@ -181,7 +180,7 @@ class Inputs:
                 keep=keep,
                 seed=run.seed,
             )
-            return classification.featurise(
+            features = classification.featurise(
                 examples,
                 self.model.tokenizer,
                 files.labels,
@@ -189,9 +188,12 @@ class Inputs:
                 run.truncation,
                 run.head_tokens,
             )
+            return records.to_tensors(features), features.notes
 
         name = f"{files.name}-{split}"
-        features, _ = records.cached(self.cache, name, settings, make)
+        features = records.from_tensors(
+            *records.cached(self.cache, name, settings, make)
+        )
         if records.file_hash(source.path) != data["data"]:
             raise UserError(
                 f"{source.path}: was changed while it was read: start again"

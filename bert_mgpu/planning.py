@@ -9,6 +9,7 @@ import statistics
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,8 +19,7 @@ from bert_mgpu.config import BertConfig
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.errors import out_of_memory, smaller
 from bert_mgpu.nn import footprint
-from bert_mgpu.run_config import RunConfig
-from bert_mgpu.task import Batch, Features
+from bert_mgpu.task import Batch
 from bert_mgpu.train import devices, loop, rules
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
@@ -37,30 +37,30 @@ _PROBES = 3  # steps that are timed, after one that compiles
 def show(job: Job) -> None:
     """Prints the plan of the training that `job` describes."""
     run = job.run
-    features, data_key = job.data.load("train", run.max_train_examples)
+    rows, data_key = job.data.load("train")
     towers = make_towers(job)
-    plan, _, state = start(job, len(features), data_key, towers)
+    plan, _, state = start(job, len(rows), data_key, towers)
     left = plan.steps - state.step
-    orders = orders_of(run, features.lengths)
-    shares = padding_shares(orders, features.lengths, plan.steps, job.batch)
+    tried = orders_of(run, rows)
+    shares = padding_shares(tried, rows.lengths, plan.steps, job.batch)
     tokens = {
-        padding: features.lengths.mean() * job.batch / (1 - share)
+        padding: rows.lengths.mean() * job.batch / (1 - share)
         for padding, share in shares.items()
     }
     _show("batch", iter([job.batch_in_words]))
-    _show("steps", _steps(run, plan.steps, state.step, len(features)))
+    _show("steps", _steps(job, plan.steps, state.step, len(rows)))
     _show("learning rate", _rate(job, plan))
-    _show("max_seq_length", _length(job, features))
+    _show("max_seq_length", _length(job, rows.notes))
     _show("padding", _padding(run.padding, shares, tokens))
     _show("parameters", _parameters(job))
-    order, wanted = orders[run.padding], tokens[run.padding]
+    order, wanted = tried[run.padding], tokens[run.padding]
     widest = order.widest()
     _show("memory", _memory(job, widest.numbers.shape[1], widest.length))
     usual = min(
         map(order.placement, range(min(_SAMPLED_STEPS, plan.steps))),
         key=lambda placed: abs(_tokens(placed) - wanted),
     )
-    batches = [pipeline.collate(features, placed) for placed in (widest, usual)]
+    batches = [pipeline.collate(rows, placed) for placed in (widest, usual)]
     share = wanted / _tokens(usual)
     _show("time", _time(job, towers, batches, max(0, left), share))
     _show("devices", _devices(job))
@@ -78,9 +78,10 @@ def _show(name: str, lines: Iterator[str]) -> None:
             name = ""
 
 
-def _steps(run: RunConfig, steps: int, done: int, rows: int) -> Iterator[str]:
-    epochs = f"{run.num_train_epochs:g} epoch{'s' * (run.num_train_epochs != 1)}"
-    yield f"{steps}: {rows} rows, {epochs}" + f"; {done} are done" * (done > 0)
+def _steps(job: Job, steps: int, done: int, rows: int) -> Iterator[str]:
+    epochs = round(steps * job.batch / rows, 1)
+    times = f"{epochs:g} epoch{'s' * (epochs != 1)}"
+    yield f"{steps}: {rows} rows, {times}" + f"; {done} are done" * (done > 0)
     if done:
         yield "(what is proposed below would be another run, in another --output_dir)"
 
@@ -100,8 +101,8 @@ def _rate(job: Job, plan: loop.Plan) -> Iterator[str]:
         yield "  lower --train_batch_size, or train more epochs, if accuracy falls"
 
 
-def _length(job: Job, features: Features) -> Iterator[str]:
-    run, notes = job.run, features.notes
+def _length(job: Job, notes: dict[str, Any]) -> Iterator[str]:
+    run = job.run
     truncated = notes["truncated"] / notes["rows"]
     yield f"{run.max_seq_length}: {truncated:.1%} of the rows are truncated"
     most = min(job.model.config.max_position_embeddings, sources.MAX_POSITIONS)

@@ -34,17 +34,9 @@ def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:
     write_bytes(path, (line.encode() for line in lines))
 
 
-def write_evaluation(
-    output_dir: pathlib.Path, scores: Mapping[str, Any], step: int
-) -> None:
-    """eval_results.txt: Google's four keys in its order, then all others."""
-    google = {
-        "eval_accuracy": scores["eval_accuracy"],
-        "eval_loss": scores["eval_loss"],
-        "global_step": step,
-        "loss": scores["eval_loss"],
-    }
-    lines = (f"{key} = {value}\n" for key, value in {**google, **scores}.items())
+def write_evaluation(output_dir: pathlib.Path, values: Mapping[str, Any]) -> None:
+    """eval_results.txt, in the order of the values."""
+    lines = (f"{key} = {value}\n" for key, value in values.items())
     write_text(output_dir / "eval_results.txt", lines)
 
 
@@ -63,6 +55,26 @@ def evaluation_text(
         metrics.classification_table(label_ids, predictions, label_names),
         metrics.confusion_table(label_ids, predictions, label_names),
     ]
+
+
+def write_sentence_scores(
+    output_dir: pathlib.Path, scores: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """test_results.json, as bert-ad wrote it, and predictions.jsonl; their names.
+
+    scores: of every line of the file, in order.
+    """
+    lines = (
+        json.dumps({"line": line, **score}, ensure_ascii=False) + "\n"
+        for line, score in enumerate(scores, 1)
+    )
+    files: dict[str, str | Iterable[str]] = {
+        "test_results.json": json.dumps(scores, indent=2, ensure_ascii=False),
+        "predictions.jsonl": lines,
+    }
+    for name, content in files.items():
+        write_text(output_dir / name, content)
+    return list(files)
 
 
 def write_predictions(

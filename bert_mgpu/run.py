@@ -1,4 +1,4 @@
-"""Puts a fine-tuning run together, from the flags to the files it leaves."""
+"""Puts a run together, from the flags to its exit code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from bert_mgpu import flags
 from bert_mgpu.errors import (
@@ -23,7 +24,7 @@ from bert_mgpu.errors import (
     out_of_memory,
     smaller,
 )
-from bert_mgpu.run_config import RunConfig
+from bert_mgpu.run_config import FinetuneConfig, PretrainConfig, RunConfig
 from bert_mgpu.tasks import custom
 
 _TENSORFLOW_LOG = "tensorflow.log"
@@ -31,13 +32,42 @@ _TENSORFLOW_LOG = "tensorflow.log"
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
-def main(argv: Sequence[str], usage: str) -> int:
-    """Runs the command line `argv`; returns the exit code."""
+def finetune(argv: Sequence[str], usage: str) -> int:
+    """Runs the command line `argv` of run_classifier_mgpu.py; returns the exit code."""
+
+    def work() -> Callable[..., None]:
+        from bert_mgpu import finetune
+
+        return finetune.finetune
+
+    return _main(argv, usage, FinetuneConfig, _check_finetuning, work)
+
+
+def pretrain(argv: Sequence[str], usage: str) -> int:
+    """The same for run_pretraining_mgpu.py."""
+
+    def work() -> Callable[..., None]:
+        from bert_mgpu import pretrain
+
+        return pretrain.pretrain
+
+    return _main(argv, usage, PretrainConfig, _check_pretraining, work)
+
+
+def _main(
+    argv: Sequence[str],
+    usage: str,
+    table: type[Any],
+    check: Callable[[Any], None],
+    work: Callable[[], Callable[..., None]],
+) -> int:
+    """check: refuses what it can before anything is loaded; work: loads the rest."""
     try:
-        run, remarks = flags.parse(argv, usage)
-        output_dir = _check_asked(run)
+        run, remarks = flags.parse(argv, usage, table)
+        check(run)
+        output_dir = _make_output_dir(run)
         with _locked(output_dir), _tensorflow_log(output_dir, run.tf_log):
-            return _guarded(run, output_dir, remarks)
+            return _guarded(run, output_dir, remarks, work)
     except flags.HelpAsked as asked:
         _print(str(asked))
         return 0
@@ -47,18 +77,23 @@ def main(argv: Sequence[str], usage: str) -> int:
         return _fail(Interrupted("stopped by Ctrl-C"))
 
 
-def _guarded(run: RunConfig, output_dir: pathlib.Path, remarks: list[str]) -> int:
+def _guarded(
+    run: RunConfig,
+    output_dir: pathlib.Path,
+    remarks: list[str],
+    work: Callable[[], Callable[..., None]],
+) -> int:
     """TensorFlow is imported here, when everything cheap has been checked."""
     import tensorflow as tf
 
-    from bert_mgpu import finetune, sources
+    from bert_mgpu import sources
 
     if not run.tf_log:
         tf.get_logger().setLevel("ERROR")
     signal.signal(signal.SIGTERM, _preempt)  # while training, the loop has its own
     try:
         run, remembered = sources.as_trained(run, output_dir)
-        finetune.finetune(run, output_dir, remarks + remembered)
+        work()(run, output_dir, remarks + remembered)
         return 0
     except (RunError, KeyboardInterrupt):
         raise
@@ -111,25 +146,38 @@ def _fail(error: RunError) -> int:
     return error.exit_code
 
 
-def _check_asked(run: RunConfig) -> pathlib.Path:
-    """What can be refused before anything is loaded; makes output_dir."""
-    for name in ("task_name", "data_dir", "output_dir"):
+def _check_asked(run: RunConfig, needed: Sequence[str]) -> None:
+    for name in (*needed, "output_dir"):
         if getattr(run, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
     if not (run.do_train or run.do_eval or run.do_predict or run.export_hf):
         raise UserError(
             "nothing to do: pass --do_train=true, --do_eval=true or --do_predict=true"
         )
+    if run.plan and not run.do_train:
+        raise UserError("--plan is of a training: pass --do_train=true as well")
+    if run.predict_file and not run.do_predict:
+        raise UserError("--predict_file is given: pass --do_predict=true as well")
+
+
+def _check_pretraining(run: PretrainConfig) -> None:
+    trained_on = run.eval_input_file is None or run.do_train
+    _check_asked(run, ["input_file"] if trained_on and not run.do_predict else [])
+    if run.do_predict and run.predict_file is None:
+        raise UserError("--do_predict scores the lines of a file: pass --predict_file")
+
+
+def _check_finetuning(run: FinetuneConfig) -> None:
+    _check_asked(run, ["task_name", "data_dir"])
     if not os.path.isdir(str(run.data_dir)):
         what = "a file" if os.path.exists(str(run.data_dir)) else "no such folder"
         raise UserError(
             f"--data_dir={run.data_dir}: {what}: pass the folder with the task's files"
         )
-    if run.plan and not run.do_train:
-        raise UserError("--plan is of a training: pass --do_train=true as well")
-    if run.predict_file and not run.do_predict:
-        raise UserError("--predict_file is given: pass --do_predict=true as well")
     custom.find(str(run.task_name), str(run.data_dir))
+
+
+def _make_output_dir(run: RunConfig) -> pathlib.Path:
     output_dir = pathlib.Path(str(run.output_dir))
     try:
         output_dir.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""The settings of a fine-tuning run: one table of flags, defaults and help.
+"""The settings of a run: a table of flags, defaults and help for each script.
 
-flags.py makes the command line from it. `identity` marks what a run cannot
+flags.py makes the command lines from them. `identity` marks what a run cannot
 change when it resumes; everything else is free.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-TASK, MODEL, TRAIN, TEST, SPEED, FILES = (
+GROUPS = INPUT, TASK, MODEL, TRAIN, TEST, SPEED, FILES = (
+    "Task and data",
     "What to do",
     "Model and text",
     "Training",
@@ -41,12 +42,17 @@ def _flag(
 
 
 @dataclasses.dataclass(frozen=True)
-class RunConfig:
-    """Field names are flag names. None means not given."""
+class Table:
+    """A script's settings: fields made by `_flag`, whose names are flag names."""
+
+    given: frozenset[str] = frozenset()  # the flags that the command line names
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig(Table):
+    """What both training scripts have. None means not given."""
 
     # fmt: off
-    task_name: str | None = _flag(None, TASK, "a built-in task, or the name of your own: then data_dir holds a task.json", identity=True)
-    data_dir: str | None = _flag(None, TASK, "folder with the task's files")
     output_dir: str | None = _flag(None, TASK, "folder for everything the run leaves; the same command resumes from it")
     do_train: bool = _flag(False, TASK, "train; resumes by itself where output_dir holds a run")
     do_eval: bool = _flag(False, TASK, "measure the model on the dev set")
@@ -59,10 +65,7 @@ class RunConfig:
     init_checkpoint: str | None = _flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or a run of ours")
     do_lower_case: bool = _flag(True, MODEL, "fold case and accents, as uncased models want; false for cased models")
     max_seq_length: int = _flag(128, MODEL, "tokens of a row with [CLS] and [SEP], at most 512 and the model's positions; longer rows are truncated", identity=True, least=3)
-    truncation: str = _flag("head", MODEL, "which part of a long text is kept; pairs lose the end of the longer text", identity=True, choices=("head", "tail", "head_tail"))
-    head_tokens: int = _flag(128, MODEL, "tokens kept from the head with --truncation=head_tail", identity=True, least=0)
     hidden_act: str | None = _flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=("gelu_tanh", "gelu_erf", "relu", "tanh", "linear"))
-    classifier_dropout: float | None = _flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, least=0, most=0.99)
 
     n_gpus: int = _flag(1, TRAIN, "towers: each takes train_batch_size rows of every step, on GPUs or on a CPU", least=1)
     train_batch_size: int = _flag(32, TRAIN, "rows of a step per tower", least=1)
@@ -70,20 +73,16 @@ class RunConfig:
     learning_rate: float = _flag(5e-5, TRAIN, "peak of the learning rate", least=0)
     lr_scaling: str = _flag("none", TRAIN, "multiplies the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
     layer_lr_decay: float = _flag(1.0, TRAIN, "factor of the learning rate from each layer to the one below; the head has the full rate", identity=True, least=0.01, most=1)
-    num_train_epochs: float = _flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", least=0, most=1e6)
-    warmup_proportion: float = _flag(0.1, TRAIN, "share of the steps in which the learning rate rises from 0", identity=True, least=0, most=1)
+    lr_decay_power: float = _flag(1.0, TRAIN, "the learning rate falls as (1 - step / steps) to this power; 1 is linear, LAMB is often run with 0.5", identity=True, least=0, most=10)
     optimizer: str = _flag("adamw_google", TRAIN, "google-research/bert's AdamWeightDecay, which has no bias correction, or another", identity=True, choices=("adamw_google", "adamw", "lamb", "adafactor", "lion"))
     ema_decay: float = _flag(0.0, TRAIN, "keep a moving average of the weights with this decay (less in the first steps) and use it to evaluate, predict and export; 0 keeps none", identity=True, least=0, most=0.999999)
     freeze: str | None = _flag(None, TRAIN, "regular expression: parameters whose names match are not trained", identity=True)
     freeze_layers: str | None = _flag(None, TRAIN, "parts that are not trained: embeddings, pooler, layers from 0, e.g. embeddings,0-5", identity=True)
-    max_train_examples: int | None = _flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)
     seed: int = _flag(42, TRAIN, "of the first weights, the shuffling and dropout", identity=True, least=0, most=2**63 - 1)
 
     eval_batch_size: int = _flag(8, TEST, "rows of an evaluation step per tower", least=1)
     predict_batch_size: int | None = _flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1)
     predict_file: str | None = _flag(None, TEST, "file to predict, in the format of the task's test file")
-    max_eval_examples: int | None = _flag(None, TEST, "evaluate on a seeded sample of so many rows [all]", least=1)
-    max_predict_examples: int | None = _flag(None, TEST, "predict a seeded sample of so many rows [all]", least=1)
 
     device: str = _flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
     cpu_devices: int = _flag(1, SPEED, "splits the CPU into so many logical devices, to try out towers", least=1)
@@ -101,13 +100,77 @@ class RunConfig:
     tf_log: bool = _flag(False, FILES, "show TensorFlow's own messages; else they go to output_dir/tensorflow.log")
     # fmt: on
 
-    given: frozenset[str] = frozenset()  # the flags that the command line names
-
     @property
     def prediction_batch(self) -> int:
         return self.predict_batch_size or self.eval_batch_size
 
+    def steps_of(self, rows: int, batch: int) -> int:
+        """Optimizer steps of a run over so many rows; `batch` is the effective one."""
+        raise NotImplementedError
 
-def fields() -> list[dataclasses.Field]:
-    """The fields that are flags."""
-    return [field for field in dataclasses.fields(RunConfig) if field.metadata]
+    def warmup_of(self, steps: int) -> int:
+        """How many of the steps the learning rate rises in."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuneConfig(RunConfig):
+    """The settings of run_classifier_mgpu.py."""
+
+    # fmt: off
+    task_name: str | None = _flag(None, INPUT, "a built-in task, or the name of your own: then data_dir holds a task.json", identity=True)
+    data_dir: str | None = _flag(None, INPUT, "folder with the task's files")
+    truncation: str = _flag("head", MODEL, "which part of a long text is kept; pairs lose the end of the longer text", identity=True, choices=("head", "tail", "head_tail"))
+    head_tokens: int = _flag(128, MODEL, "tokens kept from the head with --truncation=head_tail", identity=True, least=0)
+    classifier_dropout: float | None = _flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, least=0, most=0.99)
+    num_train_epochs: float = _flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", least=0, most=1e6)
+    warmup_proportion: float = _flag(0.1, TRAIN, "share of the steps in which the learning rate rises from 0", identity=True, least=0, most=1)
+    max_train_examples: int | None = _flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)
+    max_eval_examples: int | None = _flag(None, TEST, "evaluate on a seeded sample of so many rows [all]", least=1)
+    max_predict_examples: int | None = _flag(None, TEST, "predict a seeded sample of so many rows [all]", least=1)
+    # fmt: on
+
+    def steps_of(self, rows: int, batch: int) -> int:
+        """Rounded down as bert-ad does. Batches run on across the ends of epochs, so
+        every row is seen; only the very last part of a batch is not.
+        """
+        return int(rows / batch * self.num_train_epochs)
+
+    def warmup_of(self, steps: int) -> int:
+        return int(steps * self.warmup_proportion)
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainConfig(RunConfig):
+    """The settings of run_pretraining_mgpu.py."""
+
+    # fmt: off
+    input_file: str | None = _flag(None, INPUT, "records to train on, as data_prep/create_pretraining_data.py makes them: names, globs and folders (all their *.tfrecord), comma-separated")
+    eval_input_file: str | None = _flag(None, INPUT, "other records to evaluate on [input_file]")
+    skip_bad_records: bool = _flag(False, INPUT, "leave damaged records out, counted, instead of ending with an error", identity=True)
+    max_predictions_per_seq: int = _flag(20, INPUT, "masked tokens of a row at most; as the records were made", identity=True, least=1)
+    dynamic_masking: bool = _flag(False, INPUT, "records hold no masks (--dynamic_masking of create_pretraining_data.py): draw others in every epoch", identity=True)
+    masking: str = _flag("token", INPUT, "what dynamic masking masks: tokens (whole words where the records say which), geometric spans of them, or a span of the second text as long as the first", identity=True, choices=("token", "span", "infill"))
+    masked_lm_prob: float = _flag(0.15, INPUT, "share of the tokens that dynamic masking masks", identity=True, least=0.001, most=0.9)
+
+    do_eval: bool = _flag(False, TASK, "measure the model on the records of eval_input_file")
+    do_predict: bool = _flag(False, TASK, "score the lines of --predict_file by pseudo-perplexity")
+    max_seq_length: int = _flag(128, MODEL, "tokens of a row with [CLS] and [SEP]; as the records were made", identity=True, least=3)
+
+    num_train_steps: int = _flag(100000, TRAIN, "optimizer steps; more of them continue a finished run", least=1)
+    num_warmup_steps: int = _flag(10000, TRAIN, "steps in which the learning rate rises from 0", identity=True, least=0)
+    max_eval_steps: int = _flag(100, TEST, "evaluation steps at most: the first rows of the records", least=1)
+    predict_file: str | None = _flag(None, TEST, "text file to score, one sentence a line")
+    # fmt: on
+
+    def steps_of(self, rows: int, batch: int) -> int:
+        return self.num_train_steps
+
+    def warmup_of(self, steps: int) -> int:
+        return self.num_warmup_steps
+
+
+def fields(table: type[Table]) -> list[dataclasses.Field]:
+    """The fields that are flags, those of a group together."""
+    flags = [field for field in dataclasses.fields(table) if field.metadata]
+    return sorted(flags, key=lambda field: GROUPS.index(field.metadata["group"]))

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_mgpu import growth
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data.readers import check_file, read_lines
 from bert_mgpu.errors import UserError, listed
@@ -30,8 +31,6 @@ LABELS_FILE, CONFIG_FILE, VOCAB_FILE, RUN_FILE = (
     "vocab.txt",
     "run.json",
 )
-# Fewer words than rows of the embedding are usual up to a padded size.
-_MAX_UNUSED_ROWS = 128
 MAX_POSITIONS = 512
 _MAX_NAMES_SHOWN = 8
 # Only the first kind is read, the others are refused with a reason.
@@ -135,7 +134,8 @@ def _settings_of_run(path: pathlib.Path) -> dict[str, Any]:
         return {}
     try:
         flags = json.loads(path.read_text(encoding="utf-8"))["flags"]
-        return {name: flags[name] for name in ("do_lower_case", *_REMEMBERED)}
+        known = {name: flags[name] for name in _REMEMBERED if name in flags}
+        return known | {"do_lower_case": flags["do_lower_case"]}
     except (KeyError, TypeError):
         return {}
     except (OSError, ValueError) as error:
@@ -157,6 +157,7 @@ def as_trained(run: RunConfig, output_dir: pathlib.Path) -> tuple[RunConfig, lis
         name: trained[name]
         for name in _REMEMBERED
         if name in trained
+        and hasattr(run, name)  # pretraining has no truncation
         and name not in run.given
         and trained[name] != getattr(run, name)
     }
@@ -207,7 +208,7 @@ def _check_sizes(
             f" most {positions}, and see --truncation"
         )
     words, rows = len(tokenizer.tokens), config.vocab_size
-    if words > rows or rows - words > _MAX_UNUSED_ROWS:
+    if words > rows or rows - words > growth.MAX_UNUSED_ROWS:
         raise UserError(
             f"{vocab_file}: {words} tokens, but vocab_size is {rows} in"
             f" {config_file}: pass the --vocab_file that the model was trained with"
@@ -238,8 +239,12 @@ def first_weights(
     random: Mapping[str, np.ndarray],
     path: str | None,
     say: Callable[[str], None],
+    model: Model | None = None,
 ) -> dict[str, np.ndarray]:
     """Weights of a checkpoint for the names it has, random ones for the rest.
+
+    Tokens of the `model` that the checkpoint's vocabulary lacks start from the mean
+    of their pieces there; without a model none is new.
 
     Raises UserError where an encoder weight is absent or has another shape: the
     checkpoint does not belong to the config. A head may be new; that is said.
@@ -254,7 +259,12 @@ def first_weights(
     else:
         found = google_ckpt.read_names(path)
         shapes = {n: found[n][0] for n in found if not _belongs_to_training(n)}
-    missing, unexpected, mismatched = names.describe_difference(wanted, shapes)
+    grown = growth.Growth()
+    if model:
+        beside = _folder(path) / VOCAB_FILE
+        grown = growth.find(model.vocab_file, model.tokenizer, beside, shapes)
+    there = grown.shapes(shapes, wanted)
+    missing, unexpected, mismatched = names.describe_difference(wanted, there)
     for name in mismatched:
         if name.startswith("bert/"):
             raise UserError(
@@ -277,6 +287,9 @@ def first_weights(
         tensors = google_ckpt.read(path, sorted(named.values()))
         values = {name: tensors[named[name]] for name in usable}
     say(f"weights: {len(values)} of {len(wanted)} start from {path}")
+    for line in grown.lines():
+        say(line)
+    values = grown.apply(values, random)
     if missing:
         say(f"  new, start at random: {listed(missing, _MAX_NAMES_SHOWN)}")
     for name in mismatched:

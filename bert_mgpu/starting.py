@@ -19,6 +19,7 @@ from bert_mgpu.errors import UserError
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.run_config import RunConfig, fields
 from bert_mgpu.sources import Model
+from bert_mgpu.task import Task
 from bert_mgpu.train import checkpoint
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.recorder import say
@@ -37,39 +38,44 @@ def model_identity(model: Model, labels: list[str]) -> dict[str, Any]:
 def identity(
     run: RunConfig,
     model: Model,
-    labels: list[str],
-    data: str,
+    task: Task,
+    data: dict[str, str],
     batch: int,
     peak_rate: float,
 ) -> dict[str, Any]:
-    """What a run cannot change when it resumes, as JSON values by flag name."""
-    flags = {f.name: getattr(run, f.name) for f in fields() if f.metadata["identity"]}
-    values = flags | model_identity(model, labels)
+    """What a run cannot change when it resumes, as JSON values by flag name.
+
+    data: the flag that names the data -> a fingerprint of what is in it.
+    """
+    flags = {field.name: getattr(run, field.name) for field in _compared(run)}
+    values = flags | model_identity(model, list(task.labels))
     values |= {
-        "task_name": str(run.task_name).lower(),
+        "task_name": task.name,
         "train_batch_size x n_gpus x gradient_accumulation_steps": batch,
         "learning_rate x lr_scaling": peak_rate,
-        "data_dir": data,
-    }
+    } | data
     return json.loads(json.dumps(values))
 
 
 def training_state(
     run: RunConfig,
     specs: params_lib.Specs,
-    deviation: float,
+    model: Model,
     identity: dict[str, Any],
     output_dir: pathlib.Path,
     first_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
 ) -> TrainState:
-    """The state to train from: what output_dir holds, else the first weights."""
+    """The state to train from: what output_dir holds, else the first weights.
+
+    model: its vocabulary may be larger than that of --init_checkpoint.
+    """
     found = checkpoint.newest(output_dir, say)
     if found is None:
-        random = params_lib.initialize(specs, deviation, run.seed)
-        params = sources.first_weights(specs, random, run.init_checkpoint, say)
+        random = params_lib.initialize(specs, model.config.initializer_range, run.seed)
+        params = sources.first_weights(specs, random, run.init_checkpoint, say, model)
         return TrainState(params, first_slots(params), 0, identity)
     state, prefix = found
-    _check_identity(state.identity, identity, output_dir)
+    _check_identity(run, state.identity, identity, output_dir)
     params = _checked(state.params, specs, prefix)
     first = first_slots(params)
     lost = set(first) - set(state.slots)
@@ -93,13 +99,20 @@ def training_state(
     return TrainState(params, slots, state.step, identity)
 
 
+def _compared(run: RunConfig) -> list[dataclasses.Field]:
+    return [field for field in fields(type(run)) if field.metadata["identity"]]
+
+
 def _check_identity(
-    old: dict[str, Any] | None, new: dict[str, Any], output_dir: pathlib.Path
+    run: RunConfig,
+    old: dict[str, Any] | None,
+    new: dict[str, Any],
+    output_dir: pathlib.Path,
 ) -> None:
     if old is None:
         return
     # A new flag's default must be what was done before there was the flag.
-    old = {f.name: f.default for f in fields() if f.metadata["identity"]} | old
+    old = {field.name: field.default for field in _compared(run)} | old
     shown = [
         _change(name, old[name], new[name])
         for name in new
@@ -113,7 +126,7 @@ def _check_identity(
 
 
 def _change(name: str, old: Any, new: Any) -> str:
-    if name in ("data_dir", "vocab_file"):  # hashes
+    if name in ("data_dir", "input_file", "vocab_file"):  # hashes
         return f"{name} (its contents)"
     if isinstance(new, dict):
         inner = [_change(key, old.get(key), new[key]) for key in new]
@@ -150,7 +163,7 @@ def trained_state(
     found = checkpoint.newest(output_dir, say)
     if found is not None:
         state, prefix = found
-        _check_identity(state.identity, identity, output_dir)
+        _check_identity(run, state.identity, identity, output_dir)
         say(f"using {prefix}")
         params = _checked(state.averaged, specs, prefix)
         return dataclasses.replace(state, params=params, slots={})
@@ -179,7 +192,7 @@ def write_run_files(
     output_dir: pathlib.Path,
 ) -> None:
     """What a later run, or a person, needs to know of this one."""
-    settings = {f.name: getattr(run, f.name) for f in fields()}
+    settings = {f.name: getattr(run, f.name) for f in fields(type(run))}
     facts = {
         "flags": settings | {"do_lower_case": model.do_lower_case},
         "frozen": frozen,
@@ -193,9 +206,10 @@ def write_run_files(
     }
     texts = {
         sources.RUN_FILE: json.dumps(facts, indent=2, ensure_ascii=False) + "\n",
-        sources.LABELS_FILE: "".join(f"{label}\n" for label in labels),
         sources.CONFIG_FILE: model.config.to_google_json(),
     }
+    if labels:
+        texts[sources.LABELS_FILE] = "".join(f"{label}\n" for label in labels)
     for name, text in texts.items():
         results.write_text(output_dir / name, text)
     vocabulary = pathlib.Path(model.vocab_file).read_bytes()

@@ -10,7 +10,8 @@ import numpy as np
 
 # A batch is a dict of tensors under google-research/bert's names. Shapes, with
 # B rows and T tokens: input_ids, input_mask, segment_ids int32 [B, T];
-# label_ids int32 [B]; is_real_example float32 [B], 0 where a row only fills up.
+# label_ids int32 [B]; is_real_example float32 [B], 0 where a row only fills up;
+# masked_lm_positions, masked_lm_ids int32 [B, P], masked_lm_weights float32 [B, P].
 Batch = Mapping[str, Any]
 Params = Mapping[str, Any]  # name as in a Google TF1 checkpoint -> tensor
 
@@ -26,6 +27,9 @@ class Example:
     line: int = 0  # in its file, from 1
 
 
+POSITIONS = "masked_lm_positions"
+
+
 class Ragged(NamedTuple):
     """Rows of different lengths: row i is `values[offsets[i]:offsets[i + 1]]`."""
 
@@ -38,6 +42,19 @@ class Ragged(NamedTuple):
     @property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
+
+    @property
+    def places(self) -> np.ndarray:
+        """The place of each value in its row, from 0: int64 [sum of lengths]."""
+        return np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)
+
+    def take(self, numbers: np.ndarray) -> Ragged:
+        """These rows, one after the other."""
+        sizes = self.lengths[numbers]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        # Where each value comes from: as far from its row's start as it will be.
+        back = np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
+        return Ragged(self.values[np.arange(offsets[-1]) + back], offsets)
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[int]]) -> Ragged:
@@ -54,7 +71,8 @@ class Features:
     """Model input of many rows, by column; what the feature cache holds.
 
     `ragged` columns are padded with zeros to the batch's length, `dense`
-    columns have one value a row. Every column has the same number of rows.
+    columns have one value a row. `targets` are values at some tokens of a row, whose
+    places in it are the column POSITIONS. Every column has the same number of rows.
     `lines` are the rows' line numbers in their file, which no model reads;
     `notes` are facts found on the way (truncated rows, ...), JSON values.
     """
@@ -63,6 +81,7 @@ class Features:
     dense: dict[str, np.ndarray]
     lines: np.ndarray  # int64 [rows]
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    targets: dict[str, Ragged] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ragged["input_ids"].offsets) - 1
@@ -71,6 +90,52 @@ class Features:
     def lengths(self) -> np.ndarray:
         """Tokens of each row, [CLS] and [SEP] included, int64 [rows]."""
         return self.ragged["input_ids"].lengths
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Targets of each row at most, int64 [rows]."""
+        if not self.targets:
+            return np.zeros(len(self), np.int64)
+        return self.targets[POSITIONS].lengths
+
+    def take(self, numbers: np.ndarray) -> Features:
+        """The rows of these numbers (see `Rows`), without notes."""
+        rows = numbers % len(self)
+        return Features(
+            {name: column.take(rows) for name, column in self.ragged.items()},
+            {name: values[rows] for name, values in self.dense.items()},
+            self.lines[rows],
+            targets={name: column.take(rows) for name, column in self.targets.items()},
+        )
+
+
+class Rows(Protocol):
+    """What a set of rows is to the loop: features in memory, or records on a disk.
+
+    Row i of epoch e has the number e * len(rows) + i: what is drawn anew in each epoch
+    follows from it.
+    """
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row, [CLS] and [SEP] included, int64 [rows]."""
+        ...
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Targets of each row at most, int64 [rows]."""
+        ...
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Facts found on the way, for what a run says at its start."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, numbers: np.ndarray) -> Features:
+        """The rows of these numbers, in this order."""
+        ...
 
 
 class Noise(NamedTuple):
@@ -90,6 +155,8 @@ class Task(Protocol):
 
     name: str
     max_seq_length: int
+    labels: tuple[str, ...]  # of the classes; empty where there are none
+    unused: frozenset[str]  # parameters that no loss depends on
 
     def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Every parameter: name -> (shape, initializer), see nn/params.py."""
@@ -109,8 +176,6 @@ class Task(Protocol):
         """What evaluation and prediction need of each row: tensors [B, ...]."""
         ...
 
-    def score(
-        self, outputs: Mapping[str, np.ndarray], features: Features
-    ) -> dict[str, Any]:
-        """Metrics over a whole set, Google's names first."""
+    def score(self, outputs: Mapping[str, np.ndarray], rows: Any) -> dict[str, Any]:
+        """Metrics over a whole set of `Rows`, Google's names first."""
         ...

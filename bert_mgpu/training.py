@@ -8,18 +8,16 @@ import itertools
 import math
 import pathlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bert_mgpu import starting
-from bert_mgpu.data import pipeline
+from bert_mgpu.data import orders, pipeline
 from bert_mgpu.errors import OutOfMemory, UserError, listed, out_of_memory, smaller
-from bert_mgpu.inputs import Inputs
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
-from bert_mgpu.task import Features
-from bert_mgpu.tasks.classification import Classification
+from bert_mgpu.task import Rows, Task
 from bert_mgpu.train import checkpoint, loop, rules, schedule
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.optimizers import Optimizer
@@ -33,13 +31,23 @@ class _DoesNotFit(Exception):
     """A step needs more memory than there is; its argument says for what."""
 
 
+class Data(Protocol):
+    """The sets of rows of a run."""
+
+    flag: str  # where a user says which files
+
+    def load(self, split: str) -> tuple[Rows, str]:
+        """(rows, a fingerprint of them) of train, dev or test, told in the log."""
+        ...
+
+
 class Job(NamedTuple):
     """What a run works with, once all of it is found."""
 
     run: RunConfig
     model: Model
-    task: Classification
-    data: Inputs
+    task: Task
+    data: Data
     devices: list[str]
     output_dir: pathlib.Path
 
@@ -49,9 +57,11 @@ class Job(NamedTuple):
         run, layers = self.run, self.model.config.num_hidden_layers
         names = [*self.task.param_specs()]
         try:
-            return rules.frozen(names, run.freeze, run.freeze_layers, layers)
+            asked = rules.frozen(names, run.freeze, run.freeze_layers, layers)
         except ValueError as error:
             raise UserError(str(error)) from None
+        # Weight decay would wear down what no gradient holds up.
+        return [name for name in names if name in self.task.unused or name in asked]
 
     @property
     def optimizer(self) -> Optimizer:
@@ -109,9 +119,9 @@ def make_towers(job: Job) -> Towers:
 
 def train(job: Job) -> tuple[TrainState, Towers]:
     """Trains, with as many rows at a time as memory has room for."""
-    run, specs = job.run, job.task.param_specs()
+    specs = job.task.param_specs()
     frozen, _ = job.frozen, job.optimizer  # mistakes are said before time is spent
-    features, data_key = job.data.load("train", run.max_train_examples)
+    rows, data_key = job.data.load("train")
     say(f"effective batch: {job.batch_in_words}")
     if frozen:
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
@@ -120,7 +130,7 @@ def train(job: Job) -> tuple[TrainState, Towers]:
     while True:
         towers = make_towers(job)
         try:
-            return _train(job, features, data_key, towers), towers
+            return _train(job, rows, data_key, towers), towers
         except _DoesNotFit as error:
             lacking = str(error)
         # Not before the error is gone, whose traceback holds the towers.
@@ -159,28 +169,32 @@ def start(job: Job, rows: int, data_key: str, towers: Towers) -> Start:
     """
     plan = _plan(job.run, rows, job.batch)
     identity = starting.identity(
-        *(job.run, job.model, list(job.task.labels), data_key, job.batch),
+        *(job.run, job.model, job.task, {job.data.flag: data_key}, job.batch),
         plan.peak_rate,
     )
     state = starting.training_state(
-        *(job.run, job.task.param_specs(), job.model.config.initializer_range),
-        *(identity, job.output_dir, towers.first_slots),
+        job.run,
+        job.task.param_specs(),
+        job.model,
+        identity,
+        job.output_dir,
+        towers.first_slots,
     )
     towers.load(state.params, state.slots)
     return Start(plan, identity, state)
 
 
-def _train(job: Job, features: Features, data_key: str, towers: Towers) -> TrainState:
+def _train(job: Job, rows: Rows, data_key: str, towers: Towers) -> TrainState:
     run, model, labels = job.run, job.model, list(job.task.labels)
-    plan, identity, state = start(job, len(features), data_key, towers)
+    plan, identity, state = start(job, len(rows), data_key, towers)
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
-    orders = orders_of(run, features.lengths)
-    shares = padding_shares(orders, features.lengths, plan.steps, job.batch)
+    tried = orders_of(run, rows)
+    shares = padding_shares(tried, rows.lengths, plan.steps, job.batch)
     texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
     say(f"tokens that are padding: {', '.join(texts)}: --padding={run.padding}")
-    order = orders[run.padding]
+    order = tried[run.padding]
     starting.write_run_files(run, model, labels, job.frozen, identity, job.output_dir)
     say(
         f"training: steps {state.step + 1} to {plan.steps}, the first {plan.warmup}"
@@ -189,7 +203,7 @@ def _train(job: Job, features: Features, data_key: str, towers: Towers) -> Train
 
     def batches() -> Iterator[dict[str, np.ndarray]]:
         for step in itertools.count(state.step):
-            yield pipeline.collate(features, order.placement(step))
+            yield pipeline.collate(rows, order.placement(step))
 
     def save(state: TrainState) -> None:
         checkpoint.save(job.output_dir, state, run.keep_checkpoint_max)
@@ -208,7 +222,7 @@ def _train(job: Job, features: Features, data_key: str, towers: Towers) -> Train
             raise
 
 
-def orders_of(run: RunConfig, lengths: np.ndarray) -> dict[str, pipeline.TrainingOrder]:
+def orders_of(run: RunConfig, rows: Rows) -> dict[str, orders.TrainingOrder]:
     """Which rows each step gets, under each padding policy.
 
     Those policies that are not used are only to be compared, by a few steps.
@@ -216,12 +230,12 @@ def orders_of(run: RunConfig, lengths: np.ndarray) -> dict[str, pipeline.Trainin
     parts = run.n_gpus * run.gradient_accumulation_steps
     few = _sampled_steps(parts * run.train_batch_size)
     return {
-        padding: pipeline.TrainingOrder(
-            *(lengths, parts, run.train_batch_size),
+        padding: orders.TrainingOrder(
+            *(rows.lengths, parts, run.train_batch_size),
             *(padding, run.max_seq_length, run.seed),
-            None if padding == run.padding else few,
+            *(None if padding == run.padding else few, rows.counts),
         )
-        for padding in pipeline.POLICIES
+        for padding in orders.POLICIES
     }
 
 
@@ -230,7 +244,7 @@ def _sampled_steps(batch: int) -> int:
 
 
 def padding_shares(
-    orders: dict[str, pipeline.TrainingOrder],
+    tried: dict[str, orders.TrainingOrder],
     lengths: np.ndarray,
     steps: int,
     batch: int,
@@ -239,21 +253,21 @@ def padding_shares(
     sample = range(min(steps, _sampled_steps(batch)))
     return {
         padding: pipeline.padding_share(map(order.placement, sample), lengths)
-        for padding, order in orders.items()
+        for padding, order in tried.items()
     }
 
 
 def _plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:
-    steps = schedule.total_steps(rows, batch, run.num_train_epochs)
+    steps = run.steps_of(rows, batch)
     if steps < 1:
         raise UserError(
-            f"{rows} rows x {run.num_train_epochs:g} epochs are less than one batch of"
-            f" {batch}: lower --train_batch_size or --n_gpus, or raise"
-            " --num_train_epochs"
+            f"{rows} rows are less than one batch of {batch} in all epochs together:"
+            " lower --train_batch_size or --n_gpus, or raise --num_train_epochs"
         )
     return loop.Plan(
         steps=steps,
-        warmup=schedule.warmup_steps(steps, run.warmup_proportion),
+        warmup=run.warmup_of(steps),
+        decay_power=run.lr_decay_power,
         peak_rate=schedule.scaled_rate(run.learning_rate, run.n_gpus, run.lr_scaling),
         save_every=run.save_checkpoints_steps,
     )

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 SCRIPT = ROOT / "run_classifier_mgpu.py"
+PRETRAINING = ROOT / "run_pretraining_mgpu.py"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 GOOD, BAD, OTHER = "sun joy win 好 新", "rain loss fear 坏 旧", "a the of in it 的 了"
 WORDS = [*GOOD.split(), *BAD.split(), *OTHER.split()]
@@ -145,10 +146,10 @@ def tiny(logical_cpus, tmp_path_factory):
     return tiny
 
 
-def process(args, env=None, **options):
-    """Starts the script without a GPU; its output is text."""
+def process(args, env=None, program=SCRIPT, **options):
+    """Starts a script without a GPU; its output is text."""
     return subprocess.Popen(
-        [sys.executable, SCRIPT, *args],
+        [sys.executable, program, *args],
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -176,7 +177,7 @@ def inside(capfd):
 
     def call(args):
         capfd.readouterr()
-        code = run.main(["run_classifier_mgpu.py", *args], "usage")
+        code = run.finetune(["run_classifier_mgpu.py", *args], "usage")
         return code, *capfd.readouterr()
 
     return call

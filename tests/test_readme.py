@@ -11,6 +11,7 @@ from bert_mgpu.tasks import custom
 from bert_mgpu.tasks.builtin import BUILTIN
 from tests import test_imports
 
+FLAGS = run_config.fields(run_config.FinetuneConfig)
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENGLISH, CHINESE = "README.md", "README.zh.md"
 READMES = (ENGLISH, CHINESE)
@@ -52,7 +53,7 @@ def default_of(field):
 
 def flag_tables():
     lines, group = [], None
-    for field in run_config.fields():
+    for field in FLAGS:
         if field.metadata["group"] != group:
             group = field.metadata["group"]
             lines += [
@@ -76,9 +77,8 @@ def test_the_chinese_tables_have_the_same_flags_defaults_and_choices():
     _, _, section = read(CHINESE).partition("\n## 参数\n")
     section, _, _ = section.partition("\n## ")
     rows = [row for row in table_rows(section) if row[0].startswith("`--")]
-    fields = run_config.fields()
-    assert [row[0] for row in rows] == [f"`--{field.name}`" for field in fields]
-    for field, (_, default, meaning) in zip(fields, rows, strict=True):
+    assert [row[0] for row in rows] == [f"`--{field.name}`" for field in FLAGS]
+    for field, (_, default, meaning) in zip(FLAGS, rows, strict=True):
         if field.default is None:
             assert "`" not in default and not re.search(r"\d", default), field.name
         else:
@@ -90,7 +90,7 @@ def test_the_chinese_tables_have_the_same_flags_defaults_and_choices():
 @pytest.mark.parametrize("name", READMES)
 def test_what_a_resume_compares_is_listed(name):
     (line,) = re.findall(r"<!-- identity -->\n(.*?)\n\n", read(name), re.DOTALL)
-    wanted = {f.name for f in run_config.fields() if f.metadata["identity"]}
+    wanted = {f.name for f in FLAGS if f.metadata["identity"]}
     wanted |= {"train_batch_size", "n_gpus", "gradient_accumulation_steps"}
     wanted |= {"learning_rate", "lr_scaling"}
     assert set(re.findall(r"`--(\w+)`", line)) == wanted
@@ -141,7 +141,7 @@ def test_both_languages_have_the_same_commands():
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_commands_name_flags_scripts_and_targets_that_exist(name):
-    known = {field.name for field in run_config.fields()}
+    known = {field.name for field in FLAGS}
     targets = re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE)
     for command in commands(read(name)):
         program, *arguments = shlex.split(command)
@@ -151,7 +151,7 @@ def test_commands_name_flags_scripts_and_targets_that_exist(name):
         assert all((ROOT / script).is_file() for script in scripts), command
         if "run_classifier_mgpu.py" in scripts:
             place = arguments.index(scripts[0])
-            run, notes = flags.parse(arguments[place:], "")
+            run, notes = flags.parse(arguments[place:], "", run_config.FinetuneConfig)
             assert not notes and run.given <= known, command
 
 
@@ -179,7 +179,7 @@ def test_lines_are_at_most_88_columns_wide(name):
 
 def test_flags_are_named_as_they_are_written():
     """Nothing but flags stands behind two dashes in the prose of the READMEs."""
-    known = {field.name for field in run_config.fields()}
+    known = {field.name for field in FLAGS}
     known |= {"use_tpu", "help", "NAME"}
     for name in READMES:
         named = set(re.findall(r"`--(\w+)", read(name)))

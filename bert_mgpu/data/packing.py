@@ -1,7 +1,7 @@
 """Where the examples of a batch stand: one in a row, or several packed into one.
 
 Letters: N towers, R rows of tokens a tower, S places for examples a row, T tokens
-of a row. An example never crosses the end of a row.
+of a row, P targets of a row. An example never crosses the end of a row.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Placement(NamedTuple):
     numbers: np.ndarray  # EMPTY where there is none
     offsets: np.ndarray  # tokens before it in its row
     length: int  # T
+    targets: int = 0  # P, places for targets in a row
 
 
 def one_a_row(numbers: np.ndarray, towers: int, length: int) -> Placement:
@@ -65,17 +66,17 @@ def pack(
 ) -> Placement | None:
     """The examples of each tower packed into its rows; None if they need more.
 
-    numbers: int64 [N * examples of a tower], EMPTY allowed; lengths: int of all the
-    features.
+    numbers: int64 [N * examples of a tower]; lengths: int, of each of them.
     """
-    found = []
-    for mine in numbers.reshape(towers, -1):
-        mine = mine[mine != EMPTY]
-        rows = fill_rows(lengths[mine], shape.length, shape.places)
+    found, share = [], len(numbers) // towers
+    for first in range(0, len(numbers), share):
+        rows = fill_rows(lengths[first : first + share], shape.length, shape.places)
         if len(rows) > shape.rows:
             return None
-        found.append([mine[row].tolist() for row in rows])
-    return place_rows(found, lengths, shape)
+        found.append([[first + index for index in row] for row in rows])
+    placed = place_rows(found, lengths, shape)
+    named = np.append(numbers, EMPTY)[placed.numbers]  # EMPTY is the last one
+    return placed._replace(numbers=named)
 
 
 def place_rows(
@@ -91,6 +92,15 @@ def place_rows(
             ends = np.cumsum(lengths[numbers])
             offsets[tower, row, 1 : len(numbers)] = ends[:-1]
     return Placement(placed, offsets, shape.length)
+
+
+def most_targets(numbers: np.ndarray, counts: np.ndarray) -> int:
+    """The most targets of any row of tokens.
+
+    numbers: int64 [N, R, S], EMPTY allowed; counts: int, targets of each example.
+    """
+    known = np.where(numbers == EMPTY, 0, counts[numbers % len(counts)])
+    return int(known.sum(-1).max())
 
 
 def rounded(length: Any) -> Any:

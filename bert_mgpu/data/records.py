@@ -22,6 +22,8 @@ import safetensors.numpy
 from bert_mgpu.errors import UserError
 from bert_mgpu.task import Features, Ragged
 
+Tensors = dict[str, np.ndarray]
+
 
 def file_hash(path: str | pathlib.Path) -> str:
     """sha256 of a file's bytes. Raises UserError where it cannot be read."""
@@ -41,22 +43,18 @@ def fingerprint(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _digest(tensors: Mapping[str, np.ndarray]) -> str:
+def digest(tensors: Mapping[str, np.ndarray]) -> str:
     """safetensors has no checksum: this one finds what a bad disk changed."""
-    digest = hashlib.sha256()
+    total = hashlib.sha256()
     for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(tensors[name]).data)
-    return digest.hexdigest()
+        total.update(name.encode())
+        total.update(np.ascontiguousarray(tensors[name]).data)
+    return total.hexdigest()
 
 
-def save(path: pathlib.Path, features: Features) -> None:
-    tensors = {f"dense/{name}": value for name, value in features.dense.items()}
-    tensors["lines"] = features.lines
-    for name, column in features.ragged.items():
-        tensors[f"ragged/{name}"] = column.values
-        tensors[f"offsets/{name}"] = column.offsets
-    metadata = {"notes": json.dumps(features.notes), "sha256": _digest(tensors)}
+def save(path: pathlib.Path, tensors: Tensors, notes: Mapping[str, Any]) -> None:
+    """notes: JSON values."""
+    metadata = {"notes": json.dumps(notes), "sha256": digest(tensors)}
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,8 +69,8 @@ def save(path: pathlib.Path, features: Features) -> None:
         ) from None
 
 
-def load(path: pathlib.Path) -> Features | None:
-    """The features in a cache file; None where it is absent or damaged."""
+def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
+    """What a cache file holds; None where it is absent or damaged."""
     if not path.exists():
         return None
     try:
@@ -88,8 +86,20 @@ def load(path: pathlib.Path) -> Features | None:
         TypeError,
     ):
         return None
-    if _digest(tensors) != metadata["sha256"]:
-        return None
+    return (tensors, notes) if digest(tensors) == metadata["sha256"] else None
+
+
+def to_tensors(features: Features) -> Tensors:
+    """All of them but the notes."""
+    tensors = {f"dense/{name}": value for name, value in features.dense.items()}
+    tensors["lines"] = features.lines
+    for name, column in features.ragged.items():
+        tensors[f"ragged/{name}"] = column.values
+        tensors[f"offsets/{name}"] = column.offsets
+    return tensors
+
+
+def from_tensors(tensors: Tensors, notes: dict[str, Any]) -> Features:
     ragged, dense = {}, {}
     for name, value in tensors.items():
         kind, _, column = name.partition("/")
@@ -104,19 +114,18 @@ def cached(
     directory: pathlib.Path,
     name: str,
     parts: Mapping[str, Any],
-    make: Callable[[], Features],
-) -> tuple[Features, str]:
-    """Features from the cache, else from `make`, and their fingerprint.
+    make: Callable[[], tuple[Tensors, dict[str, Any]]],
+) -> tuple[Tensors, dict[str, Any]]:
+    """Tensors and notes from the cache, else from `make`.
 
-    `parts` are all that the features depend on: data, settings, code.
+    `parts` are all that they depend on: data, settings, code.
     """
-    key = fingerprint(parts)
-    path = directory / f"{name}-{key}.safetensors"
-    features = load(path)
-    if features is None:
-        features = make()
-        save(path, features)
-    return features, key
+    path = directory / f"{name}-{fingerprint(parts)}.safetensors"
+    found = load(path)
+    if found is None:
+        found = make()
+        save(path, *found)
+    return found
 
 
 def length_notes(lengths: np.ndarray, truncated: int) -> dict[str, Any]:

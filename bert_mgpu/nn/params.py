@@ -69,6 +69,21 @@ def classifier_specs(config: BertConfig, num_labels: int) -> Specs:
     }
 
 
+def pretraining_specs(config: BertConfig, next_sentence: bool) -> Specs:
+    """The heads of Google's run_pretraining.py.
+
+    The output layer's kernel is the table of the word embeddings.
+    """
+    width = config.hidden_size
+    specs = _dense("cls/predictions/transform/dense", width, width)
+    specs |= _layer_norm("cls/predictions/transform", width)
+    specs["cls/predictions/output_bias"] = ((config.vocab_size,), "zeros")
+    if next_sentence:
+        specs["cls/seq_relationship/output_weights"] = ((2, width), "truncated_normal")
+        specs["cls/seq_relationship/output_bias"] = ((2,), "zeros")
+    return specs
+
+
 def _truncated_normal(
     rng: np.random.Generator, shape: tuple[int, ...], deviation: float
 ) -> np.ndarray:

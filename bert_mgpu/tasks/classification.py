@@ -24,6 +24,8 @@ from bert_mgpu.text.tokenization import Tokenizer
 class Classification:
     """A softmax over the pooled output (a `task.Task`)."""
 
+    unused: frozenset[str] = frozenset()
+
     def __init__(
         self,
         name: str,
@@ -74,10 +76,10 @@ class Classification:
         return heads.classify(params, pooled, self._dropout, noise)
 
     def score(
-        self, outputs: Mapping[str, np.ndarray], features: Features
+        self, outputs: Mapping[str, np.ndarray], rows: Features
     ) -> dict[str, Any]:
         log_shares = log_softmax(outputs["logits"])
-        label_ids = features.dense["label_ids"]
+        label_ids = rows.dense["label_ids"]
         losses = -log_shares[np.arange(len(label_ids)), label_ids]
         return metrics.classification_metrics(
             label_ids, np.exp(log_shares), losses, self.labels

@@ -6,18 +6,16 @@ numbers that predict.txt holds. Sources of the formulas: scikit-learn.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 
-_WIDTH = 80  # terminal columns
+from bert_mgpu.text import display
+
 _MAX_MATRIX_CLASSES = 20  # percentages are three wide: 60 of the 80 columns
 _MAX_PAIRS = 20
 _PAIR_WIDTH = 31  # of each name of a pair
 _MIN_NAME_WIDTH = len("true\\predicted")
-_WIDE = ("W", "F")  # East Asian width: two terminal columns
-_NO_WIDTH = ("Mn", "Me", "Cf")  # accents and format characters: none
 
 
 def classification_metrics(
@@ -104,7 +102,7 @@ def classification_table(
         )
         rows.append((f"{average} mean", *(f"{x:.4f}" for x in means), total))
     header = ("label", "precision", "recall", "f1", "rows")
-    return _align([header, *rows], (11, 9, 9, 9))
+    return display.align([header, *rows], (11, 9, 9, 9))
 
 
 def confusion_table(
@@ -128,7 +126,7 @@ def confusion_table(
     support_width = max(6, len(str(support.max())) + 1)
     legend, cells = "rows", matrix
     cell_width = max(3, len(str(matrix.max())) + 1)
-    if _WIDTH - num_classes * cell_width - support_width < _MIN_NAME_WIDTH:
+    if display.WIDTH - num_classes * cell_width - support_width < _MIN_NAME_WIDTH:
         legend, cell_width = "% of the true class (99: or more, .: < 0.5)", 3
         shares = 100 * matrix / np.maximum(support, 1)[:, None]
         cells = np.minimum(np.floor(shares + 0.5), 99).astype(np.int64)
@@ -137,51 +135,21 @@ def confusion_table(
         counts = (str(cell) if cell else "." for cell in cells[i])
         lines.append((f"{i} {name}", *counts, str(support[i])))
     widths = (*[cell_width] * num_classes, support_width)
-    return f"cells: {legend}\n{_align(lines, widths)}"
+    return f"cells: {legend}\n{display.align(lines, widths)}"
 
 
 def _confused_pairs(matrix: np.ndarray, label_names: Sequence[str]) -> str:
     """The most frequent errors: true class, predicted class, rows, share."""
     support = matrix.sum(axis=1)
     errors = matrix - np.diag(np.diag(matrix))
-    lines = [(_fit("true", _PAIR_WIDTH) + "predicted", "rows", "% of true")]
+    lines = [(display.fit("true", _PAIR_WIDTH) + "predicted", "rows", "% of true")]
     for place in np.argsort(-errors, axis=None, kind="stable")[:_MAX_PAIRS]:
         true, predicted = divmod(int(place), len(label_names))
         count = errors[true, predicted]
         if not count:
             break
         names = (f"{i} {label_names[i]}" for i in (true, predicted))
-        pair = "".join(_fit(name, _PAIR_WIDTH) for name in names)
+        pair = "".join(display.fit(name, _PAIR_WIDTH) for name in names)
         share = f"{100 * count / support[true]:.1f}"
         lines.append((pair, str(count), share))
-    return f"most frequent errors\n{_align(lines, (8, 10))}"
-
-
-def _align(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """Names to the left, numbers to the right, at most 80 columns wide."""
-    name_width = min(
-        _WIDTH - sum(widths), max(_display_width(line[0]) for line in lines)
-    )
-    return "\n".join(
-        _fit(name, name_width) + "".join(map(str.rjust, cells, widths))
-        for name, *cells in lines
-    )
-
-
-def _fit(text: str, width: int) -> str:
-    """Pads, or cuts with "..", to a number of terminal columns."""
-    if _display_width(text) > width:
-        while _display_width(text) > width - 2:
-            text = text[:-1]
-        text += ".."
-    return text + " " * (width - _display_width(text))
-
-
-def _display_width(text: str) -> int:
-    """Terminal columns: two for a wide (CJK) character, none for an accent."""
-    return sum(
-        0
-        if unicodedata.category(char) in _NO_WIDTH
-        else 1 + (unicodedata.east_asian_width(char) in _WIDE)
-        for char in text
-    )
+    return f"most frequent errors\n{display.align(lines, (8, 10))}"

@@ -26,6 +26,7 @@ class Plan:
     steps: int
     warmup: int
     peak_rate: float
+    decay_power: float
     save_every: int
 
 
@@ -81,7 +82,9 @@ def train(
             asked = time.perf_counter()
             batch = next(batches)
             waited = time.perf_counter() - asked
-            rate = schedule.learning_rate(step, plan.peak_rate, plan.steps, plan.warmup)
+            rate = schedule.learning_rate(
+                *(step, plan.peak_rate, plan.steps, plan.warmup), plan.decay_power
+            )
             compilations = towers.compilations
             result = towers.train_step(batch, step, rate)
             compiled = towers.compilations > compilations

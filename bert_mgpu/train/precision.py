@@ -15,9 +15,10 @@ import tensorflow as tf
 
 from bert_mgpu.train import rules
 
-# The products that take the time. Embeddings are rows that are only looked up.
+# The products that take the time. Embeddings are rows that are only looked up, but for
+# the output layer of a language model, which takes them in the precision of its kernel.
 LOW: rules.Rules[bool] = (
-    (r"^bert/encoder/.*/(kernel|bias)$", True),
+    (r"^(bert/encoder/.*|cls/predictions/transform/dense)/(kernel|bias)$", True),
     (r"", False),
 )
 

@@ -5,21 +5,11 @@ from __future__ import annotations
 import math
 
 
-def total_steps(examples: int, batch: int, epochs: float) -> int:
-    """Optimizer steps of a run, rounded down as bert-ad does.
-
-    `batch` is the effective batch. Batches run on across the ends of epochs,
-    so every row is seen; only the very last part of a batch is not.
-    """
-    return int(examples / batch * epochs)
-
-
-def warmup_steps(steps: int, proportion: float) -> int:
-    return int(steps * proportion)
-
-
-def learning_rate(step: int, peak: float, steps: int, warmup: int) -> float:
-    """Rate of step 0, 1, ...: linear to `peak` in `warmup` steps, then to 0.
+def learning_rate(
+    step: int, peak: float, steps: int, warmup: int, power: float = 1.0
+) -> float:
+    """Rate of step 0, 1, ...: linear to `peak` in `warmup` steps, then to 0 as the
+    share of the steps that are left, to a power.
 
     google-research/bert, optimization.py: the decay runs over all the steps, so
     the first step after the warm-up is already below the peak, and step 0 of a
@@ -27,7 +17,7 @@ def learning_rate(step: int, peak: float, steps: int, warmup: int) -> float:
     """
     if step < warmup:
         return peak * step / warmup
-    return peak * max(0.0, 1.0 - step / steps)
+    return peak * max(0.0, 1.0 - step / steps) ** power
 
 
 def scaled_rate(rate: float, towers: int, scaling: str) -> float:

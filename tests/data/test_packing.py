@@ -32,7 +32,7 @@ def test_pack_keeps_the_examples_of_a_tower_in_it():
     lengths = np.random.default_rng(1).integers(2, 17, 100)
     numbers = np.random.default_rng(2).permutation(100)[:24]
     shape = Shape(rows=8, length=24, places=6)
-    placement = packing.pack(numbers, lengths, 3, shape)
+    placement = packing.pack(numbers, lengths[numbers], 3, shape)
     assert placement.numbers.shape == placement.offsets.shape == (3, 8, 6)
     for tower, mine in enumerate(numbers.reshape(3, -1)):
         there = placement.numbers[tower]

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_mgpu.data import packing, pipeline
+from bert_mgpu.data import orders, packing, pipeline
 from bert_mgpu.data.packing import EMPTY, Placement
 from bert_mgpu.task import Features, Ragged
 from tests.data.conftest import make_features
 
-PACKED = pytest.mark.parametrize("padding", pipeline.POLICIES)
+PACKED = pytest.mark.parametrize("padding", orders.POLICIES)
 
 
 @pytest.mark.parametrize("rows", range(1, 68))
@@ -19,7 +19,7 @@ def test_outputs_of_every_row_in_order(rows):
     features = make_features(rows)
     grid = itertools.product(range(1, 10), range(1, 9))
     for batch, towers in grid:  # each policy with every batch and number of towers
-        padding = pipeline.POLICIES[(rows + batch + towers) % len(pipeline.POLICIES)]
+        padding = orders.POLICIES[(rows + batch + towers) % len(orders.POLICIES)]
         check_forward(features, batch, towers, padding)
 
 
@@ -32,7 +32,7 @@ def test_outputs_of_every_row_under_each_policy(padding):
 
 def check_forward(features, batch, towers, padding):
     args = (features.lengths, towers, batch, padding, 16)
-    placements = pipeline.forward_placements(*args)
+    placements = orders.forward_placements(*args)
 
     def stub(inputs):
         """What a model could know of each example, from its own tokens alone."""
@@ -58,9 +58,9 @@ def check_forward(features, batch, towers, padding):
 def test_forward_pads_little_and_compiles_seldom():
     features = make_features(4000, longest=128)
     share = {}
-    for padding in pipeline.POLICIES:
+    for padding in orders.POLICIES:
         args = (features.lengths, 2, 4, padding, 128)
-        placements = pipeline.forward_placements(*args)
+        placements = orders.forward_placements(*args)
         lengths = [placement.length for placement in placements]
         assert lengths == sorted(lengths, reverse=True)  # a lack of memory shows first
         shapes = {(p.numbers.shape, p.length) for p in placements}
@@ -68,139 +68,6 @@ def test_forward_pads_little_and_compiles_seldom():
         share[padding] = pipeline.padding_share(placements, features.lengths)
     assert share["pack"] < 0.02
     assert share["longest"] == share["bucket"] == share["max_length"] < 0.2
-
-
-def make_order(features, padding, towers=2, rows=4, seed=7):
-    return pipeline.TrainingOrder(features.lengths, towers, rows, padding, 16, seed)
-
-
-def numbers_of(placement):
-    return sorted(placement.numbers[placement.numbers != EMPTY].tolist())
-
-
-@PACKED
-def test_every_policy_trains_on_every_row_of_an_epoch(padding):
-    features = make_features(1000)
-    order = make_order(features, padding)
-    seen = [numbers_of(order.placement(step)) for step in range(250)]
-    assert all(len(numbers) == 8 for numbers in seen)
-    for epoch in (seen[:125], seen[125:]):
-        assert sorted(itertools.chain(*epoch)) == list(range(1000))
-
-
-@PACKED
-def test_a_batch_follows_from_seed_and_step_alone(padding):
-    features = make_features(300)
-    order = make_order(features, padding)
-    there = {step: order.placement(step) for step in range(80)}
-    for step in (79, 3, 41, 3):
-        again = make_order(features, padding).placement(step)
-        assert again.length == there[step].length
-        assert np.array_equal(again.numbers, there[step].numbers)
-        assert np.array_equal(again.offsets, there[step].offsets)
-    other = make_order(features, padding, seed=8).placement(5)
-    assert numbers_of(other) != numbers_of(there[5])
-
-
-def test_towers_share_the_rows_of_a_larger_batch():
-    """2 x 4 and 8 x 1 train on the same rows at the same step, padded alike."""
-    features = make_features(300)
-    for padding in ("max_length", "longest", "bucket"):
-        two, eight = make_order(features, padding), make_order(features, padding, 8, 1)
-        for step in range(60):
-            a, b = two.placement(step), eight.placement(step)
-            assert a.length == b.length
-            assert a.numbers.reshape(-1).tolist() == b.numbers.reshape(-1).tolist()
-
-
-def test_bucket_gives_batches_of_like_length_in_random_order():
-    features = make_features(4000, longest=128)
-    order = pipeline.TrainingOrder(features.lengths, 2, 4, "bucket", 128, 1)
-    spans, longest = [], []
-    for step in range(100):
-        lengths = features.lengths[numbers_of(order.placement(step))]
-        spans.append(np.ptp(lengths))
-        longest.append(lengths.max())
-    assert np.median(spans) <= 4
-    assert abs(np.corrcoef(longest, np.arange(100))[0, 1]) < 0.3
-
-
-def test_windows_end_with_their_epoch():
-    """So a run of whole epochs goes on in the same order when it gets more."""
-    windows = {pipeline.window_of_step(1000, 8, step, 50) for step in range(250)}
-    assert sorted(windows) == [
-        (0, 50),
-        (50, 100),
-        (100, 125),
-        (125, 175),
-        (175, 225),
-        (225, 250),
-    ]
-    for rows, batch in ((3, 8), (10, 4), (7, 7)):
-        for step in range(30):
-            first, last = pipeline.window_of_step(rows, batch, step, 5)
-            assert first <= step < last <= first + 5
-
-
-def test_policies_pad_less_and_less_and_compile_seldom():
-    features = make_features(2000, longest=60)
-    share = {}
-    for padding in pipeline.POLICIES:
-        order = pipeline.TrainingOrder(features.lengths, 2, 16, padding, 128, 1)
-        placements = [order.placement(step) for step in range(60)]
-        shapes = {(p.numbers.shape, p.length) for p in placements}
-        assert len(shapes) <= (4 if padding in ("longest", "bucket") else 1)
-        share[padding] = pipeline.padding_share(placements, features.lengths)
-    assert share["max_length"] > 0.7 > share["longest"] > 0.4
-    assert share["bucket"] < 0.3 and share["pack"] < 0.3
-
-
-@PACKED
-def test_no_row_is_longer_than_the_model_has_positions(padding):
-    """30 places are no multiple of 8; in a packed row, positions start again."""
-    features = make_features(200, longest=30)
-    order = pipeline.TrainingOrder(features.lengths, 2, 4, padding, 30, 1)
-    placements = [order.placement(step) for step in range(25)]
-    placements += pipeline.forward_placements(features.lengths, 2, 4, padding, 30)
-    for placement in placements:
-        batch = pipeline.collate(features, placement)
-        if "position_ids" in batch:
-            assert batch["position_ids"].max() < 30
-        else:
-            assert batch["input_ids"].shape[2] <= 30
-
-
-def test_a_batch_too_long_to_pack_stands_one_in_a_row(monkeypatch):
-    monkeypatch.setattr(pipeline, "_SAMPLE", 1)
-    lengths = np.array([2] * 8 + [16] * 8)
-    monkeypatch.setattr(pipeline, "epoch_order", lambda rows, *_: np.arange(rows))
-    order = pipeline.TrainingOrder(lengths, 1, 8, "pack", 16, 1)
-    assert order.placement(0).numbers.shape == (1, 1, 8)
-    assert order.placement(1).numbers.shape == (1, 8, 1)
-    assert numbers_of(order.placement(1)) == list(range(8, 16))
-
-
-def test_epochs_run_on_without_a_gap():
-    rows, batch, seed = 10, 4, 7
-    numbers = [pipeline.rows_of_step(rows, batch, s, seed) for s in range(10)]
-    epochs = np.concatenate(numbers).reshape(4, rows)
-    for epoch in epochs:
-        assert sorted(epoch) == list(range(rows))
-    assert len({tuple(epoch) for epoch in epochs}) == 4
-
-
-def test_rows_follow_from_seed_and_step_alone():
-    def place(step, seed):
-        return pipeline.rows_of_step(1000, 24, step, seed).tolist()
-
-    later = [place(step, 1) for step in (90, 3, 41)]
-    assert later == [place(step, 1) for step in (90, 3, 41)]
-    assert place(5, 1) != place(5, 2)
-
-
-def test_batch_may_hold_more_than_an_epoch():
-    numbers = pipeline.rows_of_step(3, 8, 0, seed=0)
-    assert sorted(numbers[:3]) == sorted(numbers[3:6]) == [0, 1, 2]
 
 
 FEATURES = Features(
@@ -274,28 +141,3 @@ def test_ahead_hands_errors_over():
 def test_ahead_ends_with_its_items():
     with pipeline.ahead(range(3)) as items:
         assert list(items) == [0, 1, 2]
-
-
-@PACKED
-def test_the_widest_batch_is_known(padding):
-    """Also where a single long row comes long after the first steps."""
-    lengths = np.full(20_000, 10)
-    lengths[pipeline.epoch_order(20_000, 0, 3)[-1]] = 120
-    order = pipeline.TrainingOrder(lengths, 2, 4, padding, 128, 3)
-    widest = order.widest()
-    rows, length = widest.numbers.shape[1], widest.length
-    assert length == {"max_length": 128}.get(padding, 120) or padding == "pack"
-    for step in (*range(20), *range(2480, 2500)):
-        placed = order.placement(step)
-        if placed.numbers.shape[2] == widest.numbers.shape[2]:  # packed like it
-            assert placed.numbers.shape[1] * placed.length <= rows * length
-
-
-@PACKED
-def test_no_row_is_longer_than_the_model_has_places(padding):
-    """30 places: a multiple of 8 would be too many."""
-    lengths = np.full(50, 30)
-    order = pipeline.TrainingOrder(lengths, 1, 1, padding, 30, 3)
-    placements = pipeline.forward_placements(lengths, 1, 1, padding, 30)
-    for placed in (order.placement(0), order.widest(), *placements):
-        assert placed.length == 30 and placed.numbers.shape[2] == 1

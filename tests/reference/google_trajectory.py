@@ -55,7 +55,7 @@ def _main(folder, how):
 
     tf.disable_v2_behavior()
     google_graph.provide_contrib(tf)
-    from bert import modeling, optimization, run_classifier
+    from bert import modeling, optimization
 
     batches = dict(np.load(folder / "batches.npz"))
     rate, steps, warmup = (
@@ -70,21 +70,12 @@ def _main(folder, how):
     tf.nn.dropout = lambda values, *args, **kwargs: values
     config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
     checkpoint = str(folder / "model.ckpt")
-    labels = tf.train.load_variable(checkpoint, "output_bias").shape[0]
     inputs = {
         name: tf.placeholder(value.dtype, value.shape[1:])
         for name, value in batches.items()
     }
-    loss, _, _, _ = run_classifier.create_model(
-        config,
-        True,
-        inputs["input_ids"],
-        inputs["input_mask"],
-        inputs["segment_ids"],
-        inputs["label_ids"],
-        labels,
-        False,
-    )
+    pretrains = "masked_lm_ids" in inputs
+    loss = (_pretraining if pretrains else _classification)(tf, config, inputs, folder)
     tf.train.get_or_create_global_step()
     train_op = optimization.create_optimizer(loss, rate, steps, warmup, False)
     variables = tf.trainable_variables()
@@ -93,13 +84,38 @@ def _main(folder, how):
     losses = []
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for step in range(len(batches["label_ids"])):
+        for step in range(len(batches["input_ids"])):
             feed = {inputs[name]: value[step] for name, value in batches.items()}
             # Nothing orders its reads of the step before its increment.
             feed["global_step/read:0"] = step
             losses.append(session.run([loss, train_op], feed)[0])
         weights = session.run({v.op.name: v for v in variables})
     np.savez(folder / "outputs.npz", losses=np.array(losses), **weights)
+
+
+def _classification(tf, config, inputs, folder):
+    from bert import run_classifier
+
+    bias = tf.train.load_variable(str(folder / "model.ckpt"), "output_bias")
+    texts = (inputs[name] for name in ("input_ids", "input_mask", "segment_ids"))
+    create = run_classifier.create_model
+    return create(config, True, *texts, inputs["label_ids"], len(bias), False)[0]
+
+
+def _pretraining(tf, config, inputs, folder):
+    """The two losses of run_pretraining.py's model_fn."""
+    from bert import modeling, run_pretraining
+
+    texts = (inputs[name] for name in ("input_ids", "input_mask", "segment_ids"))
+    model = modeling.BertModel(config, True, *texts)
+    masked, _, _ = run_pretraining.get_masked_lm_output(
+        *(config, model.get_sequence_output(), model.get_embedding_table()),
+        *(inputs[f"masked_lm_{part}"] for part in ("positions", "ids", "weights")),
+    )
+    following, _, _ = run_pretraining.get_next_sentence_output(
+        config, model.get_pooled_output(), inputs["next_sentence_labels"]
+    )
+    return masked + following
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def trained(tiny, tmp_path_factory):
 
     out = tmp_path_factory.mktemp("trained")
     flags = tiny.flags(out, do_train=True, save_checkpoints_steps=4)
-    assert run.main(["", *flags], "") == 0
+    assert run.finetune(["", *flags], "") == 0
     return out
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bert_mgpu.data.pipeline import POLICIES
+from bert_mgpu.data.orders import POLICIES
 
 
 @pytest.mark.parametrize("padding", POLICIES)

@@ -11,6 +11,7 @@ from bert_mgpu import flags, run_config
 from bert_mgpu.errors import UserError
 from tests.conftest import ROOT, SCRIPT
 
+FLAGS = run_config.fields(run_config.FinetuneConfig)
 # Flags and defaults of google-research/bert's run_classifier.py at eedf571; those
 # of bert-ad's run_classifier_mgpu.py are the same, but for the two below.
 GOOGLE = {
@@ -46,7 +47,8 @@ TPU = {
 
 
 def parse(*args):
-    return flags.parse(["run_classifier_mgpu.py", *args], "usage")
+    args = ["run_classifier_mgpu.py", *args]
+    return flags.parse(args, "usage", run_config.FinetuneConfig)
 
 
 def help_of(*options, **settings):
@@ -137,7 +139,7 @@ def test_bad_command_lines_are_refused(args, message):
 
 
 def test_every_flag_has_help_and_a_valid_default():
-    for field in run_config.fields():
+    for field in FLAGS:
         assert len(field.metadata["help"]) > 10, field.name
         choices = field.metadata["choices"]
         assert not choices or field.default in (None, *choices), field.name
@@ -150,7 +152,7 @@ def test_help_lists_every_flag():
     assert shown.returncode == 0 and shown.stderr == ""
     lines = shown.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    places = [shown.stdout.find(f"\n  --{f.name}=") for f in run_config.fields()]
+    places = [shown.stdout.find(f"\n  --{f.name}=") for f in FLAGS]
     assert -1 not in places and places == sorted(places)
     assert not [name for name in TPU if f"--{name}" in shown.stdout]
     one_line = " ".join(shown.stdout.split())
@@ -179,7 +181,8 @@ def test_help_is_quick_and_loads_no_tensorflow():
 
 
 def test_parsing_loads_no_tensorflow():
-    code = "import sys, bert_mgpu.run; bert_mgpu.flags.parse(['x', '--n_gpus=2'], '')"
+    code = "import sys, bert_mgpu.run; bert_mgpu.flags.parse(['x', '--n_gpus=2'], '',"
+    code += " bert_mgpu.run.FinetuneConfig)"
     code += "; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 

@@ -19,7 +19,7 @@ def model(tiny, tmp_path_factory):
     from bert_mgpu import run
 
     output = tmp_path_factory.mktemp("trained")
-    assert run.main(["", *tiny.flags(output, do_train=True)], "usage") == 0
+    assert run.finetune(["", *tiny.flags(output, do_train=True)], "usage") == 0
     return output
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.nn import bert
-from bert_mgpu.run_config import fields
+from bert_mgpu.run_config import FinetuneConfig, fields
 from bert_mgpu.train.optimizers import AVERAGE
 from tests.run.conftest import assert_same_run, keep_only
 
@@ -35,7 +35,7 @@ def averaged(tiny, tmp_path_factory):
 
     out = tmp_path_factory.mktemp("averaged")
     flags = tiny.flags(out, ema_decay=0.9, do_eval=True, do_predict=True, **MORE)
-    assert run.main(["", *flags], "") == 0
+    assert run.finetune(["", *flags], "") == 0
     return out
 
 
@@ -45,7 +45,7 @@ def straight(tiny, tmp_path_factory):
     from bert_mgpu import run
 
     out = tmp_path_factory.mktemp("straight")
-    assert run.main(["", *tiny.flags(out, **MORE)], "") == 0
+    assert run.finetune(["", *tiny.flags(out, **MORE)], "") == 0
     return out
 
 
@@ -116,7 +116,9 @@ def test_a_run_keeps_its_own_settings(tiny, tmp_path, inside, setting):
     assert inside(tiny.flags(tmp_path, do_train=True, **setting))[0] == 0
     code, _, err = inside(tiny.flags(tmp_path, **MORE))
     assert code == 2
-    for name in {f.name for f in fields() if f.metadata["identity"]} & setting.keys():
+    for name in {
+        f.name for f in fields(FinetuneConfig) if f.metadata["identity"]
+    } & setting.keys():
         assert f"{name} (was " in err
     saved = json.loads((tmp_path / "run.json").read_text())
     for name, value in setting.items():

@@ -44,7 +44,7 @@ def whole(tiny, tmp_path_factory):
     from bert_mgpu import run
 
     out = tmp_path_factory.mktemp("whole")
-    assert run.main(["", *flags(tiny, out)], "") == 0
+    assert run.finetune(["", *flags(tiny, out)], "") == 0
     return out
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from bert_mgpu.data.pipeline import POLICIES
+from bert_mgpu.data.orders import POLICIES
 from tests.run.conftest import assert_same_run, keep_only
 
 
@@ -15,7 +15,7 @@ def packed_run(tiny, tmp_path_factory):
 
     output = tmp_path_factory.mktemp("packed")
     flags = {"do_train": True, "n_gpus": 2, "num_train_epochs": 3, "padding": "pack"}
-    assert run.main(["", *tiny.flags(output, **flags)], "usage") == 0
+    assert run.finetune(["", *tiny.flags(output, **flags)], "usage") == 0
     return output
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bert_mgpu import planning
 from bert_mgpu.config import BertConfig
-from bert_mgpu.run_config import RunConfig
+from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.tasks.classification import Classification
 from bert_mgpu.train import devices
@@ -116,7 +116,7 @@ def test_needs_a_training(work, expect_refused, flags):
 
 def job_of(**flags):
     """A job of 4 layers x 64 on the CPU, without data."""
-    run = RunConfig(**{"max_seq_length": 128, "train_batch_size": 8, **flags})
+    run = FinetuneConfig(**{"max_seq_length": 128, "train_batch_size": 8, **flags})
     config = BertConfig(1000, 64, 4, 4, 256)
     task = Classification("x", config, ["a", "b"], 128, recompute=run.recompute)
     model = Model(config, "", None, "", True, ["a", "b"])

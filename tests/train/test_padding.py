@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_mgpu.data import pipeline
+from bert_mgpu.data import orders, pipeline
 from bert_mgpu.task import Features, Ragged
 from tests.train.compare import assert_close
 from tests.train.conftest import LABELS, LENGTH, NO_DROPOUT, RATE
@@ -33,7 +33,7 @@ def train_on(features, first_params):
         visible = devices.configure("cpu", devices_used)
         made = Towers(task, towers, visible, 3, xla)
         made.load(first_params, made.first_slots(first_params))
-        order = pipeline.TrainingOrder(
+        order = orders.TrainingOrder(
             features.lengths, towers, 12 // towers, padding, LENGTH, 3
         )
         losses, shapes = [], set()

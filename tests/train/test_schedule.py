@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.train import rules, schedule
 
 
+@pytest.mark.parametrize("power", [1.0, 0.5])
 @pytest.mark.parametrize(("steps", "warmup"), [(100, 10), (50, 0), (7, 7), (1, 0)])
-def test_rate_is_googles(steps, warmup):
+def test_rate_is_googles(steps, warmup, power):
     """create_optimizer: polynomial_decay, then warm-up while step < warmup."""
     decay = tf.compat.v1.train.polynomial_decay
     for step in range(steps):
-        decayed = decay(np.float32(2e-5), step, steps, 0.0, power=1.0)
+        decayed = decay(np.float32(2e-5), step, steps, 0.0, power=power)
         wanted = 2e-5 * step / warmup if step < warmup else float(decayed())
-        found = schedule.learning_rate(step, 2e-5, steps, warmup)
+        found = schedule.learning_rate(step, 2e-5, steps, warmup, power)
         assert found == pytest.approx(wanted, rel=1e-5, abs=1e-12)
 
 
@@ -24,8 +26,9 @@ def test_rate_is_googles(steps, warmup):
 )
 def test_steps_are_those_of_bert_ad(examples, batch, n_gpus, epochs, wanted):
     """int(len(train_examples) / (train_batch_size * n_gpus) * num_train_epochs)"""
-    assert schedule.total_steps(examples, batch * n_gpus, epochs) == wanted
-    assert schedule.warmup_steps(wanted, 0.1) == int(wanted * 0.1)
+    run = FinetuneConfig(num_train_epochs=epochs, warmup_proportion=0.1)
+    assert run.steps_of(examples, batch * n_gpus) == wanted
+    assert run.warmup_of(wanted) == int(wanted * 0.1)
 
 
 def test_rate_is_scaled_by_the_number_of_gpus():

@@ -1,0 +1,228 @@
+"""Which rows a batch holds, and where in it: by (seed, step) alone.
+
+Letters: N towers, R rows of tokens a tower, S places for examples a row.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from bert_mgpu.data import packing
+from bert_mgpu.data.packing import EMPTY, Placement
+
+POLICIES = ("max_length", "longest", "bucket", "pack")
+_WINDOW = 50  # steps that bucket sorts together
+_SAMPLE = 300  # steps, or rows, that shapes are chosen by
+_PACKED_ROWS = 100_000  # that packed shapes are tried on
+
+
+@functools.lru_cache(maxsize=2)  # a batch may run across the end of an epoch
+def epoch_order(rows: int, epoch: int, seed: int) -> np.ndarray:
+    """All row numbers in the order of one epoch, int64 [rows]."""
+    return np.random.default_rng([seed, epoch]).permutation(rows)
+
+
+def _width(length: int, most: int) -> int:
+    """Tokens to pad to: a multiple of 8, but no more than the model has places for."""
+    return min(int(packing.rounded(length)), most)
+
+
+class TrainingOrder:
+    """Which rows each step trains on and where they stand in its batch."""
+
+    def __init__(
+        self,
+        lengths: np.ndarray,
+        towers: int,
+        rows_per_tower: int,
+        padding: str,
+        max_length: int,
+        seed: int,
+        sample: int | None = None,
+        counts: np.ndarray | None = None,
+    ):
+        """lengths: tokens of each row; sample: steps, at most, that choose shapes;
+        counts: targets of each row at most.
+        """
+        self._lengths = lengths
+        self._counts = np.zeros_like(lengths) if counts is None else counts
+        self._towers = towers
+        self._per_tower = rows_per_tower
+        self._padding = padding
+        self._max_length = max_length
+        self._seed = seed
+        self._longest = _width(lengths.max(), max_length)
+        self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
+        most = min(sample or _SAMPLE, len(lengths) // self._batch)
+        if padding == "pack":
+            most = min(most, _PACKED_ROWS // self._batch)
+        steps = range(max(1, most))
+        if padding == "pack":
+            groups = [
+                mine
+                for step in steps
+                for mine in self._sizes(self._numbers(step)).reshape(towers, -1)
+            ]
+            self._shape = packing.packed_shape(groups, self._longest)
+            self._targets = 0
+            tried = filter(None, map(self._packed, steps))
+            self._targets = max((placed.targets for placed in tried), default=0)
+        elif padding in ("longest", "bucket"):
+            needs = [self._sizes(self._numbers(step)).max() for step in steps]
+            widths = packing.few_widths(np.array([*needs, lengths.max()]))
+            self._widths = [_width(width, max_length) for width in widths]
+
+    @property
+    def _batch(self) -> int:
+        return self._towers * self._per_tower
+
+    def _sizes(self, numbers: np.ndarray) -> np.ndarray:
+        return self._lengths[numbers % len(self._lengths)]
+
+    def widest(self) -> Placement:
+        """A batch of the shape that takes the most memory (packed: almost surely)."""
+        if self._padding == "pack":
+            return self.placement(0)
+        length = self._max_length
+        if self._padding != "max_length":
+            length = self._widths[-1]
+        return self._one_a_row(self._numbers(0), length)
+
+    def placement(self, step: int) -> Placement:
+        numbers = self._numbers(step)
+        if self._padding == "pack":
+            # A batch that is longer than all of the sample: one compilation more.
+            packed = self._packed(step)
+            return packed or self._one_a_row(numbers, self._longest)
+        length = self._max_length
+        if self._padding != "max_length":
+            longest = self._sizes(numbers).max()
+            length = next(width for width in self._widths if width >= longest)
+        return self._one_a_row(numbers, length)
+
+    def _one_a_row(self, numbers: np.ndarray, length: int) -> Placement:
+        placed = packing.one_a_row(numbers, self._towers, length)
+        most = _most_targets_to(length, self._lengths, self._counts)
+        return placed._replace(targets=most)
+
+    def _packed(self, step: int) -> Placement | None:
+        """None where no two rows go into one, or the batch is too long."""
+        if self._shape.places == 1:
+            return None
+        numbers = self._numbers(step)
+        sizes = self._sizes(numbers)
+        placed = packing.pack(numbers, sizes, self._towers, self._shape)
+        if placed is None:
+            return None
+        # More targets than in all of the sample: one compilation more.
+        need = packing.rounded(packing.most_targets(placed.numbers, self._counts))
+        return placed._replace(targets=max(need, self._targets))
+
+    def _numbers(self, step: int) -> np.ndarray:
+        rows = len(self._lengths)
+        if self._padding != "bucket":
+            return rows_of_step(rows, self._batch, step, self._seed)
+        first, last = window_of_step(rows, self._batch, step, _WINDOW)
+        return self._sorted(first, last)[step - first]
+
+    def _sorted_window(self, first: int, last: int) -> np.ndarray:
+        """The rows of some steps sorted by length, in batches of random order."""
+        rows = len(self._lengths)
+        numbers = np.concatenate(
+            [rows_of_step(rows, self._batch, s, self._seed) for s in range(first, last)]
+        )
+        numbers = numbers[np.argsort(self._sizes(numbers), kind="stable")]
+        shuffled = np.random.default_rng([self._seed, first, last])
+        return shuffled.permutation(numbers.reshape(-1, self._batch))
+
+
+def rows_of_step(rows: int, batch: int, step: int, seed: int) -> np.ndarray:
+    """Row numbers (see task.Rows) of the global batch of a step, int64 [batch].
+
+    Epochs follow each other without a gap: no row is dropped at their ends.
+    """
+    places = np.arange(step * batch, (step + 1) * batch)
+    epochs, positions = np.divmod(places, rows)
+    numbers = np.empty(batch, np.int64)
+    for epoch in np.unique(epochs):
+        inside = epochs == epoch
+        order = epoch_order(rows, int(epoch), seed)
+        numbers[inside] = epoch * rows + order[positions[inside]]
+    return numbers
+
+
+def window_of_step(rows: int, batch: int, step: int, size: int) -> tuple[int, int]:
+    """The steps [first, last) that are sorted together with this one.
+
+    No window reaches across the step at which an epoch ends: a run of whole epochs
+    sees every row, and goes on in the same order if it is given more of them.
+    """
+    epoch = ((step + 1) * batch - 1) // rows
+    begin, end = rows * epoch // batch, rows * (epoch + 1) // batch
+    first = begin + (step - begin) // size * size
+    return first, min(first + size, end)
+
+
+def forward_placements(
+    lengths: np.ndarray,
+    towers: int,
+    rows_per_tower: int,
+    padding: str,
+    max_length: int,
+    counts: np.ndarray | None = None,
+) -> list[Placement]:
+    """Every row once, rows of like length together, the longest first.
+
+    Packed if training packs and this leaves room for it, else padded to one of a few
+    widths: only training can be asked to pad more. The longest come first so that a
+    lack of memory shows at once. A tower gets at most `rows_per_tower` rows of the
+    longest example, or as many tokens. counts: targets of each row at most.
+    """
+    counts = np.zeros_like(lengths) if counts is None else counts
+    longest = _width(lengths.max(), max_length)
+    if padding == "pack":
+        rng = np.random.default_rng(0)
+        sample = lengths[rng.permutation(len(lengths))[:_SAMPLE]]
+        shape = packing.packed_shape([np.append(sample, longest)], longest)
+        share = rows_per_tower * longest // shape.length
+        if share > 0 and shape.places > 1:
+            rows = packing.fill_rows(lengths, shape.length, shape.places)
+            shape = shape._replace(rows=min(share, -(-len(rows) // towers)))
+            placed = _in_turn(rows, lengths, towers, shape)
+            most = max(packing.most_targets(one.numbers, counts) for one in placed)
+            return [one._replace(targets=most) for one in placed]
+    size = towers * rows_per_tower
+    order = np.argsort(-lengths, kind="stable")
+    full = -(-len(order) // size) * size
+    order = np.concatenate([order, np.full(full - len(order), EMPTY)])
+    batches = order.reshape(-1, size)
+    widths = packing.few_widths(lengths[batches[:, 0]])
+    widths = [_width(width, max_length) for width in widths]
+    targets = {width: _most_targets_to(width, lengths, counts) for width in widths}
+    lengths_of = [next(w for w in widths if w >= lengths[ns[0]]) for ns in batches]
+    return [
+        packing.one_a_row(numbers, towers, width)._replace(targets=targets[width])
+        for numbers, width in zip(batches, lengths_of, strict=True)
+    ]
+
+
+def _most_targets_to(width: int, lengths: np.ndarray, counts: np.ndarray) -> int:
+    """The most targets of any row of at most `width` tokens."""
+    return int(counts[lengths <= width].max(initial=0))
+
+
+def _in_turn(
+    rows: list[list[int]], lengths: np.ndarray, towers: int, shape: packing.Shape
+) -> list[Placement]:
+    """Batches of packed rows, shape.rows of them for each tower."""
+    size = towers * shape.rows
+    return [
+        packing.place_rows(
+            [rows[i : i + shape.rows] for i in range(b, b + size, shape.rows)],
+            lengths,
+            shape,
+        )
+        for b in range(0, len(rows), size)
+    ]

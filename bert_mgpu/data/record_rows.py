@@ -1,0 +1,266 @@
+"""Records of pretraining as rows: found by an index, read when a batch wants them.
+
+A file's index says where each record stands and how long its row is. It is made by
+reading the file once, which checks every checksum and every value, and is kept in the
+cache folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.data import readers, records, tfrecord
+from bert_mgpu.data.drawing import Draw
+from bert_mgpu.errors import UserError
+from bert_mgpu.task import POSITIONS, Features, Ragged
+
+NEXT = "next_sentence_labels"
+WORDS, WEIGHTS = "word_starts", "masked_lm_weights"
+_TARGETS = (POSITIONS, "masked_lm_ids", WEIGHTS)
+_MASKED = (
+    "input_ids",
+    "input_mask",
+    "segment_ids",
+    *_TARGETS,
+)  # google-research/bert's
+_UNMASKED = ("input_ids", "segment_ids")
+_ALL = (*_MASKED, NEXT, WORDS)
+_CHUNK = 1024  # records that are parsed together
+_OPEN_FILES = 64
+_VERSION = 1  # of the index
+_ABSENT = {
+    False: "it has no {}: if its masks are to be drawn, pass --dynamic_masking=true",
+    True: "it has no {}",
+}
+
+
+class Index(NamedTuple):
+    """Where the records of a file stand and what they are: int64 [records] each."""
+
+    offsets: np.ndarray
+    sizes: np.ndarray  # bytes
+    lengths: np.ndarray  # tokens of the row
+    counts: np.ndarray  # masked tokens; 0 where masks are drawn later
+    follows: np.ndarray  # 1 where it says whether its second text is the next one
+    bad: list[str]  # what was left out, a line each
+    content: str  # a fingerprint of all records
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What the records have to be."""
+
+    max_seq_length: int
+    max_predictions: int  # masked tokens of a row at most
+    vocab_size: int
+    segments: int  # type_vocab_size
+    dynamic: bool  # without masks
+
+    def faults(self, columns: Mapping[str, Ragged]) -> np.ndarray:
+        """What is wrong with each row, "" where nothing is: str [rows]."""
+        lengths = columns["input_ids"].lengths
+        wrong = np.full(len(lengths), "", object)
+
+        def note(bad: np.ndarray, text: str) -> None:
+            wrong[bad & (wrong == "")] = text
+
+        for name in _UNMASKED if self.dynamic else _MASKED:
+            note(columns[name].lengths == 0, _ABSENT[self.dynamic].format(name))
+        masked = columns[POSITIONS].lengths
+        if self.dynamic:
+            note(masked > 0, "it holds masks: leave --dynamic_masking out")
+            note(
+                lengths > self.max_seq_length,
+                f"it has more tokens than --max_seq_length={self.max_seq_length}",
+            )
+        else:
+            self._check_size(note, "max_seq_length", lengths, self.max_seq_length)
+            most = self.max_predictions
+            self._check_size(note, "max_predictions_per_seq", masked, most)
+            note(columns["input_mask"].lengths != lengths, "input_mask: another length")
+            for name in _TARGETS[1:]:
+                note(columns[name].lengths != masked, f"{name}: another length")
+        note(columns["segment_ids"].lengths != lengths, "segment_ids: another length")
+        for name, limit, what in (
+            ("input_ids", self.vocab_size, "vocab_size"),
+            ("masked_lm_ids", self.vocab_size, "vocab_size"),
+            ("segment_ids", self.segments, "type_vocab_size"),
+            (POSITIONS, self.max_seq_length, "max_seq_length"),
+        ):
+            values, offsets = columns[name]
+            outside = (values < 0) | (values >= limit)
+            sums = np.concatenate([[0], np.cumsum(outside)])
+            bad = sums[offsets[1:]] > sums[offsets[:-1]]
+            note(bad, f"{name} has values that are not below {what} = {limit}")
+        return wrong
+
+    def _check_size(self, note: Any, flag: str, found: np.ndarray, wanted: int) -> None:
+        for other in np.unique(found[found != wanted]):
+            note(
+                found == other,
+                f"made with --{flag}={other}, but the run has {wanted}: pass what the"
+                " records were made with",
+            )
+
+
+def parse(serialized: Sequence[bytes]) -> dict[str, Ragged]:
+    """tf.train.Examples -> every known feature; an absent one has no values."""
+    spec = {
+        name: tf.io.RaggedFeature(
+            tf.float32 if name == WEIGHTS else tf.int64, row_splits_dtype=tf.int64
+        )
+        for name in _ALL
+    }
+    with tf.device("CPU:0"):
+        parsed = tf.io.parse_example(tf.constant(serialized, tf.string), spec)
+    return {
+        name: Ragged(value.values.numpy(), value.row_splits.numpy())
+        for name, value in parsed.items()
+    }
+
+
+def _kept(column: Ragged, keep: np.ndarray) -> Ragged:
+    """The values for which `keep`, bool [values], is true."""
+    sums = np.concatenate([[0], np.cumsum(keep)])
+    return Ragged(column.values[keep].astype(np.int32), sums[column.offsets])
+
+
+def unpadded(columns: Mapping[str, Ragged]) -> Features:
+    """Rows of records, without what fills them up."""
+    tokens = columns["input_ids"].values >= 0  # all
+    targets = {}
+    if len(columns[POSITIONS].values):
+        tokens = columns["input_mask"].values > 0
+        masked = columns[WEIGHTS].values > 0
+        targets = {n: _kept(columns[n], masked) for n in (POSITIONS, "masked_lm_ids")}
+    ragged = {name: _kept(columns[name], tokens) for name in _UNMASKED}
+    count = len(columns["input_ids"].offsets) - 1
+    dense = {}
+    if len(columns[NEXT].values):
+        dense[NEXT] = columns[NEXT].values.astype(np.int32)
+    return Features(ragged, dense, np.arange(1, count + 1), targets=targets)
+
+
+def index(path: str, form: Form, skip_bad: bool, cache: pathlib.Path) -> Index:
+    """Where the records of a file are, from the cache if the file has not changed.
+
+    Raises UserError with file and byte for the first record that is no good, but for
+    what `skip_bad` leaves out (see tfrecord.scan).
+    """
+    readers.check_file(path)
+    about = os.stat(path)
+    parts = {
+        "path": os.path.abspath(path),
+        "changed": [about.st_size, about.st_mtime_ns],
+        "form": dataclasses.asdict(form),
+        "skip_bad": skip_bad,
+        "version": _VERSION,
+    }
+
+    def make() -> tuple[records.Tensors, dict[str, Any]]:
+        found = tfrecord.scan(path, skip_bad)
+        chunks = []
+        with open(path, "rb") as file:
+            for first in range(0, len(found.offsets), _CHUNK):
+                part = slice(first, first + _CHUNK)
+                at, sizes = found.offsets[part].tolist(), found.sizes[part].tolist()
+                chunks.append(_look(file, at, sizes, form))
+        names = ("lengths", "counts", "follows", "hashes")
+        columns = [np.concatenate(column) for column in zip(*chunks, strict=True)]
+        tensors = dict(zip(names, columns or [np.zeros(0, np.int64)] * 4, strict=True))
+        digest = records.digest(tensors)
+        tensors |= {"offsets": found.offsets, "sizes": found.sizes}
+        return tensors, {"bad": found.bad, "content": digest}
+
+    tensors, notes = records.cached(
+        cache, f"{pathlib.Path(path).name}-index", parts, make
+    )
+    found: dict[str, Any] = tensors | notes
+    return Index(**{name: found[name] for name in Index._fields})
+
+
+def _look(
+    file: BinaryIO, offsets: list[int], sizes: list[int], form: Form
+) -> tuple[np.ndarray, ...]:
+    """(tokens, masked tokens, has a next_sentence_label, hash) of these records."""
+    read = [tfrecord.read(file, *at) for at in zip(offsets, sizes, strict=True)]
+    try:
+        columns = parse(read)
+    except tf.errors.InvalidArgumentError:
+        for record, offset in zip(read, offsets, strict=True):
+            try:
+                parse([record])
+            except tf.errors.InvalidArgumentError as error:
+                why = error.message.partition("\n")[0]
+                raise UserError(
+                    f"{file.name} at byte {offset}: not a record of pretraining: {why}"
+                ) from None
+        raise
+    faults = form.faults(columns)
+    for place in np.flatnonzero(faults != ""):
+        raise UserError(f"{file.name} at byte {offsets[place]}: {faults[place]}")
+    rows = unpadded(columns)
+    hashes = np.array([zlib.crc32(record) for record in read], np.int64)
+    follows = (columns[NEXT].lengths > 0).astype(np.int64)
+    return rows.lengths, rows.counts, follows, hashes
+
+
+class RecordRows:
+    """The records of several files as rows (a `task.Rows`)."""
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        indices: Sequence[Index],
+        draw: Draw | None = None,
+        most: int | None = None,
+    ):
+        """draw: masks rows that hold no masks; most: the first so many rows."""
+        self._files = tuple(files)
+        self._draw = draw
+
+        def joined(columns: Sequence[np.ndarray]) -> np.ndarray:
+            return np.concatenate(columns)[:most]
+
+        self._file = joined([np.full(len(x.sizes), n) for n, x in enumerate(indices)])
+        self._offsets = joined([x.offsets for x in indices])
+        self._sizes = joined([x.sizes for x in indices])
+        self.lengths = joined([x.lengths for x in indices])
+        self.counts = joined([x.counts for x in indices])
+        if draw:
+            self.counts = draw.most(self.lengths)
+        self.notes: dict[str, Any] = {}
+        self._open = functools.lru_cache(maxsize=_OPEN_FILES)(self._opened)
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def _opened(self, number: int) -> BinaryIO:
+        return open(self._files[number], "rb")
+
+    def take(self, numbers: np.ndarray) -> Features:
+        """See task.Rows: the masks of a row follow from its number."""
+        rows = numbers % len(self)
+        read = [
+            tfrecord.read(self._open(file), offset, size)
+            for file, offset, size in zip(
+                self._file[rows].tolist(),
+                self._offsets[rows].tolist(),
+                self._sizes[rows].tolist(),
+                strict=True,
+            )
+        ]
+        columns = parse(read)
+        found = unpadded(columns)
+        if self._draw is None:
+            return found
+        return self._draw.masked(found, columns[WORDS], numbers)

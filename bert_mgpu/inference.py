@@ -1,0 +1,68 @@
+"""The forward pass over a whole set of rows: what evaluation and prediction share."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from bert_mgpu.data import orders, pipeline
+from bert_mgpu.errors import Diverged, OutOfMemory, out_of_memory, smaller
+from bert_mgpu.run_config import RunConfig
+from bert_mgpu.task import Rows
+from bert_mgpu.train.recorder import progress, say
+from bert_mgpu.train.towers import Towers
+
+
+def forward(
+    run: RunConfig, rows: Rows, batch: int, towers: Towers, what: str
+) -> dict[str, np.ndarray]:
+    """The task's outputs of all rows, `batch` of them at a time, or as many as fit.
+
+    batch: rows of a tower. Raises Diverged where an output is no number.
+    """
+    placements = orders.forward_placements(
+        *(rows.lengths, towers.n_towers, batch, run.padding, run.max_seq_length),
+        rows.counts,
+    )
+    share = pipeline.padding_share(placements, rows.lengths)
+    say(f"  {share:.0%} of the tokens are padding")
+    began, compilations = time.perf_counter(), towers.compilations
+    try:
+        outputs = pipeline.forward_all(
+            *(rows, placements, towers.outputs),
+            progress=lambda batches: progress(batches, what),
+        )
+    except Exception as error:
+        lacking = out_of_memory(error)
+        if lacking is None:
+            raise
+    else:
+        seconds = time.perf_counter() - began
+        shapes = towers.compilations - compilations
+        say(
+            f"  {len(rows)} rows in {seconds:.1f} s, compilation for {shapes}"
+            f" shape{'s' * (shapes != 1)} of batches included"
+        )
+        _check_finite(outputs, run.precision, what)
+        return outputs
+    if batch == 1:
+        advice = smaller(False, run.recompute)
+        raise OutOfMemory(f"{what}: {lacking}, with one row at a time: {advice}")
+    # Not before the error is gone, whose traceback holds what did not fit.
+    say(f"{lacking}: going on with batches of {batch // 2} rows a tower")
+    return forward(run, rows, batch // 2, towers, what)
+
+
+def _check_finite(outputs: dict[str, np.ndarray], precision: str, what: str) -> None:
+    """Raises Diverged where an output is no number: no class follows from that."""
+    for name, values in outputs.items():
+        rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(-1))
+        if len(rows):
+            way = "pass --precision=float32"
+            if precision == "float32":
+                way = "train anew, with a lower --learning_rate"
+            raise Diverged(
+                f"{what}: the {name} of {len(rows)} of {len(values)} rows are no finite"
+                f" numbers, row {rows[0] + 1} the first; nothing is written: {way}"
+            )

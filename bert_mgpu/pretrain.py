@@ -1,0 +1,111 @@
+"""A pretraining run from start to end: train, evaluate, score, export."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+import bert_mgpu
+from bert_mgpu import planning, results, sources, starting, training
+from bert_mgpu.data import readers
+from bert_mgpu.errors import UserError
+from bert_mgpu.inference import forward
+from bert_mgpu.interop import huggingface
+from bert_mgpu.recorded import Recorded
+from bert_mgpu.run_config import PretrainConfig
+from bert_mgpu.tasks.pretraining import Pretraining
+from bert_mgpu.tasks.scoring import MaskedWords, Scoring
+from bert_mgpu.train import devices
+from bert_mgpu.train.recorder import say
+from bert_mgpu.train.towers import Towers
+from bert_mgpu.training import Job
+
+
+def pretrain(run: PretrainConfig, output_dir: pathlib.Path, remarks: list[str]) -> None:
+    """Does what the flags ask for. Raises RunError where that ends early."""
+    say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
+    for remark in remarks:
+        say(remark)
+    # 1. The devices, before anything is built on them.
+    visible = devices.configure(run.device, run.cpu_devices, run.n_gpus)
+    if warning := devices.missing_gpus(run.device):
+        say(warning)
+    # 2. The model without its weights, the records, the task.
+    model = sources.find_model(run, output_dir)
+    for note in sources.notes(run, model):
+        say(note)
+    cache = pathlib.Path(run.cache_dir or output_dir / "cache")
+    data = Recorded(run, model, cache)
+    also = " and whether a sentence follows" * data.next_sentence
+    say(f"to learn: masked words{also}")
+    task = Pretraining(
+        *(model.config, run.max_seq_length, data.next_sentence, run.recompute)
+    )
+    # 3. The towers, and the weights on them.
+    job = Job(run, model, task, data, visible, output_dir)
+    say(devices.describe(devices.lay_out(run.n_gpus, len(visible)), visible))
+    if run.plan:
+        return planning.show(job)
+    if run.do_train:
+        state, towers = training.train(job)
+    else:
+        identity = starting.model_identity(model, [])
+        state = starting.trained_state(run, task.param_specs(), identity, output_dir)
+        towers = training.make_towers(job)
+        towers.load(state.params, {})
+    # 4. What comes of it.
+    if run.do_eval:
+        _evaluate(run, task, data, towers, state.step, output_dir)
+    if run.do_predict:
+        _score(job, state.averaged)
+    if run.export_hf:
+        huggingface.export(
+            *(run.export_hf, state.averaged, model.config, model.vocab_file),
+            *(model.do_lower_case, None),
+        )
+        say(f"wrote the model to {run.export_hf}, as transformers reads it")
+
+
+def _score(job: Job, params: Mapping[str, np.ndarray]) -> None:
+    """Pseudo-perplexity of the lines of --predict_file."""
+    run, config = job.run, job.model.config
+    texts = [text for _, text in readers.read_lines(str(run.predict_file))]
+    rows = MaskedWords(texts, job.model.tokenizer, run.max_seq_length)
+    if not len(rows):
+        raise UserError(f"{run.predict_file}: no text in there")
+    say(
+        f"to score: {len(texts)} lines of {run.predict_file}, {len(rows)} words;"
+        f" {rows.truncated} lines are cut at {run.max_seq_length} tokens"
+    )
+    task = Scoring(config, run.max_seq_length, int(rows.counts.max()))
+    towers = training.make_towers(job._replace(task=task))
+    towers.load({name: params[name] for name in task.param_specs()}, {})
+    if run.padding == "pack":  # a row has one masked word
+        run = dataclasses.replace(run, padding="longest")
+    losses = forward(run, rows, run.prediction_batch, towers, "predict")["losses"]
+    scores = list(rows.scores(losses))
+    written = results.write_sentence_scores(job.output_dir, scores)
+    known = [score["ppl"] for score in scores if score["ppl"] is not None]
+    say(f"scored {len(scores)} lines, median perplexity {np.median(known):.2f}:")
+    say(f"  {', '.join(written)} in {job.output_dir}")
+
+
+def _evaluate(
+    run: PretrainConfig,
+    task: Pretraining,
+    data: Recorded,
+    towers: Towers,
+    step: int,
+    output_dir: pathlib.Path,
+) -> None:
+    rows, _ = data.load("dev")
+    outputs = forward(run, rows, run.eval_batch_size, towers, "evaluate")
+    scores = task.score(outputs, rows)
+    # Google's six keys in its order, then ours.
+    results.write_evaluation(output_dir, {"global_step": step} | scores)
+    for name, value in scores.items():
+        say(f"  {name} = {value:.4f}")

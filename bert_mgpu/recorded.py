@@ -1,0 +1,120 @@
+"""The records that a pretraining run reads: which files, and what is in them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pathlib
+
+from bert_mgpu.data import record_rows, records
+from bert_mgpu.data.drawing import Draw
+from bert_mgpu.data.record_rows import Form, Index, RecordRows
+from bert_mgpu.errors import UserError, listed
+from bert_mgpu.run_config import PretrainConfig
+from bert_mgpu.sources import Model
+from bert_mgpu.text.masking import Masking
+from bert_mgpu.train.recorder import progress, say
+
+_SUFFIX = ".tfrecord"
+
+
+def find_files(named: str, flag: str) -> list[str]:
+    """The files that comma-separated names, globs and folders name, sorted.
+
+    A folder names all its *.tfrecord, as in bert-ad. Raises UserError where one names
+    nothing.
+    """
+    files = []
+    for name in filter(None, map(str.strip, named.split(","))):
+        if os.path.isdir(name):
+            found = glob.glob(os.path.join(glob.escape(name), f"*{_SUFFIX}"))
+            missing = f"no file of the folder ends in {_SUFFIX}"
+        else:
+            found = [name] if os.path.exists(name) else glob.glob(name)
+            missing = "there is no such file"
+        if not found:
+            raise UserError(
+                f"--{flag}={name}: {missing}: pass the files that"
+                " data_prep/create_pretraining_data.py wrote"
+            )
+        files += sorted(found)
+    return files
+
+
+class Recorded:
+    """Reads a run's records as rows (a `training.Data`)."""
+
+    flag = "input_file"  # where a user says which files
+
+    def __init__(self, run: PretrainConfig, model: Model, cache: pathlib.Path):
+        """Looks through all records that the run will read. Raises UserError for any
+        that is no good.
+        """
+        self._run = run
+        self._draw = self._make_draw(run, model)
+        form = Form(
+            *(run.max_seq_length, run.max_predictions_per_seq),
+            *(model.config.vocab_size, model.config.type_vocab_size),
+            run.dynamic_masking,
+        )
+        self._files: dict[str, list[str]] = {}
+        self._indices: dict[str, list[Index]] = {}
+        wanted = {"train": run.do_train, "dev": run.do_eval}
+        for split in (split for split in wanted if wanted[split]):
+            flag = "input_file"
+            if split == "dev" and run.eval_input_file:
+                flag = "eval_input_file"
+            files = find_files(str(getattr(run, flag)), flag)
+            self._files[split] = files
+            self._indices[split] = [
+                record_rows.index(file, form, run.skip_bad_records, cache)
+                for file in progress(files, "look through", "file")
+            ]
+            if not any(len(index.sizes) for index in self._indices[split]):
+                raise UserError(f"--{flag}: {listed(files, 3)}: no records in there")
+        self.next_sentence = self._says_what_follows()
+
+    @staticmethod
+    def _make_draw(run: PretrainConfig, model: Model) -> Draw | None:
+        if not run.dynamic_masking:
+            return None
+        tokenizer = model.tokenizer
+        masking = Masking(
+            *(run.masking, tokenizer.mask_id, len(tokenizer.tokens)),
+            *(run.masked_lm_prob, run.max_predictions_per_seq),
+        )
+        return Draw(masking, (tokenizer.cls_id, tokenizer.sep_id), run.seed)
+
+    def _says_what_follows(self) -> bool:
+        """Have the rows next_sentence_labels? All of them, or none."""
+        found: dict[bool, str] = {}
+        for split, indices in self._indices.items():
+            for file, index in zip(self._files[split], indices, strict=True):
+                for says in {*map(bool, index.follows.tolist())}:
+                    found.setdefault(says, file)
+        if len(found) > 1:
+            raise UserError(
+                f"{found[True]} has next_sentence_labels, {found[False]} has records"
+                " without: train on one kind at a time"
+            )
+        return True in found
+
+    def load(self, split: str) -> tuple[RecordRows, str]:
+        """(rows, fingerprint) of train or dev, described in the log."""
+        run, files, indices = self._run, self._files[split], self._indices[split]
+        most = None
+        if split == "dev":
+            most = run.max_eval_steps * run.eval_batch_size * run.n_gpus
+        rows = RecordRows(files, indices, self._draw, most)
+        for index in indices:
+            for line in index.bad[:3]:
+                say(f"left out: {line}")
+        bad = sum(len(index.bad) for index in indices)
+        say(
+            f"{split}: {len(rows)} rows of {listed(files, 3)}"
+            + f"; {bad} bad records are left out" * (bad > 0)
+        )
+        tokens = int(rows.lengths.sum())
+        say(f"  {tokens} tokens, {tokens / len(rows):.1f} a row")
+        key = records.fingerprint({"content": [index.content for index in indices]})
+        return rows, key

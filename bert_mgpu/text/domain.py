@@ -1,0 +1,224 @@
+"""How well a vocabulary fits the texts of a domain, and which tokens it lacks.
+
+A word is what the tokenizer's first step cuts (normalization.py): a CJK
+character, a punctuation mark, or letters between spaces. WordPiece then looks at
+one word at a time. So a new token can be such a word, and never several CJK
+characters, however often they stand together.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from bert_mgpu.text.normalization import Normalizer
+from bert_mgpu.text.tokenization import Tokenizer
+
+MOST_WORDS = 1 << 19  # counted at once, about 150 MB
+_LONGEST_TOKEN = 40  # characters: what is longer is a key or an address, no word
+_UNUSED = re.compile(r"\[unused\d+\]")  # Google's names of free rows
+_CASED = Normalizer(lower_case=False)
+Row = tuple[str, str]  # where it stands (file:line), its text
+Segment = Callable[[str], Sequence[str]]
+
+
+@dataclasses.dataclass
+class Totals:
+    """Sums over a corpus."""
+
+    rows: int = 0
+    words: int = 0
+    tokens: int = 0
+    unknown: int = 0  # words that become [UNK], one token each
+    cut: int = 0  # words that become several pieces
+    pieces: int = 0  # of those words
+
+    def add(self, lengths: np.ndarray, unknown: np.ndarray, counts: np.ndarray) -> None:
+        """Of each word: its pieces int [n], whether [UNK] bool [n], how often."""
+        cut = lengths > 1
+        self.words += int(counts.sum())
+        self.tokens += int(counts @ lengths)
+        self.unknown += int(counts[unknown].sum())
+        self.cut += int(counts[cut].sum())
+        self.pieces += int(counts[cut] @ lengths[cut])
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A word of the corpus that is no token of the vocabulary."""
+
+    word: str
+    count: int
+    place: str  # of one occurrence
+    pieces: tuple[str, ...] = ()  # none: it becomes [UNK]
+
+    @property
+    def saved(self) -> int:
+        """Pieces that a token of its own saves; of an [UNK] nothing is known yet,
+        so each of its characters counts as one.
+        """
+        return self.count * (len(self.pieces) - 1 if self.pieces else len(self.word))
+
+    @property
+    def rank(self) -> tuple[int, bool, str]:
+        """The lower, the more useful as a token."""
+        return -self.saved, bool(self.pieces), self.word
+
+
+class Tally:
+    """Counts words in bounded memory, as lossy counting does.
+
+    Where there are more than `most`, the rarer half goes, and `missed` grows: no
+    word occurs more than `missed` times oftener than its count says, which is 0
+    for one that is not there (Manku and Motwani 2002).
+    """
+
+    def __init__(self, most: int = MOST_WORDS) -> None:
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.places: dict[str, str] = {}
+        self.missed = 0
+        self._most = most
+
+    def add(
+        self, counts: Mapping[str, int], rows: Iterable[tuple[str, Sequence[str]]]
+    ) -> None:
+        """Adds counts; rows: (place, words) in which to find the new ones."""
+        fresh = set(counts) - self.counts.keys()
+        self.counts.update(counts)
+        for place, words in rows:
+            if not fresh:
+                break
+            for word in fresh.intersection(words):
+                self.places[word] = place
+                fresh.remove(word)
+        if len(self.counts) > self._most:
+            self._forget()
+
+    def _forget(self) -> None:
+        limit = sorted(self.counts.values())[len(self.counts) // 2]
+        self.missed += limit
+        kept = {word: n for word, n in self.counts.items() if n > limit}
+        self.counts = collections.Counter(kept)
+        self.places = {word: self.places[word] for word in kept}
+
+
+@functools.cache
+def is_ideograph(char: str) -> bool:
+    """Whether the tokenizer cuts before and after it, as it does at CJK characters."""
+    return char.isalpha() and len(_CASED.words(char * 2)) == 2
+
+
+class Census:
+    """Counts what a tokenizer makes of a corpus, block by block."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        segment: Segment | None = None,
+        most: int = MOST_WORDS,
+    ) -> None:
+        """segment: cuts a text into words of its language, such as jieba's."""
+        self.tokenizer = tokenizer
+        self.totals = Totals()
+        self.lacking = Tally(most)  # words that are [UNK] or in pieces
+        self.compounds = Tally(most)  # the segmenter's words of several CJK characters
+        self._segment = segment
+        self._words = Normalizer(tokenizer.do_lower_case).words
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Counts a block of rows."""
+        cut = [(place, self._words(text)) for place, text in rows]
+        counts = _count(words for _, words in cut)
+        if counts:
+            words = list(counts)
+            ids = self.tokenizer.batch_ids(words)
+            unknown = ids.values[ids.offsets[:-1]] == self.tokenizer.unk_id
+            occurrences = np.fromiter(counts.values(), np.int64, len(counts))
+            self.totals.add(ids.lengths, unknown, occurrences)
+            lacking = np.flatnonzero(unknown | (ids.lengths > 1))
+            self.lacking.add({words[i]: counts[words[i]] for i in lacking}, cut)
+        self.totals.rows += len(rows)
+        if self._segment:
+            compounds = [(place, self._compounds(text)) for place, text in rows]
+            self.compounds.add(_count(words for _, words in compounds), compounds)
+
+    def _compounds(self, text: str) -> list[str]:
+        assert self._segment is not None
+        words = (word for word in self._segment(text) if len(word) > 1)
+        return [word for word in words if all(map(is_ideograph, word))]
+
+    def found(self) -> list[Found]:
+        """The words that are no token, the most useful ones first."""
+        unknown = self.tokenizer.unk_id
+        words = list(self.lacking.counts)
+        ids = self.tokenizer.batch_ids(words)
+        all_found = []
+        for index, word in enumerate(words):
+            row = ids.row(index).tolist()
+            pieces = () if row == [unknown] else [self.tokenizer.tokens[i] for i in row]
+            count, place = self.lacking.counts[word], self.lacking.places[word]
+            all_found.append(Found(word, count, place, tuple(pieces)))
+        return sorted(all_found, key=lambda found: found.rank)
+
+    def frequent_compounds(self, most: int) -> list[Found]:
+        """The segmenter's most frequent words of several CJK characters."""
+        places = self.compounds.places
+        ranked = sorted(
+            self.compounds.counts.items(), key=lambda item: (-item[1], item[0])
+        )
+        return [Found(word, n, places[word]) for word, n in ranked[:most]]
+
+
+def _count(rows: Iterable[Sequence[str]]) -> collections.Counter[str]:
+    counts: collections.Counter[str] = collections.Counter()
+    for words in rows:
+        counts.update(words)
+    return counts
+
+
+def in_blocks(rows: Iterable[Row], characters: int = 1 << 20) -> Iterator[list[Row]]:
+    """Blocks of about so many characters; a row is never divided."""
+    block: list[Row] = []
+    size = 0
+    for row in rows:
+        block.append(row)
+        size += len(row[1])
+        if size >= characters:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def choose(found: Iterable[Found], min_count: int, most: int | None) -> list[Found]:
+    """The words that become tokens, the most useful first."""
+    chosen = [
+        one
+        for one in found
+        if one.count >= min_count
+        and len(one.word) <= _LONGEST_TOKEN
+        and not (one.word.isdecimal() and one.pieces)  # a number is no word
+    ]
+    return sorted(chosen, key=lambda one: one.rank)[:most]
+
+
+def free_rows(tokens: Sequence[str]) -> list[int]:
+    """Rows of Google's [unusedN], which no text ever becomes."""
+    return [row for row, token in enumerate(tokens) if _UNUSED.fullmatch(token)]
+
+
+def rows_of_new(tokens: Sequence[str], new: int, place: str) -> list[int]:
+    """Rows for `new` more tokens, fewer where there is no more room.
+
+    place: "unused" (Google's free rows, in order) or "append".
+    """
+    free = {
+        "unused": free_rows(tokens),
+        "append": list(range(len(tokens), len(tokens) + new)),
+    }
+    return free[place][:new]

@@ -1,0 +1,235 @@
+"""Which tokens of a row are masked, and what stands in their place.
+
+    masking = Masking("token", mask_id=103, vocab_size=21128)
+    masked = apply(masking, input_ids, segment_ids, words, rng)
+
+Pure and seeded by the caller: equal arguments and an equal state of `rng` give
+equal masks, so that data preparation and an input pipeline that draws masks anew
+in every epoch share this file. `words` says which tokens stand or fall together
+(`words.py` makes it); where every token has a number of its own, tokens do.
+
+Letters: n tokens of a row, m masked ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.errors import UserError
+
+# Devlin et al. 2018, section 3.1: of the masked tokens, the share that becomes
+# [MASK] and the share that stays; the rest becomes a random token.
+_MASK_SHARE, _KEEP_SHARE = 0.8, 0.1
+# Joshi et al. 2020 (SpanBERT), section 3.1: P(l) ~ p (1 - p)^(l - 1) for spans of
+# l = 1 to 10 words. They are 3.8 words long on average, as the paper says, where
+# the law ends at 10 and not where longer draws count as 10 (4.5).
+_SPAN_P, _SPAN_LONGEST = 0.2, 10
+_SPAN_LAW = np.cumsum((1 - _SPAN_P) ** np.arange(_SPAN_LONGEST))
+_SPAN_LAW /= _SPAN_LAW[-1]
+_SPAN_DRAWS = 16  # a call; a row of 128 tokens mostly needs 6 to 10
+
+_Span = tuple[int, int]  # the tokens [start, end)
+
+
+@dataclasses.dataclass(frozen=True)
+class Masking:
+    """How rows are masked.
+
+    kind: one of KINDS.
+      "token": single words, as google-research/bert's create_masked_lm_predictions,
+        without and with its do_whole_word_mask. Words are shuffled and taken while
+        they fit into the budget; one that does not fit is left out. 80/10/10 is
+        drawn for each token.
+      "span": SpanBERT's. A span has a number of words from a geometric law and
+        starts at any word that is not masked yet. It ends early at a token that is
+        never masked, at a masked word, and where the next word would exceed the
+        budget. Spans are drawn until no word fits. 80/10/10 is drawn for each span.
+      "infill": bert-ad's create_pretraining_data_mass.py, see `_infill`.
+    mask_id: the id of [MASK].
+    vocab_size: random tokens are uniform over [0, vocab_size), special tokens
+      included, as in Google's code.
+    probability: share of a row's tokens that is masked, [CLS] and [SEP] counted;
+      "infill" does not use it.
+    most: masked tokens of a row at most (max_predictions_per_seq).
+    """
+
+    kind: str
+    mask_id: int
+    vocab_size: int
+    probability: float = 0.15
+    most: int = 20
+
+    def __post_init__(self) -> None:
+        if self.kind not in _CHOICES:
+            raise UserError(
+                f"masking {self.kind!r} is not known: pass one of {', '.join(KINDS)}"
+            )
+        if not 0 < self.probability <= 1:
+            raise UserError(
+                f"masked_lm_prob {self.probability}: pass more than 0, at most 1"
+            )
+        if self.most < 1:
+            raise UserError(f"max_predictions_per_seq {self.most}: pass 1 or more")
+
+
+class Masked(NamedTuple):
+    """A row with its masks."""
+
+    input_ids: np.ndarray  # int32 [n], with the masks in
+    positions: np.ndarray  # int32 [m], ascending
+    labels: np.ndarray  # int32 [m], the ids that stood there
+
+
+class _Row(NamedTuple):
+    """What the choice of tokens depends on; W words."""
+
+    length: int  # n
+    starts: np.ndarray  # int64 [W], the first token of each word
+    ends: np.ndarray  # int64 [W], the token after its last
+    segments: np.ndarray  # int [W]
+
+
+def budget(masking: Masking, length: int) -> int:
+    """Tokens to mask in a row of `length` tokens, [CLS] and [SEP] counted.
+
+    Python's round, to even, as in Google's code.
+    """
+    return min(masking.most, max(1, round(length * masking.probability)))
+
+
+def apply(
+    masking: Masking,
+    input_ids: np.ndarray,
+    segment_ids: np.ndarray,
+    words: np.ndarray,
+    rng: np.random.Generator,
+) -> Masked | None:
+    """Masks a row; None where there is nothing to mask.
+
+    Args:
+      masking: how.
+      input_ids: int [n], not padded; stays as it is.
+      segment_ids: int [n]; only "infill" reads it.
+      words: int [n], the number of each token's word, ascending; -1 for tokens
+        that are never masked ([CLS], [SEP]).
+      rng: all random numbers come from here.
+
+    None is given for a row without a word, one whose words are all longer than the
+    budget, and for "infill" see `_infill`. The caller counts and skips those.
+    """
+    inside = words >= 0
+    changes = words[1:] != words[:-1]
+    begins, finishes = inside.copy(), inside.copy()
+    begins[1:] &= changes
+    finishes[:-1] &= changes
+    starts = begins.nonzero()[0]
+    ends = finishes.nonzero()[0] + 1
+    row = _Row(len(words), starts, ends, segment_ids[starts])
+    spans = _CHOICES[masking.kind](masking, row, rng)
+    return _replace(masking, input_ids, sorted(spans), rng) if spans else None
+
+
+def _replace(
+    masking: Masking,
+    input_ids: np.ndarray,
+    spans: list[_Span],
+    rng: np.random.Generator,
+) -> Masked:
+    """Puts [MASK], the token itself or a random one where the spans are."""
+    places = [place for start, end in spans for place in range(start, end)]
+    positions = np.array(places, np.int32)
+    if masking.kind in _ONE_DRAW_A_SPAN:
+        drawn = rng.random(len(spans)).repeat([end - start for start, end in spans])
+    else:
+        drawn = rng.random(len(positions))
+    labels = input_ids[positions].astype(np.int32)
+    put = rng.integers(0, masking.vocab_size, len(positions), dtype=np.int32)
+    np.copyto(put, labels, where=drawn < _MASK_SHARE + _KEEP_SHARE)
+    put[drawn < _MASK_SHARE] = masking.mask_id
+    masked = input_ids.astype(np.int32)  # a copy
+    masked[positions] = put
+    return Masked(masked, positions, labels)
+
+
+def _words(masking: Masking, row: _Row, rng: np.random.Generator) -> list[_Span]:
+    """Shuffled words while they fit."""
+    left = budget(masking, row.length)
+    starts, ends = row.starts.tolist(), row.ends.tolist()
+    taken: list[_Span] = []
+    for word in rng.permutation(len(starts)).tolist():
+        start, end = starts[word], ends[word]
+        if end - start <= left:
+            taken.append((start, end))
+            left -= end - start
+            if not left:
+                break
+    return taken
+
+
+def _spans(masking: Masking, row: _Row, rng: np.random.Generator) -> list[_Span]:
+    """Spans of words until no word fits into the budget."""
+    left = budget(masking, row.length)
+    starts, ends = row.starts.tolist(), row.ends.tolist()
+    free = [True] * len(starts)
+    taken: list[_Span] = []
+    while left and any(
+        is_free and end - start <= left
+        for is_free, start, end in zip(free, starts, ends, strict=True)
+    ):
+        lengths = _SPAN_LAW.searchsorted(rng.random(_SPAN_DRAWS), "right") + 1
+        firsts = rng.integers(0, len(starts), _SPAN_DRAWS)
+        for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True):
+            start = end = starts[first]
+            for word in range(first, min(first + length, len(starts))):
+                is_next = starts[word] == end
+                if not (free[word] and is_next and ends[word] - start <= left):
+                    break
+                free[word] = False
+                end = ends[word]
+            if end > start:
+                taken.append((start, end))
+                left -= end - start
+    return taken
+
+
+def _infill(masking: Masking, row: _Row, rng: np.random.Generator) -> list[_Span]:
+    """A span of the ad that is as long as the phrase.
+
+    The row is `[CLS] phrase [SEP] ad [SEP]`, segment 0 and segment 1. As in
+    bert-ad's create_pretraining_data_mass.py, the start is uniform over all places
+    of the ad at which the phrase's number of tokens fits, and the first `most` of
+    them are masked. Nothing is masked where the phrase has fewer than 2 tokens or
+    the ad is not longer than the phrase.
+
+    With words of several tokens, the start is uniform over the word starts among
+    those places, and the end moves on to the end of its word. Where the span would
+    then have more than `most` tokens, the end moves back to the end of the word
+    before; starts at which not even one word is left do not count. A row with no
+    start left is not masked. So a span is about as long as the phrase, and never
+    holds a part of a word.
+    """
+    in_ad = row.segments == 1
+    starts, ends = row.starts[in_ad], row.ends[in_ad]
+    phrase = int((row.ends - row.starts)[~in_ad].sum())
+    if phrase < 2 or not len(starts) or ends[-1] - starts[0] <= phrase:
+        return []
+    edges = np.append(starts[:1], ends)  # of words; [words of the ad + 1]
+    starts = starts[starts + phrase <= ends[-1]]
+    wanted = edges.searchsorted(starts + min(phrase, masking.most))
+    stops = edges[wanted]
+    stops = np.where(stops - starts <= masking.most, stops, edges[wanted - 1])
+    possible = (stops > starts).nonzero()[0]
+    if not len(possible):
+        return []
+    place = possible[rng.integers(len(possible))]
+    return [(int(starts[place]), int(stops[place]))]
+
+
+_CHOICES: dict[str, Callable[[Masking, _Row, np.random.Generator], list[_Span]]]
+_CHOICES = {"token": _words, "span": _spans, "infill": _infill}
+KINDS = tuple(_CHOICES)
+_ONE_DRAW_A_SPAN = {"span"}  # elsewhere each token has a draw of its own

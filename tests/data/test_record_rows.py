@@ -1,0 +1,284 @@
+"""Records on a disk as rows: what is in them, what is wrong with them, their masks."""
+
+import numpy as np
+import pytest
+
+from bert_mgpu.data import orders, pipeline, record_rows, tfrecord
+from bert_mgpu.data.drawing import Draw
+from bert_mgpu.data.record_rows import Form, RecordRows
+from bert_mgpu.errors import UserError
+from bert_mgpu.text.masking import Masking
+
+LENGTH, MOST, CLS, SEP, MASK, VOCAB = 24, 4, 2, 3, 4, 61
+STATIC = Form(LENGTH, MOST, VOCAB, 2, dynamic=False)
+DYNAMIC = Form(LENGTH, MOST, VOCAB, 2, dynamic=True)
+
+
+def padded(values, size):
+    return np.concatenate(
+        [values, np.zeros(size - len(values), np.asarray(values).dtype)]
+    )
+
+
+def static_record(rng, **changed):
+    """As Google's script writes them, with 1 to 4 masked tokens."""
+    length, count = int(rng.integers(6, LENGTH + 1)), int(rng.integers(1, MOST + 1))
+    ids = rng.integers(5, VOCAB, length)
+    ids[0], ids[-1] = CLS, SEP
+    places = np.sort(rng.choice(np.arange(1, length - 1), count, replace=False))
+    features = {
+        "input_ids": padded(ids, LENGTH),
+        "input_mask": padded(np.ones(length, int), LENGTH),
+        "segment_ids": padded((np.arange(length) > length // 2).astype(int), LENGTH),
+        "masked_lm_positions": padded(places, MOST),
+        "masked_lm_ids": padded(rng.integers(5, VOCAB, count), MOST),
+        "masked_lm_weights": padded(np.ones(count, np.float32), MOST),
+        "next_sentence_labels": rng.integers(0, 2, 1),
+        **changed,
+    }
+    return {name: value for name, value in features.items() if value is not None}
+
+
+def dynamic_record(rng, **changed):
+    length = int(rng.integers(6, LENGTH + 1))
+    ids = rng.integers(5, VOCAB, length)
+    ids[0], ids[-1] = CLS, SEP
+    features = {"input_ids": ids, "segment_ids": np.zeros(length, int), **changed}
+    return {name: value for name, value in features.items() if value is not None}
+
+
+def write(path, features):
+    path.write_bytes(b"".join(tfrecord.frame(tfrecord.encode(one)) for one in features))
+    return str(path)
+
+
+def rows_of(path, form, cache, **settings):
+    index = record_rows.index(path, form, False, cache)
+    return RecordRows([path], [index], **settings), index
+
+
+@pytest.fixture
+def made(tmp_path):
+    rng = np.random.default_rng(1)
+    features = [static_record(rng) for _ in range(50)]
+    return write(tmp_path / "a.tfrecord", features), features
+
+
+def test_rows_are_the_records_without_their_padding(made, tmp_path):
+    path, features = made
+    rows, index = rows_of(path, STATIC, tmp_path / "cache")
+    assert len(rows) == 50 and index.follows.all() and not index.bad
+    numbers = np.array([49, 0, 7, 50 + 7])
+    block = rows.take(numbers)
+    for place, number in enumerate(numbers % 50):
+        wanted = features[number]
+        length = int(wanted["input_mask"].sum())
+        count = int(wanted["masked_lm_weights"].sum())
+        assert (rows.lengths[number], rows.counts[number]) == (length, count)
+        for name in ("input_ids", "segment_ids"):
+            found = block.ragged[name].row(place)
+            assert found.tolist() == wanted[name][:length].tolist()
+        for name, column in block.targets.items():
+            assert column.row(place).tolist() == wanted[name][:count].tolist()
+        label = block.dense["next_sentence_labels"][place]
+        assert label == wanted["next_sentence_labels"][0]
+
+
+def test_a_batch_of_them_is_googles(made, tmp_path):
+    """Padded to max_seq_length, one a row: the very arrays of Google's input_fn."""
+    path, features = made
+    rows, _ = rows_of(path, STATIC, tmp_path / "cache")
+    settings = (2, 4, "max_length", LENGTH, 5)
+    order = orders.TrainingOrder(rows.lengths, *settings, counts=rows.counts)
+    placement = order.placement(3)
+    assert placement.targets == MOST
+    batch = pipeline.collate(rows, placement)
+    for tower in range(2):
+        for row, number in enumerate(placement.numbers[tower, :, 0].tolist()):
+            for name, wanted in features[number % 50].items():
+                assert batch[name][tower, row].tolist() in (wanted.tolist(), wanted)
+
+
+@pytest.mark.parametrize("padding", orders.POLICIES)
+def test_every_target_points_at_its_token(padding, made, tmp_path):
+    """Wherever an example stands: the token there, and no other, is what was masked."""
+    path, _ = made
+    rows, _ = rows_of(path, STATIC, tmp_path / "cache")
+    order = orders.TrainingOrder(
+        *(rows.lengths, 2, 6, padding, LENGTH, 5), counts=rows.counts
+    )
+    placements = [order.placement(step) for step in range(4)]
+    placements += orders.forward_placements(
+        *(rows.lengths, 2, 6, padding, LENGTH), counts=rows.counts
+    )
+    for placement in placements:
+        batch = pipeline.collate(rows, placement)
+        numbers = placement.numbers[placement.numbers >= 0]
+        used = batch["masked_lm_weights"] > 0
+        assert used.sum() == rows.counts[numbers % 50].sum()
+        at = batch["masked_lm_positions"]
+        ids = np.take_along_axis(batch["input_ids"], at, -1)
+        mask = np.take_along_axis(batch["input_mask"], at, -1)
+        for tower, row in np.ndindex(*used.shape[:2]):
+            here = used[tower, row]
+            found = sorted(
+                zip(
+                    mask[tower, row][here].tolist(),
+                    ids[tower, row][here].tolist(),
+                    batch["masked_lm_ids"][tower, row][here].tolist(),
+                    strict=True,
+                )
+            )
+            wanted = []
+            for place, number in enumerate(placement.numbers[tower, row].tolist()):
+                if number >= 0:
+                    block = rows.take(np.array([number]))
+                    tokens = block.ragged["input_ids"].row(0)
+                    places, words = (block.targets[n].row(0) for n in block.targets)
+                    masked = tokens[places].tolist()
+                    wanted += [
+                        (place + 1, token, word)
+                        for token, word in zip(masked, words.tolist(), strict=True)
+                    ]
+            assert found == sorted(wanted)
+
+
+def test_the_first_rows_are_enough(made, tmp_path):
+    path, _ = made
+    rows, _ = rows_of(path, STATIC, tmp_path / "cache", most=20)
+    assert len(rows) == len(rows.lengths) == len(rows.counts) == 20
+
+
+def draw(kind="token", seed=7):
+    return Draw(Masking(kind, MASK, VOCAB, 0.3, MOST), (CLS, SEP), seed)
+
+
+@pytest.fixture
+def unmasked(tmp_path):
+    rng = np.random.default_rng(2)
+    features = [dynamic_record(rng) for _ in range(40)]
+    path = write(tmp_path / "d.tfrecord", features)
+    return path, features
+
+
+def masks_of(rows, number):
+    block = rows.take(np.array([number]))
+    columns = [block.ragged["input_ids"], *block.targets.values()]
+    return [column.row(0).tolist() for column in columns]
+
+
+def test_masks_follow_from_seed_epoch_and_row_alone(unmasked, tmp_path):
+    path, features = unmasked
+    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw())
+    together = rows.take(np.arange(40))
+    for number in (0, 17, 39):
+        ids, places, words = masks_of(rows, number)
+        assert ids == together.ragged["input_ids"].row(number).tolist()
+        original = features[number]["input_ids"]
+        assert words == original[places].tolist() and len(places) <= MOST
+        ids = np.array(ids)
+        kept = np.delete(np.arange(len(ids)), places)
+        assert (ids[kept] == original[kept]).all()
+        assert {0, len(ids) - 1} & {*places} == set()
+    again, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw())
+    assert all(masks_of(rows, n) == masks_of(again, n) for n in (3, 43))
+    other, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw(seed=8))
+    changed = [masks_of(rows, n) != masks_of(rows, 40 + n) for n in range(40)]
+    assert sum(changed) > 35  # another epoch
+    assert sum(masks_of(rows, n) != masks_of(other, n) for n in range(40)) > 35
+
+
+@pytest.mark.parametrize("kind", ["token", "span"])
+def test_counts_are_bounds(unmasked, tmp_path, kind):
+    path, _ = unmasked
+    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw(kind))
+    block = rows.take(np.arange(40))
+    counts = block.targets["masked_lm_positions"].lengths
+    assert (counts <= rows.counts).all() and (counts > 0).all()
+    assert (counts == rows.counts).mean() > 0.9
+
+
+def test_words_stand_and_fall_together(tmp_path):
+    rng = np.random.default_rng(3)
+    starts = np.array([1, 0, 1, 0, 1, 0, 1, 0])
+    ids = np.array([CLS, 5, 6, 7, 8, 9, 10, SEP])
+    starts = np.array([1, 1, 0, 1, 0, 1, 0, 1])
+    one = dynamic_record(rng, input_ids=ids, segment_ids=0 * ids, word_starts=starts)
+    path = write(tmp_path / "w.tfrecord", [one])
+    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw())
+    found = {tuple(masks_of(rows, epoch)[1]) for epoch in range(200)}
+    assert found == {(1, 2), (3, 4), (5, 6)}
+
+
+@pytest.mark.parametrize(
+    ("form", "changed", "fragment"),
+    [
+        (STATIC, {"input_ids": None}, "has no input_ids"),
+        (STATIC, {"masked_lm_ids": None}, "pass --dynamic_masking=true"),
+        (
+            STATIC,
+            {n: np.ones(16, int) for n in ("input_ids", "input_mask", "segment_ids")},
+            "made with --max_seq_length=16, but the run has 24",
+        ),
+        (
+            STATIC,
+            {
+                "masked_lm_positions": np.ones(6, int),
+                "masked_lm_ids": np.ones(6, int),
+                "masked_lm_weights": np.ones(6, np.float32),
+            },
+            "made with --max_predictions_per_seq=6, but the run has 4",
+        ),
+        (STATIC, {"segment_ids": np.ones(23, int)}, "segment_ids: another length"),
+        (STATIC, {"masked_lm_ids": np.ones(3, int)}, "masked_lm_ids: another length"),
+        (STATIC, {"input_ids": np.full(24, 61)}, "not below vocab_size = 61"),
+        (STATIC, {"input_ids": np.full(24, -1)}, "not below vocab_size = 61"),
+        (STATIC, {"input_ids": np.full(24, 2**40)}, "not below vocab_size = 61"),
+        (STATIC, {"segment_ids": np.full(24, 2)}, "not below type_vocab_size = 2"),
+        (STATIC, {"masked_lm_positions": np.full(4, 24)}, "not below max_seq_length"),
+        (STATIC, {"input_ids": np.ones(24, np.float32)}, "not a record of pretraining"),
+        (DYNAMIC, {"input_ids": np.ones(25, int)}, "more tokens than"),
+        (DYNAMIC, {"masked_lm_positions": np.ones(4, int)}, "it holds masks"),
+    ],
+    ids=str,
+)
+def test_wrong_records_are_named(tmp_path, form, changed, fragment):
+    rng = np.random.default_rng(4)
+    make = dynamic_record if form.dynamic else static_record
+    good = [make(rng) for _ in range(3)]
+    path = write(tmp_path / "a.tfrecord", [*good, make(rng, **changed)])
+    size = len(b"".join(tfrecord.frame(tfrecord.encode(one)) for one in good))
+    with pytest.raises(UserError) as caught:
+        record_rows.index(path, form, False, tmp_path / "cache")
+    message = str(caught.value)
+    assert message.startswith(f"{path} at byte {size + tfrecord.HEADER}: ")
+    assert fragment in message and "\n" not in message
+
+
+def test_damaged_records_are_left_out_where_asked(made, tmp_path):
+    path, features = made
+    with open(path, "r+b") as file:
+        content = bytearray(file.read())
+        size = len(tfrecord.frame(tfrecord.encode(features[0])))
+        content[size + 40] ^= 1
+        file.seek(0)
+        file.write(content)
+    with pytest.raises(UserError, match=f"at byte {size}: damaged.*skip_bad_records"):
+        record_rows.index(path, STATIC, False, tmp_path / "cache")
+    index = record_rows.index(path, STATIC, True, tmp_path / "cache")
+    assert len(index.sizes) == 49 and len(index.bad) == 1
+    rows = RecordRows([path], [index])
+    found = rows.take(np.array([1])).ragged["input_ids"].row(0)
+    assert found.tolist() == features[2]["input_ids"][: len(found)].tolist()
+
+
+def test_an_index_is_made_once_for_a_file_and_anew_for_another(made, tmp_path):
+    path, features = made
+    cache = tmp_path / "cache"
+    first = record_rows.index(path, STATIC, False, cache)
+    assert len(list(cache.iterdir())) == 1
+    again = record_rows.index(path, STATIC, False, cache)
+    assert again.content == first.content and len(list(cache.iterdir())) == 1
+    write(tmp_path / "a.tfrecord", features[:-1])
+    other = record_rows.index(path, STATIC, False, cache)
+    assert len(other.sizes) == 49 and other.content != first.content

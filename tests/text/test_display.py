@@ -1,0 +1,34 @@
+"""Texts in terminal columns."""
+
+import pytest
+
+from bert_mgpu.text import display
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [("abc", 3), ("中文", 4), ("ｅ", 2), ("e\u0301", 1), ("a\u200bb", 2), ("", 0)],
+)
+def test_width(text, columns):
+    assert display.width(text) == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "start", "end"),
+    [
+        ("abcdef", 6, "abcdef", "abcdef"),
+        ("abcdef", 8, "abcdef  ", "abcdef"),
+        ("abcdef", 5, "abc..", "..def"),
+        ("中文字", 6, "中文字", "中文字"),
+        ("中文字", 5, "中.. ", "..字"),
+        ("a中文字", 6, "a中.. ", "..文字"),
+    ],
+)
+def test_a_text_is_cut_at_its_end_or_its_front(text, columns, start, end):
+    assert display.fit(text, columns) == start
+    assert display.fit_end(text, columns) == end
+
+
+def test_numbers_stand_below_each_other():
+    lines = display.align([("", "a"), ("中", "10"), ("name", "7")], (4,)).splitlines()
+    assert lines == ["       a", "中    10", "name   7"]
