@@ -72,7 +72,7 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, remarks: list[str]) 
             run.export_hf,
             state.averaged,
             model.config,
-            model.vocab_file,
+            model.vocabulary,
             model.do_lower_case,
             labels,
         )

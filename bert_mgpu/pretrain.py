@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 import bert_mgpu
-from bert_mgpu import planning, results, sources, starting, training
+from bert_mgpu import planning, recorded, results, sources, starting, training
 from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.inference import forward
@@ -35,13 +35,14 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, remarks: list[str]) 
     if warning := devices.missing_gpus(run.device):
         say(warning)
     # 2. The model without its weights, the records, the task.
-    model = sources.find_model(run, output_dir)
+    model = sources.find_model(run, output_dir, recorded.made_with(run))
     for note in sources.notes(run, model):
         say(note)
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Recorded(run, model, cache)
-    also = " and whether a sentence follows" * data.next_sentence
-    say(f"to learn: masked words{also}")
+    if run.do_train:
+        also = " and whether a sentence follows" * data.next_sentence
+        say(f"to learn: masked words{also}")
     task = Pretraining(
         *(model.config, run.max_seq_length, data.next_sentence, run.recompute)
     )
@@ -64,7 +65,7 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, remarks: list[str]) 
         _score(job, state.averaged)
     if run.export_hf:
         huggingface.export(
-            *(run.export_hf, state.averaged, model.config, model.vocab_file),
+            *(run.export_hf, state.averaged, model.config, model.vocabulary),
             *(model.do_lower_case, None),
         )
         say(f"wrote the model to {run.export_hf}, as transformers reads it")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import pathlib
+from typing import Any
 
 from bert_mgpu.data import record_rows, records
 from bert_mgpu.data.drawing import Draw
@@ -41,6 +43,46 @@ def find_files(named: str, flag: str) -> list[str]:
     return files
 
 
+def files_of(run: PretrainConfig) -> dict[str, list[str]]:
+    """The files of each split that the run will read."""
+    splits = {}
+    if run.do_train:
+        splits["train"] = find_files(str(run.input_file), "input_file")
+    if run.do_eval:
+        flag = "eval_input_file" if run.eval_input_file else "input_file"
+        splits["dev"] = find_files(str(getattr(run, flag)), flag)
+    return splits
+
+
+def _facts(file: str) -> dict[str, Any]:
+    """What create_pretraining_data.py says of a file, if it was that."""
+    folder, name = os.path.split(file)
+    try:
+        with open(os.path.join(folder, f".{name}.json"), encoding="utf-8") as side:
+            return json.load(side)
+    except (OSError, ValueError):
+        return {}
+
+
+def made_with(run: PretrainConfig) -> dict[str, Any]:
+    """The vocabulary and the casing that the first file was made with, if it says."""
+    for file in [file for files in files_of(run).values() for file in files][:1]:
+        settings = _facts(file).get("settings", {})
+        if os.path.isfile(settings.get("vocab_file", "")):
+            names = ("vocab_file", "do_lower_case")
+            return {name: settings[name] for name in names} | {"origin": file}
+    return {}
+
+
+def _check_vocabulary(file: str, model: Model) -> None:
+    made = _facts(file).get("vocabulary")
+    if made and model.words and made != model.words.fingerprint:
+        raise UserError(
+            f"{file}: made with another vocabulary or casing than {model.vocab_file}:"
+            " pass the --vocab_file that it was made with, or make it anew"
+        )
+
+
 class Recorded:
     """Reads a run's records as rows (a `training.Data`)."""
 
@@ -57,21 +99,17 @@ class Recorded:
             *(model.config.vocab_size, model.config.type_vocab_size),
             run.dynamic_masking,
         )
-        self._files: dict[str, list[str]] = {}
+        self._files = files_of(run)
         self._indices: dict[str, list[Index]] = {}
-        wanted = {"train": run.do_train, "dev": run.do_eval}
-        for split in (split for split in wanted if wanted[split]):
-            flag = "input_file"
-            if split == "dev" and run.eval_input_file:
-                flag = "eval_input_file"
-            files = find_files(str(getattr(run, flag)), flag)
-            self._files[split] = files
+        for split, files in self._files.items():
+            for file in files:
+                _check_vocabulary(file, model)
             self._indices[split] = [
                 record_rows.index(file, form, run.skip_bad_records, cache)
                 for file in progress(files, "look through", "file")
             ]
             if not any(len(index.sizes) for index in self._indices[split]):
-                raise UserError(f"--{flag}: {listed(files, 3)}: no records in there")
+                raise UserError(f"{listed(files, 3)}: no records in there")
         self.next_sentence = self._says_what_follows()
 
     @staticmethod

@@ -52,10 +52,24 @@ class Model:
 
     config: BertConfig
     config_file: str
-    tokenizer: Tokenizer
-    vocab_file: str
+    words: Tokenizer | None  # None where nothing says which vocabulary it is
+    vocab_file: str | None
     do_lower_case: bool
     labels: list[str] | None  # as found beside the weights; None where absent
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Raises UserError where the run has no vocabulary."""
+        if self.words is None:
+            raise _missing("vocab_file", VOCAB_FILE)
+        return self.words
+
+    @property
+    def vocabulary(self) -> str:
+        """The vocab_file. Raises UserError where the run has none."""
+        if self.vocab_file is None:
+            raise _missing("vocab_file", VOCAB_FILE)
+        return self.vocab_file
 
 
 def is_hugging_face(path: str) -> bool:
@@ -67,35 +81,43 @@ def is_hugging_face(path: str) -> bool:
     return folder.suffix in _HUGGING_FACE_FILES
 
 
-def find_model(run: RunConfig, output_dir: pathlib.Path) -> Model:
-    """Raises UserError for what is missing, broken or does not fit together."""
-    beside = _beside_weights(run, output_dir)
+def _missing(flag: str, name: str) -> UserError:
+    return UserError(
+        f"--{flag} is missing: pass it, or an --init_checkpoint that has a {name}"
+        " beside it"
+    )
+
+
+def find_model(
+    run: RunConfig, output_dir: pathlib.Path, data: Mapping[str, Any] | None = None
+) -> Model:
+    """Raises UserError for what is missing, broken or does not fit together.
+
+    data: what the run's data says of the text: it was made with a vocab_file and a
+    casing, and may be read without a vocabulary. None: this run reads text itself.
+    """
+    beside = {**(data or {}), **_beside_weights(run, output_dir)}
     config_file = run.bert_config_file or beside.get("config_file")
     vocab_file = run.vocab_file or beside.get("vocab_file")
-    if config_file is None or vocab_file is None:
-        flag, name = (
-            ("bert_config_file", CONFIG_FILE)
-            if config_file is None
-            else ("vocab_file", VOCAB_FILE)
-        )
+    if config_file is None or (vocab_file is None and data is None):
         if not (run.do_train or run.init_checkpoint or beside):
             raise UserError(
                 f"--output_dir={output_dir}: holds no trained model: pass the folder"
                 " of one, an --init_checkpoint, or --do_train=true"
             )
-        raise UserError(
-            f"--{flag} is missing: pass it, or an --init_checkpoint that has a"
-            f" {name} beside it"
-        )
-    for path in (config_file, vocab_file):
-        check_file(path)
+        if config_file is None:
+            raise _missing("bert_config_file", CONFIG_FILE)
+        raise _missing("vocab_file", VOCAB_FILE)
+    check_file(config_file)
     config = BertConfig.from_json_file(config_file, run.hidden_act)
-    lower = _casing(run, beside)
+    _check_positions(run, config, config_file)
+    lower, labels = _casing(run, beside), beside.get("labels")
+    if vocab_file is None:
+        return Model(config, config_file, None, None, lower, labels)
+    check_file(vocab_file)
     tokenizer = Tokenizer(vocab_file, lower)
-    _check_sizes(run, config, config_file, tokenizer, vocab_file)
-    return Model(
-        config, config_file, tokenizer, vocab_file, lower, beside.get("labels")
-    )
+    _check_words(config, config_file, tokenizer, vocab_file)
+    return Model(config, config_file, tokenizer, vocab_file, lower, labels)
 
 
 def _beside_weights(run: RunConfig, output_dir: pathlib.Path) -> dict[str, Any]:
@@ -193,13 +215,7 @@ def _casing(run: RunConfig, beside: Mapping[str, Any]) -> bool:
     return lower
 
 
-def _check_sizes(
-    run: RunConfig,
-    config: BertConfig,
-    config_file: str,
-    tokenizer: Tokenizer,
-    vocab_file: str,
-) -> None:
+def _check_positions(run: RunConfig, config: BertConfig, config_file: str) -> None:
     positions = min(config.max_position_embeddings, MAX_POSITIONS)
     if run.max_seq_length > positions:
         raise UserError(
@@ -207,6 +223,11 @@ def _check_sizes(
             f" {config.max_position_embeddings} positions ({config_file}): pass at"
             f" most {positions}, and see --truncation"
         )
+
+
+def _check_words(
+    config: BertConfig, config_file: str, tokenizer: Tokenizer, vocab_file: str
+) -> None:
     words, rows = len(tokenizer.tokens), config.vocab_size
     if words > rows or rows - words > growth.MAX_UNUSED_ROWS:
         raise UserError(
@@ -218,14 +239,22 @@ def _check_sizes(
 def notes(run: RunConfig, model: Model) -> list[str]:
     """What the start of a run says of its model."""
     config = model.config
-    lines = [
+    start = (
         f"model: {config.num_hidden_layers} layers x {config.hidden_size},"
         f" {config.num_attention_heads} heads, {config.hidden_act}"
         f" ({'--hidden_act' if run.hidden_act else model.config_file}),"
-        f" {'uncased' if model.do_lower_case else 'cased'} vocabulary of"
-        f" {len(model.tokenizer.tokens)}"
+    )
+    if model.words is None:
+        return [
+            f"{start} vocabulary of {config.vocab_size}",
+            "no --vocab_file: none is written to output_dir, where a later fine-tuning"
+            " would look for it",
+        ]
+    lines = [
+        f"{start} {'uncased' if model.do_lower_case else 'cased'} vocabulary of"
+        f" {len(model.words.tokens)}"
     ]
-    unused = config.vocab_size - len(model.tokenizer.tokens)
+    unused = config.vocab_size - len(model.words.tokens)
     if unused:
         lines.append(
             f"{model.vocab_file}: {unused} tokens fewer than the embedding has rows;"
@@ -260,7 +289,7 @@ def first_weights(
         found = google_ckpt.read_names(path)
         shapes = {n: found[n][0] for n in found if not _belongs_to_training(n)}
     grown = growth.Growth()
-    if model:
+    if model and model.vocab_file:
         beside = _folder(path) / VOCAB_FILE
         grown = growth.find(model.vocab_file, model.tokenizer, beside, shapes)
     there = grown.shapes(shapes, wanted)

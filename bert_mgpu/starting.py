@@ -27,10 +27,11 @@ from bert_mgpu.train.recorder import say
 
 def model_identity(model: Model, labels: list[str]) -> dict[str, Any]:
     """What any use of a trained model has to agree with, as JSON values."""
-    return {
-        "labels": labels,
-        "bert_config_file": dataclasses.asdict(model.config),
-        "vocab_file": records.fingerprint({"tokens": model.tokenizer.tokens}),
+    facts = {"labels": labels, "bert_config_file": dataclasses.asdict(model.config)}
+    if model.words is None:
+        return facts
+    return facts | {
+        "vocab_file": records.fingerprint({"tokens": model.words.tokens}),
         "do_lower_case": model.do_lower_case,
     }
 
@@ -212,5 +213,6 @@ def write_run_files(
         texts[sources.LABELS_FILE] = "".join(f"{label}\n" for label in labels)
     for name, text in texts.items():
         results.write_text(output_dir / name, text)
-    vocabulary = pathlib.Path(model.vocab_file).read_bytes()
-    results.write_bytes(output_dir / sources.VOCAB_FILE, vocabulary)
+    if model.vocab_file:
+        vocabulary = pathlib.Path(model.vocab_file).read_bytes()
+        results.write_bytes(output_dir / sources.VOCAB_FILE, vocabulary)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -298,6 +299,35 @@ def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
 )
 def test_mistakes_are_one_line(tmp_path, flags, pretrain, changed, fragments):
     assert_refused(pretrain(flags(tmp_path / "out", **changed)), *fragments)
+
+
+def test_googles_script_names_no_vocabulary(tmp_path, tiny, data, flags, pretrain):
+    """It is taken from where the records were made, else the run goes without."""
+    folder = tmp_path / "records"
+    shutil.copytree(data / "both", folder)
+    settings = {"input_file": folder, "vocab_file": None, "init_checkpoint": None}
+    code, _, err = pretrain(flags(tmp_path / "out", **settings))
+    assert code == 0 and "no --vocab_file" in err, err
+    assert not (tmp_path / "out" / "vocab.txt").exists()
+    vocabulary = tiny.model / "vocab.txt"
+    made = {"vocab_file": str(vocabulary), "do_lower_case": False}
+    (folder / ".a.tfrecord.json").write_text(json.dumps({"settings": made}))
+    settings["do_lower_case"] = False
+    code, _, err = pretrain(flags(tmp_path / "other", **settings))
+    assert code == 0, err
+    copied = (tmp_path / "other" / "vocab.txt").read_bytes()
+    assert copied == vocabulary.read_bytes()
+    settings["do_lower_case"] = True
+    result = pretrain(flags(tmp_path / "another", **settings))
+    assert_refused(result, "--do_lower_case=true", "is cased")
+
+
+def test_records_of_another_vocabulary(tmp_path, data, flags, pretrain):
+    folder = tmp_path / "records"
+    shutil.copytree(data / "both", folder)
+    (folder / ".b.tfrecord.json").write_text(json.dumps({"vocabulary": "0" * 64}))
+    result = pretrain(flags(tmp_path / "out", input_file=folder))
+    assert_refused(result, "b.tfrecord: made with another vocabulary", "--vocab_file")
 
 
 def test_two_kinds_of_records_do_not_mix(tmp_path, data, flags, pretrain):
