@@ -50,12 +50,14 @@ def show(job: Job) -> None:
     _show("batch", iter([job.batch_in_words]))
     _show("steps", _steps(job, plan.steps, state.step, len(rows)))
     _show("learning rate", _rate(job, plan))
-    _show("max_seq_length", _length(job, rows.notes))
+    if rows.notes:  # made from texts by this run
+        _show("max_seq_length", _length(job, rows.notes))
     _show("padding", _padding(run.padding, shares, tokens))
     _show("parameters", _parameters(job))
     order, wanted = tried[run.padding], tokens[run.padding]
     widest = order.widest()
-    _show("memory", _memory(job, widest.numbers.shape[1], widest.length))
+    of_a_tower = widest.numbers.shape[1], widest.length, widest.targets
+    _show("memory", _memory(job, *of_a_tower))
     usual = min(
         map(order.placement, range(min(_SAMPLED_STEPS, plan.steps))),
         key=lambda placed: abs(_tokens(placed) - wanted),
@@ -134,8 +136,8 @@ def _parameters(job: Job) -> Iterator[str]:
     yield f"{sum(sizes.values()):,} values, {trained:,} of them trained"
 
 
-def _memory(job: Job, rows: int, length: int) -> Iterator[str]:
-    run, parts = job.run, memory(job, rows, length)
+def _memory(job: Job, rows: int, length: int, targets: int = 0) -> Iterator[str]:
+    run, parts = job.run, memory(job, rows, length, targets)
     there = parts["weights"] + parts["slots"]  # already
     left = devices.room(job.devices)
     room = math.inf if left is None else there + left
@@ -152,7 +154,7 @@ def _memory(job: Job, rows: int, length: int) -> Iterator[str]:
             run, train_batch_size=batch, gradient_accumulation_steps=turns
         )
         rows_then = -(-rows * batch // run.train_batch_size)
-        needed = memory(job._replace(run=smaller_run), rows_then, length)
+        needed = memory(job._replace(run=smaller_run), rows_then, length, targets)
         if sum(needed.values()) <= _FILLED * room:
             break
     else:
@@ -166,10 +168,10 @@ def _memory(job: Job, rows: int, length: int) -> Iterator[str]:
             yield f"{flags} fits too: the same steps in fewer turns"
 
 
-def memory(job: Job, rows: int, length: int) -> dict[str, float]:
+def memory(job: Job, rows: int, length: int, targets: int = 0) -> dict[str, float]:
     """Bytes that a device needs above those of TensorFlow itself, by part.
 
-    rows, length: of the widest batch of one tower.
+    rows, length: of the widest batch of one tower; targets: masked words of a row.
     """
     run = job.run
     specs = job.task.param_specs()
@@ -184,6 +186,7 @@ def memory(job: Job, rows: int, length: int) -> dict[str, float]:
         *(job.model.config, rows, length, run.recompute, run.precision),
         rules.frozen_layers(trained, job.model.config.num_hidden_layers),
     )
+    activations += footprint.words(job.model.config, rows * targets)
     # The update makes new weights and slots beside the old ones, after the activations
     # of the last tower are gone. It works moments of 8 bits out in 32.
     moments = 0

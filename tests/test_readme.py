@@ -1,5 +1,6 @@
 """The documents say what the code does: flags, tasks, commands, codes, links."""
 
+import itertools
 import pathlib
 import re
 import shlex
@@ -11,7 +12,6 @@ from bert_mgpu.tasks import custom
 from bert_mgpu.tasks.builtin import BUILTIN
 from tests import test_imports
 
-FLAGS = run_config.fields(run_config.FinetuneConfig)
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENGLISH, CHINESE = "README.md", "README.zh.md"
 READMES = (ENGLISH, CHINESE)
@@ -51,20 +51,41 @@ def default_of(field):
     return bracket[1] if bracket else "-"
 
 
+def own_flags(table):
+    """Those that a script has for itself, or with another meaning."""
+    shared = {field.name: field for field in run_config.fields(run_config.RunConfig)}
+    flags = run_config.fields(table)
+    return [f for f in flags if shared.get(f.name) is not f]
+
+
+SCRIPTS = {
+    "run_classifier_mgpu.py": run_config.FinetuneConfig,
+    "run_pretraining_mgpu.py": run_config.PretrainConfig,
+}
+LISTED = [
+    *run_config.fields(run_config.RunConfig),
+    *itertools.chain(*map(own_flags, SCRIPTS.values())),
+]
+
+
+def flag_row(field):
+    meaning = re.sub(r" \[.*\]$", "", field.metadata["help"])
+    choices = ", ".join(f"`{choice}`" for choice in field.metadata["choices"])
+    meaning += f" ({choices})" if choices else ""
+    return f"| `--{field.name}` | {default_of(field)} | {meaning} |"
+
+
 def flag_tables():
-    lines, group = [], None
-    for field in FLAGS:
-        if field.metadata["group"] != group:
-            group = field.metadata["group"]
-            lines += [
-                f"\n**{group}**\n",
-                "| flag | default | meaning |",
-                "|---|---|---|",
-            ]
-        meaning = re.sub(r" \[.*\]$", "", field.metadata["help"])
-        choices = ", ".join(f"`{choice}`" for choice in field.metadata["choices"])
-        meaning += f" ({choices})" if choices else ""
-        lines.append(f"| `--{field.name}` | {default_of(field)} | {meaning} |")
+    shared = run_config.fields(run_config.RunConfig)
+    tables = {}
+    for field in shared:
+        tables.setdefault(field.metadata["group"], []).append(field)
+    for script, table in SCRIPTS.items():
+        tables[f"In `{script}`"] = own_flags(table)
+    lines = []
+    for title, fields in tables.items():
+        lines += [f"\n**{title}**\n", "| flag | default | meaning |", "|---|---|---|"]
+        lines += map(flag_row, fields)
     return "\n".join(lines).strip()
 
 
@@ -77,8 +98,8 @@ def test_the_chinese_tables_have_the_same_flags_defaults_and_choices():
     _, _, section = read(CHINESE).partition("\n## 参数\n")
     section, _, _ = section.partition("\n## ")
     rows = [row for row in table_rows(section) if row[0].startswith("`--")]
-    assert [row[0] for row in rows] == [f"`--{field.name}`" for field in FLAGS]
-    for field, (_, default, meaning) in zip(FLAGS, rows, strict=True):
+    assert [row[0] for row in rows] == [f"`--{field.name}`" for field in LISTED]
+    for field, (_, default, meaning) in zip(LISTED, rows, strict=True):
         if field.default is None:
             assert "`" not in default and not re.search(r"\d", default), field.name
         else:
@@ -90,7 +111,7 @@ def test_the_chinese_tables_have_the_same_flags_defaults_and_choices():
 @pytest.mark.parametrize("name", READMES)
 def test_what_a_resume_compares_is_listed(name):
     (line,) = re.findall(r"<!-- identity -->\n(.*?)\n\n", read(name), re.DOTALL)
-    wanted = {f.name for f in FLAGS if f.metadata["identity"]}
+    wanted = {f.name for f in LISTED if f.metadata["identity"]}
     wanted |= {"train_batch_size", "n_gpus", "gradient_accumulation_steps"}
     wanted |= {"learning_rate", "lr_scaling"}
     assert set(re.findall(r"`--(\w+)`", line)) == wanted
@@ -141,7 +162,7 @@ def test_both_languages_have_the_same_commands():
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_commands_name_flags_scripts_and_targets_that_exist(name):
-    known = {field.name for field in FLAGS}
+    known = {field.name for field in LISTED}
     targets = re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE)
     for command in commands(read(name)):
         program, *arguments = shlex.split(command)
@@ -149,9 +170,9 @@ def test_commands_name_flags_scripts_and_targets_that_exist(name):
             assert {a for a in arguments if "=" not in a} <= {*targets}, command
         scripts = [a for a in arguments if a.endswith(".py")]
         assert all((ROOT / script).is_file() for script in scripts), command
-        if "run_classifier_mgpu.py" in scripts:
-            place = arguments.index(scripts[0])
-            run, notes = flags.parse(arguments[place:], "", run_config.FinetuneConfig)
+        for script in SCRIPTS.keys() & {*scripts}:
+            place = arguments.index(script)
+            run, notes = flags.parse(arguments[place:], "", SCRIPTS[script])
             assert not notes and run.given <= known, command
 
 
@@ -179,7 +200,7 @@ def test_lines_are_at_most_88_columns_wide(name):
 
 def test_flags_are_named_as_they_are_written():
     """Nothing but flags stands behind two dashes in the prose of the READMEs."""
-    known = {field.name for field in FLAGS}
+    known = {field.name for field in LISTED}
     known |= {"use_tpu", "help", "NAME"}
     for name in READMES:
         named = set(re.findall(r"`--(\w+)", read(name)))

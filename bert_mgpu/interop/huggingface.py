@@ -1,4 +1,4 @@
-"""Hugging Face folders: weights and settings in, a classifier out.
+"""Hugging Face folders: weights and settings in; a classifier, or what pretrains, out.
 
 Only safetensors and JSON are read: pickle and HDF5 files can run code.
 """
@@ -200,17 +200,24 @@ def export(
     config: BertConfig,
     vocab_file: str | os.PathLike[str],
     do_lower_case: bool,
-    labels: Sequence[str],
+    labels: Sequence[str] | None,
 ) -> None:
     """Writes a folder for AutoModelForSequenceClassification and AutoTokenizer.
 
-    `params` may hold more than the classifier. The folder appears whole or not
+    Without labels it is one for AutoModelForPreTraining, or AutoModelForMaskedLM if
+    the model does not tell next sentences.
+
+    `params` may hold more than that model. The folder appears whole or not
     at all; of what is there already, only an earlier export is replaced.
     """
     target = pathlib.Path(directory).absolute()
     check_replaceable(target)
-    tensors = _classifier_tensors(params, config)
-    if len(labels) != len(tensors["classifier.bias"]):
+    architecture = names.CLASSIFIER
+    if labels is None:
+        next_sentence = "cls/seq_relationship/output_weights" in params
+        architecture = names.PRETRAINING if next_sentence else names.MASKED_WORDS
+    tensors = _tensors(params, config, architecture)
+    if labels is not None and len(labels) != len(tensors["classifier.bias"]):
         raise UserError(
             f"{directory}: cannot export: {len(labels)} labels for a classifier"
             f" of {len(tensors['classifier.bias'])}"
@@ -225,7 +232,7 @@ def export(
             new.mkdir()
             (new / _VOCAB).write_bytes(vocab)
             for name, value in (
-                ("config.json", _model_config(config, labels, vocab)),
+                ("config.json", _model_config(config, architecture, labels, vocab)),
                 ("tokenizer_config.json", _tokenizer_config(config, do_lower_case)),
                 ("special_tokens_map.json", _SPECIAL_TOKENS),
             ):
@@ -255,15 +262,15 @@ def check_replaceable(target: pathlib.Path) -> None:
     )
 
 
-def _classifier_tensors(
-    params: Mapping[str, Any], config: BertConfig
+def _tensors(
+    params: Mapping[str, Any], config: BertConfig, architecture: str
 ) -> dict[str, np.ndarray]:
     tensors = {}
-    for row in names.of_classifier(config.num_hidden_layers):
+    for row in names.of_architecture(architecture, config.num_hidden_layers):
         if row.google not in params:
             raise UserError(
                 f"cannot export: the model has no {row.google}: only"
-                " classifiers are exported"
+                " classifiers and pretraining models are exported"
             )
         value = np.asarray(params[row.google], np.float32)
         tensors[row.hugging_face] = np.ascontiguousarray(
@@ -273,21 +280,25 @@ def _classifier_tensors(
 
 
 def _model_config(
-    config: BertConfig, labels: Sequence[str], vocab: bytes
+    config: BertConfig, architecture: str, labels: Sequence[str] | None, vocab: bytes
 ) -> dict[str, Any]:
     """config.json; a classifier_dropout of null is hidden_dropout_prob."""
     words = [word.strip() for word in vocab.decode("utf-8").split("\n")]
     act = config.hidden_act
+    classes: dict[str, Any] = {}
+    if labels is not None:
+        classes["classifier_dropout"] = None
+        classes["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        classes["label2id"] = {label: i for i, label in enumerate(labels)}
     return {
         **dataclasses.asdict(config),
-        "architectures": ["BertForSequenceClassification"],
-        "classifier_dropout": None,
+        **classes,
+        "architectures": [architecture],
         "dtype": "float32",
         "hidden_act": _ACTIVATIONS.get(act, act),
-        "id2label": {str(i): label for i, label in enumerate(labels)},
-        "label2id": {label: i for i, label in enumerate(labels)},
         "model_type": "bert",
         "pad_token_id": words.index("[PAD]") if "[PAD]" in words else 0,
+        "tie_word_embeddings": True,
     }
 
 

@@ -68,6 +68,18 @@ ROWS = tuple(
     for end in ends
 )
 
+# What a model of transformers has, by the starts of Google's names.
+CLASSIFIER, PRETRAINING, MASKED_WORDS = (
+    "BertForSequenceClassification",
+    "BertForPreTraining",
+    "BertForMaskedLM",
+)
+_SCOPES = {
+    CLASSIFIER: ("bert/", "output_"),
+    PRETRAINING: ("bert/", "cls/predictions/", "cls/seq_relationship/"),
+    MASKED_WORDS: ("bert/embeddings/", "bert/encoder/", "cls/predictions/"),
+}
+
 # Older and shorter spellings in Hugging Face files -> the names of the table.
 # The last is one bias that some versions save under its second name.
 _SPELLINGS = (
@@ -107,12 +119,12 @@ def _find(rows: Mapping[str, Row], name: str) -> Row | None:
     )
 
 
-def of_classifier(num_hidden_layers: int) -> list[Row]:
-    """Every parameter of an encoder with a pooler and a classifier on it."""
+def of_architecture(architecture: str, num_hidden_layers: int) -> list[Row]:
+    """Every parameter that a model of transformers has."""
     return [
         Row(row.google.format(i), row.hugging_face.format(i), row.transposed)
         for row in ROWS
-        if not row.google.startswith("cls/")
+        if row.google.startswith(_SCOPES[architecture])
         for i in range(num_hidden_layers if "{}" in row.google else 1)
     ]
 

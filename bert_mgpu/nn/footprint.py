@@ -53,6 +53,11 @@ def activations(
     ) * square
 
 
+def words(config: BertConfig, targets: int) -> float:
+    """Bytes for predicting so many masked words: logits, shares and a gradient."""
+    return 3.0 * 4 * targets * config.vocab_size
+
+
 def compiler(config: BertConfig) -> float:
     """Bytes of host memory that XLA's compiler has at its peak."""
     return 1e8 + 7e7 * config.num_hidden_layers

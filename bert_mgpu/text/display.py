@@ -29,6 +29,17 @@ def fit(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
+def wrap(text: str, columns: int = WIDTH) -> list[str]:
+    """Lines of whole words; one that is too long for a line has a line of its own."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and width(lines[-1]) + 1 + width(word) <= columns:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
 def align(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
     """Names to the left, numbers to the right, at most 80 columns wide.
 

@@ -47,7 +47,7 @@ def test_every_name_of_transformers_has_its_own_google_name(architecture):
 
 
 def test_the_classifier_is_all_of_googles_graph():
-    rows = names.of_classifier(cases.MODEL.num_hidden_layers)
+    rows = names.of_architecture(names.CLASSIFIER, cases.MODEL.num_hidden_layers)
     assert sorted(row.google for row in rows) == sorted(GOOGLE)
 
 

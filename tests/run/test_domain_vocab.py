@@ -95,6 +95,11 @@ def values_of(text, column=0):
     return found
 
 
+def flat(text):
+    """Without line ends, which depend on the lengths of names."""
+    return " ".join(text.split())
+
+
 def test_the_report(files, call):
     before = files.tree()
     code, out, err = call(files.flags())
@@ -103,12 +108,14 @@ def test_the_report(files, call):
     assert values == {name: BEFORE[name] for name in values} and len(values) == 4
     assert "text: 6 lines of 1 file" in out
     assert "16 tokens, uncased, 2 free places" in out
-    assert "characters that become [UNK]: 1 different, 5 times\n☃  " in out
+    assert "characters that become [UNK]: 1 different, 5 times\n☃ U+2603  " in out
     assert out.count(f"{files.corpus.name}:1\n") == 2  # ☃ and cc
     assert "words that become [UNK]: 1 different, 6 times" in out
     assert "words in several pieces: 2 different, 6 times" in out
     assert f"abb{'5':>29}  ab ##b" in out
-    assert "3 words occur 5 times or more" in out and "cc, ☃, abb" in out
+    assert "3 words occur 5 times or more and could become tokens: cc, ☃, abb." in flat(
+        out
+    )
     assert files.tree() == before
     assert max(display.width(line) for line in out.splitlines()) <= 80
 
@@ -122,7 +129,9 @@ def test_free_places_are_filled_and_the_new_vocabulary_is_used(files, call):
     rest = VOCAB.replace(b"\r", b"").replace(b"[unused1]", b"cc")
     rest = rest.replace(b"[unused2]", "☃".encode())
     assert files.out.read_bytes() == rest + b"\n"
-    assert "2 new tokens: cc, ☃\n" in out and "1 more found no free place" in out
+    assert "2 new tokens: cc, ☃" in flat(out) and "1 more found no free place" in flat(
+        out
+    )
     table = out.partition("The same text")[2]
     assert values_of(table) == BEFORE
     assert values_of(table, -1) == {**BEFORE, "[UNK]": 0}
@@ -170,7 +179,8 @@ def test_words_that_are_cut_worse_are_said(files, call):
     files.corpus.write_text("aba aba aba aba aba ababc\n")
     code, out, _ = call(files.flags(output_vocab_file=files.out))
     assert code == 0 and Tokenizer(files.out).tokens[3] == "aba"
-    assert "words that are cut worse than before: 1, such as ababc ([UNK])" in out
+    message = "words that are cut worse than before: 1, such as ababc ([UNK])"
+    assert message in flat(out)
     table = out.partition("The same text")[2]
     assert [values_of(table, column)["[UNK]"] for column in (0, 1)] == [0, 1]
 
@@ -361,7 +371,7 @@ def test_the_script_runs_from_anywhere_without_tensorflow(files):
         text=True,
     )
     assert result.returncode == 0 and result.stderr == "", result.stderr
-    assert "2 new tokens: cc, ☃" in result.stdout
+    assert "2 new tokens: cc, ☃" in flat(result.stdout)
     assert Tokenizer(files.out).tokens[1] == "cc"
 
 

@@ -356,3 +356,10 @@ def test_a_fine_tuning_does_not_go_on_from_pretraining(
     assert pretrain(flags(out))[0] == 0
     result = inside(tiny.flags(out, do_train=True))
     assert_refused(result, "task_name (was pretraining, is mrpc)")
+
+
+def test_plan_trains_nothing(tmp_path, flags, pretrain):
+    code, _, err = pretrain(flags(tmp_path / "out", plan=True))
+    assert code == 0, err
+    assert "12: 40 rows, 2.4 epochs" in " ".join(err.split())
+    assert not list((tmp_path / "out").glob("model.ckpt*"))

@@ -29,6 +29,12 @@ def test_a_text_is_cut_at_its_end_or_its_front(text, columns, start, end):
     assert display.fit_end(text, columns) == end
 
 
+def test_lines_are_wrapped_at_blanks_alone():
+    text = "ab 中文  cd\nefg longerword x"
+    assert display.wrap(text, 7) == ["ab 中文", "cd efg", "longerword", "x"]
+    assert display.wrap("") == []
+
+
 def test_numbers_stand_below_each_other():
     lines = display.align([("", "a"), ("中", "10"), ("name", "7")], (4,)).splitlines()
     assert lines == ["       a", "中    10", "name   7"]

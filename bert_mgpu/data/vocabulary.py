@@ -1,0 +1,80 @@
+"""Files that a vocabulary meets: text to count, and vocabularies to write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import tqdm
+
+from bert_mgpu.data import corpus, readers
+from bert_mgpu.errors import UserError
+from bert_mgpu.text import domain
+from bert_mgpu.text.domain import Census, Row
+
+
+def count(
+    census: Census, files: Sequence[str], sample: frozenset[int] | None, what: str
+) -> Census:
+    """Counts the lines of the files, or those whose numbers are in the sample.
+
+    Raises:
+      UserError: with file:line: not UTF-8, a NUL byte; a file that is damaged.
+    """
+    rows = _progress(_rows(files), what)
+    if sample is not None:
+        rows = (row for number, row in enumerate(rows) if number in sample)
+    for block in domain.in_blocks(rows):
+        census.add(block)
+    return census
+
+
+def sample(files: Sequence[str], most: int, seed: int) -> frozenset[int] | None:
+    """Numbers of so many of their lines, drawn at random; None: all of them."""
+    total = sum(1 for _ in _progress(_rows(files), "count lines"))
+    kept = readers.sample_rows(total, most, seed)
+    return None if len(kept) == total else frozenset(kept.tolist())
+
+
+def _rows(files: Sequence[str]) -> Iterator[Row]:
+    """Lines with text, and where they stand."""
+    for path in files:
+        with corpus._opened(path) as (_, text):
+            for number, line in corpus._lines(path, text):
+                if stripped := corpus._decode(line, path, number).strip():
+                    yield f"{path}:{number}", stripped
+
+
+def _progress(rows: Iterable[Row], what: str) -> Iterable[Row]:
+    return tqdm.tqdm(
+        rows, what, unit=" lines", disable=not sys.stderr.isatty(), leave=False
+    )
+
+
+def write_vocabulary(source: str, target: str, new: Mapping[int, str]) -> int:
+    """Copies a vocabulary with tokens put in place of rows, or behind the last.
+
+    All other lines stay what they are but for their ends. Returns the number of tokens.
+    """
+    content = pathlib.Path(source).read_bytes().replace(b"\r", b"")
+    lines = dict(enumerate(content.splitlines()))
+    lines |= {row: token.encode() for row, token in new.items()}
+    write(target, b"".join(lines[row] + b"\n" for row in sorted(lines)))
+    return len(lines)
+
+
+def write(name: str, content: bytes) -> None:
+    """A whole file, or the old one is left."""
+    path = pathlib.Path(name)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot write it: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

@@ -1,0 +1,311 @@
+"""Files of text as blocks and documents, and every mistake in them."""
+
+import gzip
+import lzma
+import random
+
+import numpy as np
+import pytest
+
+from bert_mgpu.data import corpus
+from bert_mgpu.data.corpus import Cut
+from bert_mgpu.data.distinct import Distinct, hashes
+from bert_mgpu.errors import UserError
+
+ALL = Cut(window=3)
+SPACES = [chr(c) for c in range(0x110000) if chr(c).isspace()]
+
+
+def google_documents(files):
+    """As google-research/bert's create_training_instances cuts documents; lines end
+    at \\n, a file's end ends a document, empty ones are dropped.
+    """
+    found = [[]]
+    for file in files:
+        for line in file.read_bytes().decode().split("\n"):
+            if line.strip():
+                found[-1].append(line.strip())
+            else:
+                found.append([])
+        found.append([])
+    return [document for document in found if document]
+
+
+def read(tmp_path, files, cut=ALL):
+    """(blocks, the documents of each without its context)."""
+    folder = tmp_path / "blocks"
+    folder.mkdir(exist_ok=True)
+    made = list(corpus.blocks(list(map(str, files)), folder, cut))
+    documents = [list(corpus.documents(block, cut.each_line)) for block in made]
+    return made, documents
+
+
+def sentences(documents):
+    return [document.sentences for document in documents]
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n \n\t\n", []),
+        (b"a\nb\n\nc\n", [["a", "b"], ["c"]]),
+        (b"a\r\n\r\n\r\nb", [["a"], ["b"]]),
+        (b"\n\n a \n", [["a"]]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", [["a", "\ufeffb"]]),
+        ("　标题　\n　\n正文\n".encode(), [["标题"], ["正文"]]),
+        ("a\u2028b\x85c\rd\n".encode(), [["a\u2028b\x85c\rd"]]),
+    ],
+)
+def test_blank_lines_part_documents(tmp_path, content, expected):
+    file = write(tmp_path / "text", content)
+    _, documents = read(tmp_path, [file])
+    assert [s for d in documents for s in sentences(d)] == expected
+
+
+@pytest.mark.parametrize("space", SPACES, ids=lambda c: f"{ord(c):x}")
+def test_a_line_is_blank_if_python_strips_all_of_it(tmp_path, space):
+    text = f"a\n{space}\nb{space}\n"
+    expected = [["a"], ["b"]]
+    _, documents = read(tmp_path, [write(tmp_path / "text", text.encode())])
+    assert [s for d in documents for s in sentences(d)] == expected
+
+
+def test_lines_and_places(tmp_path):
+    files = [write(tmp_path / "a", b"\na\n\n\nb\nc"), write(tmp_path / "b", b"d\n")]
+    (block,), (documents,) = read(tmp_path, files)
+    assert [(d.path, d.lines) for d in documents] == [
+        (str(files[0]), [2]),
+        (str(files[0]), [5, 6]),
+        (str(files[1]), [1]),
+    ]
+    assert (block.documents, block.lines, block.empty) == (3, 7, 2)
+    assert block.size == 9 + 2  # the last line of a file gets its end
+
+
+def test_each_line_may_be_a_document(tmp_path):
+    file = write(tmp_path / "text", b"a\n\nb\nc\n")
+    (block,), (documents,) = read(tmp_path, [file], Cut(each_line=True, window=0))
+    assert sentences(documents) == [["a"], ["b"], ["c"]]
+    assert [d.lines for d in documents] == [[1], [3], [4]]
+    assert (block.documents, block.empty) == (3, 0)
+
+
+@pytest.fixture
+def many(tmp_path):
+    """Files with random documents, and blank lines of all kinds."""
+    rng = random.Random(2)
+    files = []
+    for name in "abc":
+        lines = []
+        for number in range(40):
+            lines += [f"{name}{number}.{i} 文" for i in range(rng.randint(1, 6))]
+            lines += [rng.choice(["", " ", "　", "\t"])] * rng.choice((1, 1, 2))
+        files.append(write(tmp_path / name, "\n".join(lines).encode()))
+    return files
+
+
+@pytest.mark.parametrize("least", [1, 100, 500, 10_000])
+def test_blocks_hold_all_documents_once_and_whole(tmp_path, many, least):
+    cut = Cut(window=7, least=least)
+    blocks, documents = read(tmp_path, many, cut)
+    own = [
+        d
+        for b, found in zip(blocks, documents, strict=True)
+        for d in found[b.context :]
+    ]
+    assert sentences(own) == google_documents(many)
+    for block, found in zip(blocks, documents, strict=True):
+        assert len(found) >= 7 and not block.is_cut
+        assert block.documents == len(found) - block.context
+    for block in blocks[:-1]:
+        assert block.size >= least and block.context == 0
+    assert [block.number for block in blocks] == list(range(len(blocks)))
+    assert len(blocks) == 1 or least < 10_000
+    assert sum(block.lines for block in blocks) == sum(
+        len(f.read_text().split("\n")) - f.read_text().endswith("\n") for f in many
+    )
+
+
+def test_a_small_rest_comes_with_the_documents_before_it(tmp_path):
+    text = "\n\n".join(f"d{n}" for n in range(8)).encode()
+    blocks, documents = read(
+        tmp_path, [write(tmp_path / "text", text)], Cut(least=1, window=3)
+    )
+    assert [block.context for block in blocks] == [0, 0, 1]
+    assert [sentences(d) for d in documents] == [
+        [["d0"], ["d1"], ["d2"]],
+        [["d3"], ["d4"], ["d5"]],
+        [["d5"], ["d6"], ["d7"]],
+    ]
+    assert documents[2][1].lines == [13]
+    # No window: the rest stands alone.
+    blocks, _ = read(tmp_path, [tmp_path / "text"], Cut(least=8, window=0))
+    assert [block.context for block in blocks] == [0] * len(blocks)
+
+
+def test_a_block_ends_where_it_is_too_large(tmp_path):
+    text = b"12345678\n" * 100
+    blocks, documents = read(
+        tmp_path, [write(tmp_path / "text", text)], Cut(window=3, least=1, most=90)
+    )
+    assert [(b.size, b.is_cut) for b in blocks] == [(90, True)] * 9 + [(90, False)]
+    assert sum(len(d.sentences) for found in documents for d in found) == 100
+    assert [found[0].lines[0] for found in documents] == list(range(1, 101, 10))
+
+
+def test_blocks_end_between_files_too(tmp_path):
+    """A document a file, without a blank line anywhere."""
+    files = [write(tmp_path / f"{n}", f"{n}\n{n}".encode()) for n in range(9)]
+    blocks, documents = read(tmp_path, files, Cut(window=3, least=1))
+    assert [block.documents for block in blocks] == [3, 3, 3]
+    assert [d.path for d in documents[1]] == [str(file) for file in files[3:6]]
+
+
+def test_a_full_disk_is_not_the_fault_of_the_text(tmp_path, monkeypatch):
+    file = write(tmp_path / "text", b"a\n")
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(corpus._Spool, "add", full)
+    with pytest.raises(OSError, match="No space left"):
+        read(tmp_path, [file])
+
+
+def test_blocks_are_named_by_all_that_is_in_them(tmp_path):
+    one = write(tmp_path / "one", b"a\nb\n")
+    a, b = write(tmp_path / "a", b"a\n"), write(tmp_path / "b", b"b\n")
+    other = write(tmp_path / "other", b"a\nc\n")
+    digests = [
+        read(tmp_path, files)[0][0].digest for files in ([one], [a, b], [other], [one])
+    ]
+    assert digests[0] == digests[3] and len(set(digests)) == 3
+
+
+def test_no_more_than_a_line_is_held(tmp_path, monkeypatch):
+    """A block's text goes to its file while it is read."""
+    file = write(tmp_path / "text", b"line\n\n" * 50_000)
+    sizes = []
+    add = corpus._Spool.add
+
+    def spy(spool, line, each_line):
+        add(spool, line, each_line)
+        if spool.lines % 10_000 == 0:
+            sizes.append(spool.path.stat().st_size)
+
+    monkeypatch.setattr(corpus._Spool, "add", spy)
+    read(tmp_path, [file])
+    assert len(sizes) == 10 and (np.diff(sizes) > 0).all()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gz", "xz"])
+def test_packed_files(tmp_path, pack, request):
+    text = "".join(f"{n} 行\n\n" for n in range(5000)).encode()
+    suffix = request.node.callspec.id
+    plain = write(tmp_path / "text", text)
+    packed = write(tmp_path / f"text.{suffix}", pack(text))
+    (block,), (documents,) = read(tmp_path, [packed])
+    assert sentences(documents) == google_documents([plain])
+    assert block.position == packed.stat().st_size
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gz", "xz"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "none"])
+def test_damaged_packed_files_are_named(tmp_path, pack, damage, request):
+    rng = random.Random(1)
+    text = "".join(f"{rng.random()}\n" for _ in range(3000)).encode()
+    packed = bytearray(pack(text))
+    if damage == "cut":
+        del packed[len(packed) // 2 :]
+    elif damage == "flipped":
+        packed[len(packed) // 2] ^= 255
+    else:
+        packed = bytearray(text)
+    suffix = request.node.callspec.id.split("-")[-1]
+    file = write(tmp_path / f"text.{suffix}", bytes(packed))
+    with pytest.raises(UserError, match=rf"text\.{suffix}: damaged or cut after line"):
+        read(tmp_path, [file])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a\n\n中文\n".encode("gb18030"), ":3: not UTF-8 .* iconv -f GB18030 -t UTF-8"),
+        ("a\n中\n".encode("utf-16"), ":1: not UTF-8 .* iconv -f UTF-16"),
+        (b"a\n\nb\0c\n", ":3: NUL byte at column 2"),
+        (b"a\n" + b"x" * 1_000_001, ":2: more than 1000000 characters: .* split it"),
+        (b"a\n" + b"x" * 9_000_000, ":2: more than 1000000 characters"),
+    ],
+    ids=["gb18030", "utf-16", "nul", "long", "endless"],
+)
+def test_what_is_no_text_is_named_with_its_line(tmp_path, content, message):
+    file = write(tmp_path / "text", content)
+    with pytest.raises(UserError, match=f"{file}{message}") as caught:
+        read(tmp_path, [file])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_line_of_a_million_wide_characters_is_text(tmp_path):
+    file = write(tmp_path / "text", ("文" * 1_000_000 + "\r\n").encode())
+    _, (documents,) = read(tmp_path, [file])
+    assert [len(s) for d in documents for s in d.sentences] == [1_000_000]
+
+
+def test_names_globs_and_a_root(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "root" / "sub").mkdir(parents=True)
+    for name in ("b.txt", "a.txt", "[x].txt", "root/a.txt", "root/c.txt"):
+        write(tmp_path / name, b"x\n")
+    found = corpus.find_files
+    assert found("b.txt,a.txt") == ["b.txt", "a.txt"]
+    assert found("?.txt, b.txt") == ["a.txt", "b.txt", "b.txt"]
+    assert found("[x].txt") == ["[x].txt"]
+    assert found("root/*") == ["root/a.txt", "root/c.txt"]
+    assert found("a.txt,c.txt", "root") == ["a.txt", "root/c.txt"]
+    assert found(f"{tmp_path}/b.txt", "root") == [f"{tmp_path}/b.txt"]
+    for names, root, message in (
+        ("d.txt", None, "d.txt: no such file: .* holds"),
+        ("d.txt", "root", "root/d.txt: no such file: root holds c.txt, a.txt"),
+        ("*.tsv", None, r"--input_file: \*.tsv matches no file"),
+        ("root", None, "root: is a directory"),
+        (" , ", None, "pass the name of a text file"),
+    ):
+        with pytest.raises(UserError, match=message):
+            found(names, root)
+
+
+def test_duplicates_are_counted_exactly_while_they_are_few():
+    distinct = Distinct(most=100)
+    texts = [f"text {n % 80}" for n in range(200)]
+    for start in range(0, 200, 37):
+        distinct.add(np.frombuffer(hashes(texts[start : start + 37]), np.uint64))
+    assert distinct.is_exact and distinct.counted == 200
+    assert distinct.duplicate_share == 1 - 80 / 200
+
+
+def test_duplicates_are_estimated_when_they_are_many():
+    """150,000 texts, of which 37,500 come twice more: a third are duplicates."""
+    rng = np.random.default_rng(1)
+    once = rng.integers(0, 2**64, 150_000, np.uint64)
+    all_of_them = np.concatenate([once, once[:37_500], once[:37_500]])
+    shares = []
+    for order in (all_of_them, rng.permutation(all_of_them)):
+        distinct = Distinct(most=10_000)
+        for part in np.array_split(order, 50):
+            distinct.add(part)
+        assert not distinct.is_exact
+        assert 5_000 * 1.2 < distinct.counted < 10_000 * 1.8
+        shares.append(distinct.duplicate_share)
+    assert shares[0] == shares[1]  # whatever the order
+    assert abs(shares[0] - 1 / 3) < 0.02
+
+
+def test_hashes_are_the_same_in_every_process():
+    # blake2b("abc", digest_size=8), as its authors' b2sum -l 64 gives it.
+    assert hashes(["abc", ""]).hex() == "d8bb14d833d59559" + "e4a6a0577479b2b4"

@@ -1,0 +1,58 @@
+"""Every order of all rows is as likely, and no row is lost."""
+
+import collections
+import io
+import random
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.data import shuffled, tfrecord
+
+
+def test_every_order_is_as_likely(tmp_path):
+    """Runs of one 0, two 1 and three 2, in two files: 60 orders."""
+    rng = np.random.default_rng(1)
+    one, two = tmp_path / "one", tmp_path / "two"
+    size = len(tfrecord.frame(b"0"))
+    one.write_bytes(tfrecord.frame(b"0"))
+    two.write_bytes(b"".join(map(tfrecord.frame, (b"1", b"1", b"2", b"2", b"2"))))
+    runs = [
+        shuffled.Run(one, 0, size, 1),
+        shuffled.Run(two, 0, 2 * size, 2),
+        shuffled.Run(two, 2 * size, 3 * size, 3),
+    ]
+    found = collections.Counter()
+    for _ in range(1200):
+        file = io.BytesIO()
+        assert shuffled.merge(runs, [file], rng, lambda size: None) == [6]
+        found[file.getvalue()[tfrecord.HEADER :: size]] += 1
+    assert len(found) == 60
+    # Chi-squared with 59 degrees of freedom: mean 59, variance 118.
+    deviations = np.array(list(found.values())) - 20
+    assert abs((deviations**2 / 20).sum() - 59) < 4 * 118**0.5
+
+
+def test_runs_hold_all_rows_in_random_order(tmp_path):
+    frames = [
+        tfrecord.frame(b"%d" % n) for n in random.Random(1).sample(range(1000), 1000)
+    ]
+    rng = np.random.default_rng(1)
+    runs = shuffled.write_runs(tmp_path / "a", frames, rng, most=len(frames[0]) * 300)
+    assert len(runs) == 4 and sum(rows for *_, rows in runs) == 1000
+    assert runs[0][2] >= 300
+    content = (tmp_path / "a").read_bytes()
+    assert content != b"".join(frames)
+    made = [shuffled.Run(tmp_path / "a", *run) for run in runs]
+    files = [open(tmp_path / name, "wb") for name in "bcd"]  # noqa: SIM115
+    written = []
+    counts = shuffled.merge(made, files, rng, written.append)
+    for file in files:
+        file.close()
+    assert counts == [334, 333, 333] and sum(written) == len(content)
+    found = [
+        record
+        for name in "bcd"
+        for record in tf.data.TFRecordDataset(str(tmp_path / name)).as_numpy_iterator()
+    ]
+    assert sorted(map(int, found)) == list(range(1000))
