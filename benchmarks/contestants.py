@@ -17,6 +17,7 @@ import sys
 from typing import Any
 
 from harness import Contestant, resident, serve
+from masked_words import google_pretrains, ours_pretrains, transformers_pretrains
 from peers_torch import trainer, transformers, transformers_predicts
 from workloads import (
     CLASSES,
@@ -208,6 +209,9 @@ MAKERS = {
     "transformers_predicts": transformers_predicts,
     "trainer": trainer,
     "matmul": matmul,
+    "ours_pretrains": ours_pretrains,
+    "google_pretrains": google_pretrains,
+    "transformers_pretrains": transformers_pretrains,
 }
 
 

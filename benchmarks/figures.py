@@ -57,6 +57,10 @@ def torch(shape: Shape, **options: Any) -> Maker:
     return "transformers", {"shape": shape, **options}
 
 
+def pretrains(whose: str, **options: Any) -> Maker:
+    return f"{whose}_pretrains", {"shape": SMALL, **options}
+
+
 # Activations of more than 1 GB.
 PLANNED = {
     "4 x 256, 32 rows of 512": ours(HALF._replace(steps=1)),
@@ -158,6 +162,24 @@ FIGURES = {
             "pack: speed / transformers, padding and grouping as its Trainer": [
                 at_least(2, speed("pack", "trainer"))
             ],
+        },
+    ),
+    "pretrain": Figure(
+        "4 x 256, batch 32, length 128, float32: masked words and next sentences",
+        {
+            **{p: pretrains("ours", padding=p) for p in ("max_length", "pack")},
+            GOOGLE: pretrains("google"),
+            TORCH: pretrains("transformers"),
+        },
+        {
+            "equal padding: speed / google-research/bert": [
+                at_least(1.25, speed("max_length", GOOGLE))
+            ],
+            "pack: speed / google-research/bert": [Claim(speed("pack", GOOGLE))],
+            "equal padding: speed / transformers": [
+                at_least(1.8, speed("max_length", TORCH))
+            ],
+            "pack: speed / transformers": [Claim(speed("pack", TORCH))],
         },
     ),
     "towers": Figure(

@@ -55,13 +55,10 @@ def _held() -> tuple[float, float]:
     return held[0] / 2**20, held[1] / 2**20
 
 
-def _model(shape: Shape) -> Any:
-    import torch
+def config_of(shape: Shape) -> Any:
     import transformers as library
 
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    torch.manual_seed(SEED)
-    config = library.BertConfig(
+    return library.BertConfig(
         vocab_size=VOCAB,
         hidden_size=shape.hidden,
         num_hidden_layers=shape.layers,
@@ -69,6 +66,15 @@ def _model(shape: Shape) -> Any:
         intermediate_size=4 * shape.hidden,
         num_labels=CLASSES,
     )
+
+
+def _model(shape: Shape) -> Any:
+    import torch
+    import transformers as library
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.manual_seed(SEED)
+    config = config_of(shape)
     return library.BertForSequenceClassification(config).to(_device())
 
 
@@ -76,11 +82,12 @@ def _placed(batch: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.to(_device()) for name, value in batch.items()}
 
 
-def _training(shape: Shape, precision: str = "float32") -> Callable[[Any], float]:
+def trains(model: Any, precision: str = "float32") -> Callable[[Any], float]:
     """A function that trains one step."""
     import torch
 
-    model = _model(shape).train()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    model = model.to(_device()).train()
     optimizer = torch.optim.AdamW(
         model.parameters(), RATE, weight_decay=0.01, fused=True
     )
@@ -105,7 +112,7 @@ def _training(shape: Shape, precision: str = "float32") -> Callable[[Any], float
 def transformers(shape: Shape, *, precision: str = "float32") -> Contestant:
     import torch
 
-    step, arrays = _training(shape, precision), full_length(shape)
+    step, arrays = trains(_model(shape), precision), full_length(shape)
     batch = {name: torch.tensor(arrays[ours]).long() for name, ours in _NAMES.items()}
     return trains_full_length(shape, lambda _: step(batch))._replace(held=_held)
 
@@ -141,7 +148,7 @@ def trainer(shape: Shape) -> Contestant:
     import torch
     from transformers.trainer_pt_utils import LengthGroupedSampler
 
-    step, collate = _training(shape), _collator()
+    step, collate = trains(_model(shape)), _collator()
     features = headlines("sub_train.txt")
     rows, lengths = _rows(features), features.lengths.tolist()
     generator = torch.Generator().manual_seed(SEED)

@@ -12,7 +12,7 @@ from harness import SHARED, Contestant
 
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data import orders, pipeline
-from bert_mgpu.task import Features, Ragged
+from bert_mgpu.task import Features, Ragged, Rows
 from bert_mgpu.text.tokenization import Tokenizer
 
 Item = TypeVar("Item")
@@ -148,18 +148,27 @@ def trains_headlines(
     shape: Shape, padding: str, step: Callable[[Batch], float]
 ) -> Contestant:
     """Trains headlines that share batches by one of our policies."""
-    features = headlines("sub_train.txt")
+    return trains_rows(headlines("sub_train.txt"), shape, padding, step)
+
+
+def trains_rows(
+    rows: Rows, shape: Shape, padding: str, step: Callable[[Batch], float]
+) -> Contestant:
     order = orders.TrainingOrder(
-        features.lengths, 1, shape.batch, padding, shape.length, SEED
+        *(rows.lengths, 1, shape.batch, padding, shape.length, SEED),
+        counts=rows.counts,
     )
 
     def made(placements: Iterable[pipeline.Placement]) -> Iterator[Batch]:
         for placement in placements:
-            yield {k: v[0] for k, v in pipeline.collate(features, placement).items()}
+            yield {k: v[0] for k, v in pipeline.collate(rows, placement).items()}
 
     placements = map(order.placement, itertools.count())
     rounds = windows(placements, lambda one: one.numbers.shape[1] * one.length)
-    shapes = {(*one.numbers.shape, one.length): one for one in itertools.chain(*rounds)}
+    shapes = {
+        (*one.numbers.shape, one.length, one.targets): one
+        for one in itertools.chain(*rounds)
+    }
     return Contestant(
         step,
         lambda number: made(rounds[number % MAX_ROUNDS]),

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from bert_mgpu import errors, flags, run_config, sources
+from bert_mgpu import domain_vocabulary, errors, flags, preparation, run_config, sources
 from bert_mgpu.tasks import custom
 from bert_mgpu.tasks.builtin import BUILTIN
 from tests import test_imports
@@ -21,6 +21,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "docs/architecture.md",
     "docs/performance.md",
+    "docs/pretraining.md",
 )
 
 
@@ -62,9 +63,17 @@ SCRIPTS = {
     "run_classifier_mgpu.py": run_config.FinetuneConfig,
     "run_pretraining_mgpu.py": run_config.PretrainConfig,
 }
+PREPARATION = {
+    "data_prep/create_pretraining_data.py": preparation.PreparationConfig,
+    "data_prep/domain_vocab.py": domain_vocabulary.DomainVocabConfig,
+}
 LISTED = [
     *run_config.fields(run_config.RunConfig),
     *itertools.chain(*map(own_flags, SCRIPTS.values())),
+]
+EVERY_FLAG = [
+    *LISTED,
+    *itertools.chain(*map(run_config.fields, PREPARATION.values())),
 ]
 
 
@@ -92,6 +101,12 @@ def flag_tables():
 def test_the_english_tables_of_flags_are_those_of_the_code():
     wanted = flag_tables()
     assert wanted in read(ENGLISH), f"put this into {ENGLISH}:\n{wanted}"
+
+
+@pytest.mark.parametrize("script", PREPARATION)
+def test_the_flags_of_data_preparation_are_listed(script):
+    rows = "\n".join(map(flag_row, run_config.fields(PREPARATION[script])))
+    assert rows in read("docs/pretraining.md"), f"put this there:\n{rows}"
 
 
 def test_the_chinese_tables_have_the_same_flags_defaults_and_choices():
@@ -162,7 +177,7 @@ def test_both_languages_have_the_same_commands():
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_commands_name_flags_scripts_and_targets_that_exist(name):
-    known = {field.name for field in LISTED}
+    known = {field.name for field in EVERY_FLAG}
     targets = re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE)
     for command in commands(read(name)):
         program, *arguments = shlex.split(command)
@@ -170,9 +185,10 @@ def test_commands_name_flags_scripts_and_targets_that_exist(name):
             assert {a for a in arguments if "=" not in a} <= {*targets}, command
         scripts = [a for a in arguments if a.endswith(".py")]
         assert all((ROOT / script).is_file() for script in scripts), command
-        for script in SCRIPTS.keys() & {*scripts}:
+        tables = SCRIPTS | PREPARATION
+        for script in tables.keys() & {*scripts}:
             place = arguments.index(script)
-            run, notes = flags.parse(arguments[place:], "", SCRIPTS[script])
+            run, notes = flags.parse(arguments[place:], "", tables[script])
             assert not notes and run.given <= known, command
 
 
@@ -200,7 +216,7 @@ def test_lines_are_at_most_88_columns_wide(name):
 
 def test_flags_are_named_as_they_are_written():
     """Nothing but flags stands behind two dashes in the prose of the READMEs."""
-    known = {field.name for field in LISTED}
+    known = {field.name for field in EVERY_FLAG}
     known |= {"use_tpu", "help", "NAME"}
     for name in READMES:
         named = set(re.findall(r"`--(\w+)", read(name)))

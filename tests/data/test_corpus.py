@@ -144,6 +144,11 @@ def test_a_small_rest_comes_with_the_documents_before_it(tmp_path):
         [["d5"], ["d6"], ["d7"]],
     ]
     assert documents[2][1].lines == [13]
+    # As many as a block may hold: d6 and d7 are 7 bytes, d5 is 4.
+    for most, context in ((11, 1), (10, 0)):
+        cut = Cut(least=1, window=3, most=most)
+        blocks, _ = read(tmp_path, [tmp_path / "text"], cut)
+        assert blocks[-1].context == context
     # No window: the rest stands alone.
     blocks, _ = read(tmp_path, [tmp_path / "text"], Cut(least=8, window=0))
     assert [block.context for block in blocks] == [0] * len(blocks)

@@ -33,7 +33,7 @@ def test_every_order_is_as_likely(tmp_path):
     assert abs((deviations**2 / 20).sum() - 59) < 4 * 118**0.5
 
 
-def test_runs_hold_all_rows_in_random_order(tmp_path):
+def test_runs_hold_all_rows_in_random_order(tmp_path, monkeypatch):
     frames = [
         tfrecord.frame(b"%d" % n) for n in random.Random(1).sample(range(1000), 1000)
     ]
@@ -44,6 +44,7 @@ def test_runs_hold_all_rows_in_random_order(tmp_path):
     content = (tmp_path / "a").read_bytes()
     assert content != b"".join(frames)
     made = [shuffled.Run(tmp_path / "a", *run) for run in runs]
+    monkeypatch.setattr(shuffled, "_DRAWS", 7)
     files = [open(tmp_path / name, "wb") for name in "bcd"]  # noqa: SIM115
     written = []
     counts = shuffled.merge(made, files, rng, written.append)
@@ -51,8 +52,26 @@ def test_runs_hold_all_rows_in_random_order(tmp_path):
         file.close()
     assert counts == [334, 333, 333] and sum(written) == len(content)
     found = [
-        record
+        [
+            int(r)
+            for r in tf.data.TFRecordDataset(str(tmp_path / name)).as_numpy_iterator()
+        ]
         for name in "bcd"
-        for record in tf.data.TFRecordDataset(str(tmp_path / name)).as_numpy_iterator()
     ]
-    assert sorted(map(int, found)) == list(range(1000))
+    assert list(map(len, found)) == counts
+    assert sorted(sum(found, [])) == list(range(1000))
+
+
+def test_small_buffers_and_more_rows_than_numpy_draws_from(tmp_path, monkeypatch):
+    frames = [tfrecord.frame(b"x" * n) for n in range(400)]
+    rng = np.random.default_rng(1)
+    runs = shuffled.write_runs(tmp_path / "a", frames, rng, most=9000)
+    made = [shuffled.Run(tmp_path / "a", *run) for run in runs]
+    monkeypatch.setattr(shuffled, "_BUFFERS", 0)
+    monkeypatch.setattr(shuffled, "_LEAST_BUFFER", 20)
+    monkeypatch.setattr(shuffled, "_MOST_ROWS", 50)
+    monkeypatch.setattr(shuffled, "_DRAWS", 10)
+    file = io.BytesIO()
+    assert shuffled.merge(made, [file], rng, lambda size: None) == [400]
+    (tmp_path / "b").write_bytes(file.getvalue())
+    assert sorted(tfrecord.scan(tmp_path / "b").sizes) == list(range(400))

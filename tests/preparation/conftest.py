@@ -154,10 +154,11 @@ sys.exit(preparation.main(["", *sys.argv[1:]], ""))
 """
 
 
-def start(seconds=0.0, **changed):
+def start(seconds=0.0, start_new_session=False, **changed):
     return subprocess.Popen(
         [sys.executable, "-c", DRIVER.format(seconds=seconds), *arguments(**changed)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=start_new_session,
     )

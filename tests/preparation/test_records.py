@@ -126,6 +126,14 @@ def test_whole_words_are_masked_or_not(prepare, masking):
         assert masked[0] % 3 == 1 and (np.diff(masked) == 1).all()
 
 
+def test_rows_of_words_that_never_fit_are_counted_and_left_out(prepare):
+    pathlib.Path("text").write_text("x0y0y1y2\nx0y0 x0y1\n")
+    code, err = prepare(objective="mlm", do_whole_word_mask=True, dupe_factor=3)
+    assert code == 0
+    assert "left out: 3 rows too short to be masked" in err
+    assert len(parse("out.tfrecord", MLM)["input_ids"]) == 3
+
+
 def test_chinese_words(prepare):
     pytest.importorskip("rjieba", reason="Chinese words need the package rjieba")
     text = "赛博朋克新游戏上线"
@@ -152,6 +160,7 @@ def infill_lines():
         f" 0 \t\t{words(14, 2)}\t{words(13, 9)}\tand {words(13, 1)}",
         f"1\tx\t{words(9, 1)}\t{words(13, 9)}",  # phrase of one token
         f"0\tx\t{words(9, 3)}\t{words(13, 3)}",  # no longer than the phrase
+        f"0\tx\t\u200b\t{words(13, 3)}",  # phrase of no token
         f"1\tx\t{words(9, 3)}",  # three columns
         "",
         f"1\tx\t{words(14, 14)}\t{words(13, 60)}",
@@ -162,8 +171,8 @@ def test_infill_pairs(prepare):
     pathlib.Path("text").write_text("\n".join(infill_lines()))
     code, err = prepare(objective="infill", dupe_factor=3, max_predictions_per_seq=MOST)
     assert code == 0, err
-    assert "left out: 1 lines with fewer than 4 columns, the first is text:5" in err
-    assert "left out: 6 rows too short" in err  # two, three times
+    assert "left out: 1 lines with fewer than 4 columns, the first is text:6" in err
+    assert "left out: 9 rows too short" in err  # three, three times
     rows = parse("out.tfrecord", FEATURES)
     assert len(rows["input_ids"]) == 9
     for i, ids in enumerate(restored(rows)):

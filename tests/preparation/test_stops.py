@@ -90,6 +90,31 @@ def test_parts_that_are_there_are_taken(prepare, small_blocks, monkeypatch):
     assert parse("out.tfrecord", {"input_ids": ([LENGTH + 1], INT)})
 
 
+def test_text_that_was_changed_meanwhile_is_read_anew(prepare, work, small_blocks):
+    process = start(seconds=0.2)
+    wait_for_parts(process, 3)
+    process.kill()
+    process.communicate(timeout=60)
+    text = (work / "text").read_text().split("\n\n")
+    (work / "text").write_text("\n\n".join([text[1], text[0], *text[2:]]))
+    assert prepare()[0] == prepare(output_file="straight")[0] == 0
+    straight = (work / "straight").read_bytes()
+    assert (work / "out.tfrecord").read_bytes() == straight
+
+
+def test_ctrl_c_reaches_all_processes_and_ends_with_one_line(work):
+    """One worker is at work for a minute, the other has nothing to do any more."""
+    text = (work / "text").read_text()
+    long = text.replace("\n\n", "\n") * 5 + "\n"
+    (work / "text").write_text(long + "x0y0\n\n" * 7 + "x0y0 x0y1\n\n" * 8)
+    process = start(workers=2, dupe_factor=2000, start_new_session=True)
+    wait_for_parts(process, 1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.count("\n") == 1 and err.startswith("stopped: by Ctrl-C: ")
+
+
 def workers_of(pid):
     """Not multiprocessing's own helper, the resource tracker."""
     found = [
@@ -120,7 +145,7 @@ def alive(pid):
     "number", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"]
 )
 def test_no_worker_outlives_the_run(work, number):
-    process = start(workers=2, dupe_factor=2000)
+    process = start(workers=2, dupe_factor=100_000)
     until = time.monotonic() + 60
     while len(workers := workers_of(process.pid)) < 2:
         assert process.poll() is None and time.monotonic() < until
@@ -136,7 +161,7 @@ def test_no_worker_outlives_the_run(work, number):
 
 
 def test_a_worker_that_is_killed_is_told(work):
-    process = start(workers=2, dupe_factor=2000)
+    process = start(workers=2, dupe_factor=100_000)
     until = time.monotonic() + 60
     while len(workers := workers_of(process.pid)) < 2 or not any(
         path.suffix == ".making"

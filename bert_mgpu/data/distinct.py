@@ -1,0 +1,63 @@
+"""How many of many texts are duplicates, in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+
+_BYTES = 8  # of a hash
+_BITS = 8 * _BYTES
+
+
+def hashes(texts: Iterable[str]) -> bytes:
+    """uint64 of each; the same in every process, unlike Python's own `hash`."""
+    blake = hashlib.blake2b
+    return b"".join(blake(text.encode(), digest_size=_BYTES).digest() for text in texts)
+
+
+class Distinct:
+    """Counts texts by their hashes: all of them, and when these are more than `most`,
+    those below a bound that is halved as often as needed.
+
+    Where a hash lies has nothing to do with how often its text comes, so the share of
+    duplicates in such a sample estimates that of all. The sample does not depend on the
+    order of the texts.
+    """
+
+    def __init__(self, most: int = 1 << 18) -> None:
+        self._most = most
+        self._halvings = 0
+        self._hashes = np.zeros(0, np.uint64)
+        self._counts = np.zeros(0, np.int64)
+
+    def add(self, hashes: np.ndarray) -> None:
+        """uint64 [texts]"""
+        new = hashes[self._below(hashes)]
+        both = np.concatenate([self._hashes, new])
+        counts = np.concatenate([self._counts, np.ones(len(new), np.int64)])
+        self._hashes, numbers = np.unique(both, return_inverse=True)
+        self._counts = np.zeros(len(self._hashes), np.int64)
+        np.add.at(self._counts, numbers, counts)
+        while len(self._hashes) > self._most:
+            self._halvings += 1
+            kept = self._below(self._hashes)
+            self._hashes, self._counts = self._hashes[kept], self._counts[kept]
+
+    def _below(self, hashes: np.ndarray) -> np.ndarray:
+        return hashes <= np.uint64((1 << _BITS - self._halvings) - 1)
+
+    @property
+    def is_exact(self) -> bool:
+        return self._halvings == 0
+
+    @property
+    def counted(self) -> int:
+        """Texts whose hashes are known, duplicates too."""
+        return int(self._counts.sum())
+
+    @property
+    def duplicate_share(self) -> float:
+        """Texts that came before, as a share of all; 0 where there are none."""
+        return 1 - len(self._hashes) / self.counted if self.counted else 0.0

@@ -1,0 +1,173 @@
+"""From a block of text to a part: its rows as records, in random order.
+
+A part is a file of runs (`shuffled.py`) and beside it what is to be known of it. Its
+name is a hash of the text and of every setting, so a part that is found is the one that
+would be made: what a killed run has left is never stale.
+
+Letters: R rows, T tokens of a row, P masked tokens of a row at most.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import pathlib
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.data import records, shuffled, tfrecord
+from bert_mgpu.data.corpus import Block
+from bert_mgpu.data.tokenized import Job, Text, tools
+from bert_mgpu.task import Ragged
+from bert_mgpu.text import instances
+from bert_mgpu.text.instances import Batch
+from bert_mgpu.text.masked_rows import mask_rows
+from bert_mgpu.text.masking import Masking
+
+_ROWS = 512  # made at once
+
+
+class Part(NamedTuple):
+    """What is known of a block when its part is made."""
+
+    runs: list[shuffled.Run]
+    counts: collections.Counter[str]
+    longest: int  # characters of a line
+    malformed: str | None  # the first line that is: file:line
+    line_hashes: np.ndarray  # uint64 [lines]
+    document_hashes: np.ndarray  # uint64 [documents]
+
+
+def _path(job: Job, block: Block) -> pathlib.Path:
+    name = {"settings": tools(job).key, "block": [block.number, block.digest]}
+    return job.folder / f"{records.fingerprint(name)}.rows"
+
+
+def find(job: Job, block: Block) -> Part | None:
+    """The part of a block, if it has been made and is whole."""
+    path = _path(job, block)
+    try:
+        with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
+            facts = json.loads(str(file["facts"]))
+            hashes = file["line_hashes"], file["document_hashes"]
+        if path.stat().st_size != facts["bytes"]:
+            return None
+    except (OSError, ValueError, KeyError, EOFError):
+        return None
+    runs = [shuffled.Run(path, *run) for run in facts["runs"]]
+    counts = collections.Counter(facts["counts"])
+    return Part(runs, counts, facts["longest"], facts["malformed"], *hashes)
+
+
+def make(job: Job, block: Block) -> None:
+    """Makes the part of a block, unless it is there.
+
+    Raises:
+      UserError: what is wrong with the text, with file:line.
+    """
+    if find(job, block):
+        return
+    path = _path(job, block)
+    made = path.with_suffix(".making")
+    text = Text(job, block)
+    seeds = np.random.SeedSequence(job.seed, spawn_key=(block.number,))
+    rng = np.random.default_rng(seeds)
+    runs = shuffled.write_runs(made, _frames(job, block, text, rng), rng)
+    made.replace(path)
+    facts = {
+        "runs": runs,
+        "bytes": path.stat().st_size,
+        "counts": text.counts,
+        "longest": text.longest,
+        "malformed": text.malformed,
+    }
+    with open(made, "wb") as file:
+        np.savez(
+            file,
+            facts=np.array(json.dumps(facts)),
+            line_hashes=np.frombuffer(text.line_hashes, np.uint64),
+            document_hashes=np.frombuffer(text.document_hashes, np.uint64),
+        )
+    made.replace(path.with_suffix(".npz"))
+
+
+def _frames(
+    job: Job, block: Block, text: Text, rng: np.random.Generator
+) -> Iterator[bytes]:
+    """All records of a block as they stand in a file, counted."""
+    tokenizer, masking = tools(job).tokenizer, tools(job).masking
+    draws = random.Random(f"{job.seed} {block.number}")
+    width, documents = job.max_seq_length, text.documents
+    for _ in range(job.repeats):
+        rows = instances.plan(
+            job.objective, documents, width, job.short_seq_prob, draws
+        )
+        if job.objective == "infill":
+            text.counts["skipped"] += len(documents.documents) - 1 - len(rows.pieces)
+        for first in range(0, len(rows.pieces), _ROWS):
+            here = slice(first, first + _ROWS)
+            batch = instances.assemble(
+                documents,
+                rows.pieces[here],
+                width,
+                tokenizer.cls_id,
+                tokenizer.sep_id,
+            )
+            labels = None if rows.labels is None else rows.labels[here]
+            columns = _columns(batch, labels, masking, text.counts, rng)
+            yield from map(tfrecord.frame, tfrecord.encode_rows(columns))
+
+
+def _columns(
+    batch: Batch,
+    labels: np.ndarray | None,
+    masking: Masking | None,
+    counts: collections.Counter[str],
+    rng: np.random.Generator,
+) -> dict[str, Ragged]:
+    """The features of rows: masked and padded as Google's, or their tokens alone."""
+    rows, width = batch.input_ids.shape
+    kept = np.ones(rows, bool)
+    is_token = np.arange(width) < batch.lengths[:, None]  # [R, T]
+    if masking:
+        ids, positions, masked_ids, weights, kept = mask_rows(masking, batch, rng)
+        columns = {
+            "input_ids": _fixed(ids[kept]),
+            "input_mask": _fixed(is_token[kept].astype(np.int32)),
+            "segment_ids": _fixed(batch.segment_ids[kept]),
+            "masked_lm_positions": _fixed(positions[kept]),
+            "masked_lm_ids": _fixed(masked_ids[kept]),
+            "masked_lm_weights": _fixed(weights[kept]),
+        }
+        counts["masked"] += int(weights.sum())
+    else:
+        columns = {
+            "input_ids": _without_padding(batch.input_ids, is_token),
+            "segment_ids": _without_padding(batch.segment_ids, is_token),
+        }
+        if batch.starts is not None:
+            starts = batch.starts.astype(np.int32)
+            columns["word_starts"] = _without_padding(starts, is_token)
+    if labels is not None:
+        columns["next_sentence_labels"] = _fixed(labels[kept, None])
+        counts["label_1"] += int(labels[kept].sum())
+    counts["rows"] += int(kept.sum())
+    counts["places"] += int(batch.lengths[kept].sum())
+    counts["skipped"] += int((~kept).sum())
+    return columns
+
+
+def _fixed(values: np.ndarray) -> Ragged:
+    """[R, n] -> rows of n values."""
+    rows, width = values.shape
+    return Ragged(values.reshape(-1), np.arange(rows + 1) * width)
+
+
+def _without_padding(values: np.ndarray, is_token: np.ndarray) -> Ragged:
+    """[R, T] -> rows of their own lengths."""
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(is_token.sum(axis=1), out=offsets[1:])
+    return Ragged(values[is_token], offsets)

@@ -1,0 +1,249 @@
+"""From the token ids of documents to the rows that a model is pretrained on.
+
+A row is one or two slices of a block's ids, so that planning it touches no token:
+
+    rows = plan("nsp", block, 128, 0.1, random.Random(seed))
+    batch = assemble(block, rows.pieces[:512], 128, cls_id, sep_id)
+
+Letters: S sentences, D documents, R rows, T tokens of a row.
+"""
+
+from __future__ import annotations
+
+import array
+import random
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.text.truncation import truncate_pair_lengths
+
+_TRIES = 10  # to draw another document than one's own
+
+
+class Documents(NamedTuple):
+    """Token ids of a block of documents; for "infill" see `_pairs`."""
+
+    ids: np.ndarray  # int32, of all sentences one after the other
+    starts: np.ndarray | None  # bool, whether a word begins there; None: no words
+    sentences: array.array[int]  # "q" [S + 1], where each sentence begins in `ids`
+    documents: array.array[int]  # "q" [D + 1], where each begins in `sentences`
+    labels: np.ndarray | None = None  # int32 [D], given with the text
+    context: int = 0  # the first documents make no rows
+
+
+class Rows(NamedTuple):
+    """Rows as slices of the ids of a block."""
+
+    pieces: np.ndarray  # int64 [R, 4]: first text from, to; second text from, to
+    labels: np.ndarray | None  # int32 [R], next_sentence_labels; None: there are none
+
+
+class Batch(NamedTuple):
+    """Rows `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, then zeros."""
+
+    input_ids: np.ndarray  # int32 [R, T]
+    segment_ids: np.ndarray  # int32 [R, T]
+    is_text: np.ndarray  # bool [R, T], False at [CLS], [SEP] and padding
+    starts: np.ndarray | None  # bool [R, T], True at [CLS] and [SEP] too
+    lengths: np.ndarray  # int64 [R]
+
+
+def plan(
+    objective: str,
+    block: Documents,
+    max_seq_length: int,
+    short_seq_prob: float,
+    rng: random.Random,
+) -> Rows:
+    """The rows of all documents but the context, in their order.
+
+    objective: one of OBJECTIVES.
+      "nsp": pairs of texts as google-research/bert's create_instances_from_document
+        draws them; label 1 where the second is from another document.
+      "mlm": each sentence a row, cut at max_seq_length, as bert-ad's
+        create_pretraining_data_mlm.py.
+      "documents": consecutive sentences of a document fill a row; a longer one is
+        cut into several rows, so that no token is lost.
+      "infill": bert-ad's create_pretraining_data_mass.py, see `_pairs`.
+    short_seq_prob: share of the documents of "nsp" and "documents" whose rows aim at
+      a shorter length, uniform from 2 tokens on.
+    """
+    return _PLANS[objective](block, max_seq_length, short_seq_prob, rng)
+
+
+def _next_sentences(
+    block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
+) -> Rows:
+    """Google's create_instances_from_document over all documents."""
+    budget = max_seq_length - 3
+    ends, firsts = block.sentences, block.documents
+    pieces, labels = array.array("q"), array.array("i")
+    for number in range(block.context, len(firsts) - 1):
+        here, stop = firsts[number], firsts[number + 1]
+        target = _target(budget, short_seq_prob, rng)
+        while here < stop:
+            # Sentences up to the target, or the end of the document.
+            after = bisect_left(ends, ends[here] + target, here + 1, stop)
+            middle = after if after == here + 1 else _randint(here + 1, after - 1, rng)
+            is_random = after == here + 1 or rng.random() < 0.5
+            first = ends[here], ends[middle]
+            if is_random:
+                wanted = target - (first[1] - first[0])
+                second = _from_another(block, number, wanted, rng)
+                here = middle  # what was to be the second text comes again
+            else:
+                second = ends[middle], ends[after]
+                here = after
+            pieces.extend(_truncated(first, second, budget, rng))
+            labels.append(is_random)
+    return _rows(pieces, np.array(labels, np.int32))
+
+
+def _target(budget: int, short_seq_prob: float, rng: random.Random) -> int:
+    """Tokens that the rows of a document aim at."""
+    return (
+        _randint(min(2, budget), budget, rng)
+        if rng.random() < short_seq_prob
+        else budget
+    )
+
+
+def _randint(low: int, high: int, rng: random.Random) -> int:
+    """As rng.randint, low to high, in a fraction of the time."""
+    return low + int(rng.random() * (high - low + 1))
+
+
+def _from_another(
+    block: Documents, number: int, wanted: int, rng: random.Random
+) -> tuple[int, int]:
+    """Sentences of at least `wanted` tokens from a random place of a random document.
+
+    Another one than `number`, if ten tries find it; less, if it ends before.
+    """
+    ends, firsts = block.sentences, block.documents
+    for _ in range(_TRIES):
+        other = _randint(0, len(firsts) - 2, rng)
+        if other != number:
+            break
+    stop = firsts[other + 1]
+    begin = _randint(firsts[other], stop - 1, rng)
+    return ends[begin], ends[bisect_left(ends, ends[begin] + wanted, begin + 1, stop)]
+
+
+def _truncated(
+    first: tuple[int, int], second: tuple[int, int], budget: int, rng: random.Random
+) -> tuple[int, int, int, int]:
+    """Takes tokens off the longer text until both fit.
+
+    Google's truncate_seq_pair takes each off the front or the end by a coin: of a
+    number of coins, those that fall on one side.
+    """
+    lengths = first[1] - first[0], second[1] - second[0]
+    if sum(lengths) <= budget:
+        return *first, *second
+    kept = truncate_pair_lengths(*lengths, budget)
+    fronts = []
+    for length, rest in zip(lengths, kept, strict=True):
+        coins = length - rest
+        fronts.append(rng.getrandbits(coins).bit_count() if coins else 0)
+    starts = first[0] + fronts[0], second[0] + fronts[1]
+    return starts[0], starts[0] + kept[0], starts[1], starts[1] + kept[1]
+
+
+def _single(
+    block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
+) -> Rows:
+    places = np.array(block.sentences, np.int64)
+    places = places[block.documents[block.context] :]
+    pieces = np.zeros((len(places) - 1, 4), np.int64)
+    pieces[:, 0] = places[:-1]
+    pieces[:, 1] = np.minimum(places[1:], places[:-1] + max_seq_length - 2)
+    return Rows(pieces, None)
+
+
+def _filled(
+    block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
+) -> Rows:
+    """A sentence stays whole where it fits into a row."""
+    budget = max_seq_length - 2
+    ends, firsts = block.sentences, block.documents
+    pieces = array.array("q")
+    for number in range(block.context, len(firsts) - 1):
+        target = _target(budget, short_seq_prob, rng)
+        here, stop = firsts[number], firsts[number + 1]
+        begin, end = ends[here], ends[stop]
+        while begin < end:
+            # The last sentence that ends within the target, or a part of one.
+            here = bisect_left(ends, begin + target + 1, here, stop + 1) - 1
+            until = ends[here] if ends[here] > begin else begin + target
+            pieces.extend((begin, until, 0, 0))
+            begin = until
+    return _rows(pieces, None)
+
+
+def _pairs(
+    block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
+) -> Rows:
+    """A document is a phrase and an ad, `labels` are their flags.
+
+    The ad is cut to fit. Rows whose phrase has fewer than two tokens, or whose ad is
+    then not longer than the phrase, are left out.
+    """
+    places = np.array(block.sentences, np.int64)
+    pieces = np.stack(
+        [places[0:-1:2], places[1::2], places[1::2], places[2::2]], axis=1
+    )
+    phrases = pieces[:, 1] - pieces[:, 0]
+    fitting = pieces[:, 2] + max_seq_length - 3 - phrases
+    pieces[:, 3] = np.minimum(pieces[:, 3], fitting)
+    kept = (phrases >= 2) & (pieces[:, 3] - pieces[:, 2] > phrases)
+    assert block.labels is not None
+    return Rows(pieces[kept], block.labels[kept])
+
+
+def _rows(pieces: array.array[int], labels: np.ndarray | None) -> Rows:
+    return Rows(np.array(pieces, np.int64).reshape(-1, 4), labels)
+
+
+_Plan = Callable[[Documents, int, float, random.Random], Rows]
+_PLANS: dict[str, _Plan] = {
+    "nsp": _next_sentences,
+    "mlm": _single,
+    "documents": _filled,
+    "infill": _pairs,
+}
+OBJECTIVES = tuple(_PLANS)
+LABELLED = ("nsp", "infill")  # have next_sentence_labels
+SHORTEST = {"nsp": 5, "mlm": 3, "documents": 3, "infill": 8}  # max_seq_length at least
+
+
+def assemble(
+    block: Documents, pieces: np.ndarray, width: int, cls_id: int, sep_id: int
+) -> Batch:
+    """The rows of these pieces, int64 [R, 4], padded to `width` tokens."""
+    first, second = pieces[:, 0:2], pieces[:, 2:4]
+    # Places in a row: the [SEP] of each text; the second text begins after the first.
+    sep = (first[:, 1] - first[:, 0] + 1)[:, None]  # [R, 1]
+    size = (second[:, 1] - second[:, 0])[:, None]
+    end = np.where(size > 0, sep + size + 2, sep + 1)
+    place = np.arange(width)
+    in_second = (place > sep) & (place < end)
+    is_text = place < end - 1
+    is_text &= place != sep
+    is_text[:, 0] = False
+    source = np.where(in_second, second[:, :1] - sep - 1, first[:, :1] - 1) + place
+    source[~is_text] = 0
+    ids = np.where(is_text, block.ids[source], 0).astype(np.int32, copy=False)
+    ids[:, 0] = cls_id
+    np.put_along_axis(ids, sep, sep_id, axis=1)
+    np.put_along_axis(ids, end - 1, sep_id, axis=1)
+    starts = None
+    if block.starts is not None:
+        starts = np.where(is_text, block.starts[source], place < end)
+        # What cutting has left of a word is one.
+        starts[:, 1] = True
+        np.put_along_axis(starts, np.minimum(sep + 1, end - 1), True, axis=1)
+    return Batch(ids, in_second.astype(np.int32), is_text, starts, end[:, 0])
