@@ -16,7 +16,7 @@ import numpy as np
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.text import domain
 from bert_mgpu.text.normalization import Normalizer
-from bert_mgpu.text.tokenization import Tokenizer, _Pieces
+from bert_mgpu.text.tokenization import Pieces, Tokenizer
 
 # Parameters with a row for each token; the first has a row of H values.
 TABLES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")
@@ -37,7 +37,7 @@ def origins(
     another row is its own piece; one that was [UNK] has the row of [UNK].
     """
     vocab = {token: row for row, token in enumerate(old_tokens)}
-    words, pieces = Normalizer(do_lower_case).words, _Pieces(vocab, vocab["[UNK]"])
+    words, pieces = Normalizer(do_lower_case).words, Pieces(vocab, vocab["[UNK]"])
 
     def rows_of(token: str) -> list[int]:
         if token in vocab:

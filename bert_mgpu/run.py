@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import pathlib
-import re
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from bert_mgpu import flags
-from bert_mgpu.errors import (
-    Interrupted,
-    OutOfMemory,
-    Preempted,
-    RunError,
-    UserError,
-    out_of_memory,
-    smaller,
-)
+from bert_mgpu import command, flags
+from bert_mgpu.errors import Interrupted, Preempted, RunError, UserError, smaller
 from bert_mgpu.run_config import FinetuneConfig, PretrainConfig, RunConfig
 from bert_mgpu.tasks import custom
 
 _TENSORFLOW_LOG = "tensorflow.log"
-# What the user's disk refuses is not our fault.
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 
 
 def finetune(argv: Sequence[str], usage: str) -> int:
@@ -69,12 +57,11 @@ def _main(
         with _locked(output_dir), _tensorflow_log(output_dir, run.tf_log):
             return _guarded(run, output_dir, remarks, work)
     except flags.HelpAsked as asked:
-        _print(str(asked))
-        return 0
+        return command.show(str(asked))
     except RunError as error:
-        return _fail(error)
+        return command.fail(error)
     except KeyboardInterrupt:
-        return _fail(Interrupted("stopped by Ctrl-C"))
+        return command.fail(Interrupted("stopped by Ctrl-C"))
 
 
 def _guarded(
@@ -98,7 +85,8 @@ def _guarded(
     except (RunError, KeyboardInterrupt):
         raise
     except Exception as error:
-        if explained := _explain(error, run, output_dir):
+        advice = smaller(run.do_train, run.recompute)
+        if explained := command.explain(error, output_dir, "output_dir", advice):
             raise explained from None
         traceback.print_exc()
         print(
@@ -109,41 +97,8 @@ def _guarded(
         return 1
 
 
-def _explain(
-    error: Exception, run: RunConfig, output_dir: pathlib.Path
-) -> RunError | None:
-    """What no one can foresee, in one line: no room on the disk or in memory.
-
-    TensorFlow tells a full disk by its messages alone.
-    """
-    message = str(getattr(error, "message", error))
-    full = re.search(r"[^\n]*(no space left|quota exceeded)", message, re.I)
-    disk = full[0].strip() if full else None
-    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
-        disk = f"{error.filename or output_dir}: {error.strerror}"
-    if disk:
-        return UserError(f"{disk}: free some space, or pass another --output_dir")
-    if what := out_of_memory(error):
-        return OutOfMemory(f"{what}: {smaller(run.do_train, run.recompute)}")
-    return None
-
-
 def _preempt(number: int, frame: object) -> None:
     raise Preempted("the same command goes on from what is saved")
-
-
-def _print(text: str) -> None:
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # --help | head
-        # Python flushes what is left when it exits, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _fail(error: RunError) -> int:
-    line = " ".join(str(error).split())  # a name of the user's may hold line ends
-    print(f"{error.label}: {line}", file=sys.stderr)
-    return error.exit_code
 
 
 def _check_asked(run: RunConfig, needed: Sequence[str]) -> None:

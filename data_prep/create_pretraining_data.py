@@ -23,7 +23,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bert_mgpu import preparation
+from bert_mgpu.preparing import pretraining_data
 
 if __name__ == "__main__":
-    sys.exit(preparation.main(sys.argv, str(__doc__)))
+    sys.exit(pretraining_data.main(sys.argv, str(__doc__)))

@@ -16,7 +16,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bert_mgpu import domain_vocabulary
+from bert_mgpu.preparing import domain_vocabulary
 
 if __name__ == "__main__":
     sys.exit(domain_vocabulary.main(sys.argv, str(__doc__)))

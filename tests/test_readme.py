@@ -7,7 +7,8 @@ import shlex
 
 import pytest
 
-from bert_mgpu import domain_vocabulary, errors, flags, preparation, run_config, sources
+from bert_mgpu import errors, flags, run_config, sources
+from bert_mgpu.preparing import domain_vocabulary, pretraining_data
 from bert_mgpu.tasks import custom
 from bert_mgpu.tasks.builtin import BUILTIN
 from tests import test_imports
@@ -64,7 +65,7 @@ SCRIPTS = {
     "run_pretraining_mgpu.py": run_config.PretrainConfig,
 }
 PREPARATION = {
-    "data_prep/create_pretraining_data.py": preparation.PreparationConfig,
+    "data_prep/create_pretraining_data.py": pretraining_data.PreparationConfig,
     "data_prep/domain_vocab.py": domain_vocabulary.DomainVocabConfig,
 }
 LISTED = [

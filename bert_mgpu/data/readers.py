@@ -50,12 +50,12 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
                 raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-                yield number, _decode(raw, f"{path}:{number}")
+                yield number, decode(raw, f"{path}:{number}")
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
 
 
-def _decode(raw: bytes, place: str) -> str:
+def decode(raw: bytes, place: str) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -107,8 +107,8 @@ def _replaced(
     labels = batch.input_ids[row, position]
     chance = rng.random(len(row))
     put = rng.integers(0, how.vocab_size, len(row), np.int32)
-    np.copyto(put, labels, where=chance < masking._MASK_SHARE + masking._KEEP_SHARE)
-    put[chance < masking._MASK_SHARE] = how.mask_id
+    np.copyto(put, labels, where=chance < masking.MASK_SHARE + masking.KEEP_SHARE)
+    put[chance < masking.MASK_SHARE] = how.mask_id
     result = _unmasked(how, batch)
     result.input_ids[row, position] = put
     counts = chosen.sum(axis=1)

@@ -23,7 +23,7 @@ from bert_mgpu.errors import UserError
 
 # Devlin et al. 2018, section 3.1: of the masked tokens, the share that becomes
 # [MASK] and the share that stays; the rest becomes a random token.
-_MASK_SHARE, _KEEP_SHARE = 0.8, 0.1
+MASK_SHARE, KEEP_SHARE = 0.8, 0.1
 # Joshi et al. 2020 (SpanBERT), section 3.1: P(l) ~ p (1 - p)^(l - 1) for spans of
 # l = 1 to 10 words. They are 3.8 words long on average, as the paper says, where
 # the law ends at 10 and not where longer draws count as 10 (4.5).
@@ -148,8 +148,8 @@ def _replace(
         drawn = rng.random(len(positions))
     labels = input_ids[positions].astype(np.int32)
     put = rng.integers(0, masking.vocab_size, len(positions), dtype=np.int32)
-    np.copyto(put, labels, where=drawn < _MASK_SHARE + _KEEP_SHARE)
-    put[drawn < _MASK_SHARE] = masking.mask_id
+    np.copyto(put, labels, where=drawn < MASK_SHARE + KEEP_SHARE)
+    put[drawn < MASK_SHARE] = masking.mask_id
     masked = input_ids.astype(np.int32)  # a copy
     masked[positions] = put
     return Masked(masked, positions, labels)

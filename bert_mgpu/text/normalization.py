@@ -82,7 +82,7 @@ class _Table(dict[int, str]):
 
     def __missing__(self, code_point: int) -> str:
         char = chr(code_point)
-        if self.lower_case and _needs_context(char):
+        if self.lower_case and needs_context(char):
             text = _CONTEXT
         else:
             text = "".join(c for c, _ in _normalize(char, self.lower_case))
@@ -152,7 +152,7 @@ def _is_punctuation(char: str) -> bool:
     return char in _ASCII_PUNCTUATION or unicodedata.category(char).startswith("P")
 
 
-def _needs_context(char: str) -> bool:
+def needs_context(char: str) -> bool:
     """Whether lower-casing or NFD of `char` may depend on its neighbours."""
     lowered = char.lower()
     # After a letter, and before the end, a capital sigma becomes a final one.

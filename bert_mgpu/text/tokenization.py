@@ -54,7 +54,7 @@ class Tokenizer:
         self.unk_id = self._special_id("[UNK]")
         self.pad_id = self.vocab.get("[PAD]", 0)  # Google pads with zeros
         self._normalizer = Normalizer(do_lower_case)
-        self._pieces = _Pieces(self.vocab, self.unk_id)
+        self._pieces = Pieces(self.vocab, self.unk_id)
 
     @property
     def mask_id(self) -> int:
@@ -113,7 +113,7 @@ class Tokenizer:
         return self.vocab[token]
 
 
-class _Pieces(dict[str, bytes]):
+class Pieces(dict[str, bytes]):
     """Word -> ids of its pieces, int32 as bytes: joining bytes makes a row."""
 
     def __init__(self, vocab: dict[str, int], unk_id: int) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 
 from bert_mgpu.errors import UserError
 from bert_mgpu.task import Ragged
-from bert_mgpu.text.normalization import Normalizer, _needs_context
+from bert_mgpu.text.normalization import Normalizer, needs_context
 from bert_mgpu.text.tokenization import Tokenizer
 
 _MEMO_WORDS = 1 << 17  # remembered words, about 80 MB
@@ -134,7 +134,7 @@ class ChineseWords:
         """Raises UserError where the package rjieba is not installed."""
         self._tokenizer = tokenizer
         self._user_words = tuple(user_words)
-        self._cut = _cutter(self._user_words)
+        self._cut = cutter(self._user_words)
         self._units = _Units(tokenizer)
 
     def __reduce__(self) -> tuple[type, tuple[Tokenizer, Sequence[UserWord]]]:
@@ -244,10 +244,10 @@ class _Units(dict[_Key, _Unit]):
 
 
 _Cut = Callable[[str], list[str]]  # text -> its words, which joined are the text
-_asks = functools.cache(_needs_context)  # by character
+_asks = functools.cache(needs_context)  # by character
 
 
-def _cutter(user_words: Sequence[UserWord]) -> _Cut:
+def cutter(user_words: Sequence[UserWord]) -> _Cut:
     """jieba, with the words of the user."""
     try:
         import rjieba

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from bert_mgpu.data import parts, shuffled
-from tests.preparation.conftest import INT, LENGTH, parse, start
+from bert_mgpu.preparing import parts, shuffled
+from tests.preparing.conftest import INT, LENGTH, parse, start
 
 
 def wait_for_parts(process, count):

@@ -7,7 +7,8 @@ import random
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.data import shuffled, tfrecord
+from bert_mgpu.data import tfrecord
+from bert_mgpu.preparing import shuffled
 
 
 def test_every_order_is_as_likely(tmp_path):

@@ -1,4 +1,4 @@
-"""A small text with its vocabulary, and ways to make records of it and to read them."""
+"""A small text with its vocabulary, and ways to make and to read its records."""
 
 import functools
 import os
@@ -9,8 +9,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from bert_mgpu import preparation
-from bert_mgpu.data import corpus, preparing
+from bert_mgpu.preparing import corpus, making, pretraining_data
 from tests.conftest import ROOT
 from tests.reference import instance_cases as cases
 
@@ -45,7 +44,7 @@ def work(tmp_path, monkeypatch):
 def small_blocks(monkeypatch):
     """Blocks of eight documents: some ten of them."""
     cut = functools.partial(corpus.Cut, least=1)
-    monkeypatch.setattr(preparing, "Cut", lambda each_line, window: cut(each_line, 8))
+    monkeypatch.setattr(making, "Cut", lambda each_line, window: cut(each_line, 8))
 
 
 def arguments(**changed):
@@ -72,7 +71,7 @@ def prepare(capfd, work):
 
     def call(**changed):
         capfd.readouterr()
-        code = preparation.main(["", *arguments(**changed)], "usage")
+        code = pretraining_data.main(["", *arguments(**changed)], "usage")
         out, err = capfd.readouterr()
         assert out == ""
         return code, err
@@ -140,17 +139,17 @@ def sentences():
 # A run with blocks of eight documents, each of which takes some time.
 DRIVER = """
 import functools, sys, time
-from bert_mgpu import preparation
-from bert_mgpu.data import corpus, parts, preparing
+from bert_mgpu.preparing import pretraining_data
+from bert_mgpu.preparing import corpus, making, parts
 cut = functools.partial(corpus.Cut, least=1)
-preparing.Cut = lambda each_line, window: cut(each_line, 8)
+making.Cut = lambda each_line, window: cut(each_line, 8)
 make = parts.make
 def slow(*args):
     time.sleep({seconds})
     make(*args)
 if {seconds}:
     parts.make = slow
-sys.exit(preparation.main(["", *sys.argv[1:]], ""))
+sys.exit(pretraining_data.main(["", *sys.argv[1:]], ""))
 """
 
 

@@ -9,7 +9,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.preparation.conftest import (
+from tests.preparing.conftest import (
     FEATURES,
     LENGTH,
     MLM,

@@ -6,14 +6,14 @@ import dataclasses
 import json
 import os
 import pathlib
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_mgpu import flags, growth
+from bert_mgpu import command, growth
 from bert_mgpu.config import BertConfig
-from bert_mgpu.data import corpus, readers, vocabulary
-from bert_mgpu.errors import Interrupted, RunError, UserError, listed
+from bert_mgpu.data import readers
+from bert_mgpu.errors import RunError, UserError, listed
+from bert_mgpu.preparing import corpus, vocabulary
 from bert_mgpu.run_config import INPUT, MODEL, TASK, Table, _flag
 from bert_mgpu.text import display, domain, domain_report, words
 from bert_mgpu.text.domain import Census, Found
@@ -74,29 +74,17 @@ class DomainVocabConfig(Table):
 
 def main(argv: Sequence[str], usage: str) -> int:
     """Runs the command line `argv`; returns the exit code."""
-    try:
-        run, _ = flags.parse(argv, usage, DomainVocabConfig)
+
+    def work(run: DomainVocabConfig) -> None:
         _check(run)
         report(run)
-        sys.stdout.flush()
-        return 0
-    except flags.HelpAsked as asked:
-        print(asked)
-        return 0
-    except RunError as error:
-        return _fail(error)
-    except KeyboardInterrupt:
-        return _fail(Interrupted("stopped by Ctrl-C, nothing is written"))
-    except BrokenPipeError:  # | head
-        # Python flushes what is left when it exits, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
+    def explained(run: DomainVocabConfig, error: Exception) -> RunError | None:
+        output = pathlib.Path(str(run.output_vocab_file))
+        return command.explain(error, output, "output_vocab_file", "pass --max_lines")
 
-def _fail(error: RunError) -> int:
-    line = " ".join(str(error).split())  # a name of the user's may hold line ends
-    print(f"{error.label}: {line}", file=sys.stderr)
-    return error.exit_code
+    stopped = "nothing is written"
+    return command.run(argv, usage, DomainVocabConfig, work, explained, stopped)
 
 
 def _check(run: DomainVocabConfig) -> None:
@@ -158,7 +146,7 @@ def report(run: DomainVocabConfig) -> None:
     sample = None
     if run.max_lines:
         sample = vocabulary.sample(files, run.max_lines, run.random_seed)
-    segment = words._cutter(()) if run.segmenter == "jieba" else None
+    segment = words.cutter(()) if run.segmenter == "jieba" else None
     census = vocabulary.count(Census(tokenizer, segment), files, sample, "count")
     if not census.totals.rows:
         raise UserError(f"--input_file={run.input_file}: no text in {listed(files)}")

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from bert_mgpu.data import corpus
-from bert_mgpu.data.corpus import Cut
-from bert_mgpu.data.distinct import Distinct, hashes
 from bert_mgpu.errors import UserError
+from bert_mgpu.preparing import corpus
+from bert_mgpu.preparing.corpus import Cut
+from bert_mgpu.preparing.distinct import Distinct, hashes
 
 ALL = Cut(window=3)
 SPACES = [chr(c) for c in range(0x110000) if chr(c).isspace()]

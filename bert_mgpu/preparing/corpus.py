@@ -114,7 +114,7 @@ def _other(name: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """The file as it is on the disk, and its text."""
     unpack: Any = _UNPACK.get(pathlib.Path(path).suffix, contextlib.nullcontext)
     try:
@@ -125,7 +125,7 @@ def _opened(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         yield packed, file
 
 
-def _lines(path: str, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+def lines(path: str, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     """(number from 1, line with its end); the last line gets one."""
     number = 0
     try:
@@ -230,9 +230,9 @@ def blocks(
     spool = _Spool(folder, 0)
     try:
         for path in files:
-            with _opened(path) as (packed, file):
+            with opened(path) as (packed, file):
                 spool.begin(path, 1)
-                for number, line in _lines(path, file):
+                for number, line in lines(path, file):
                     is_cut = spool.in_document or len(spool.documents) < cut.window
                     if spool.size >= (cut.most if is_cut else cut.least):
                         if waiting:
@@ -298,7 +298,7 @@ def documents(block: Block, each_line: bool = False) -> Iterator[Document]:
             while at < end:
                 raw = file.readline()
                 at += len(raw)
-                sentence = _decode(raw, path, number).strip()
+                sentence = decode(raw, path, number).strip()
                 if sentence:
                     lines.append(number)
                     sentences.append(sentence)
@@ -310,11 +310,11 @@ def documents(block: Block, each_line: bool = False) -> Iterator[Document]:
                 yield Document(path, lines, sentences)
 
 
-def _decode(raw: bytes, path: str, number: int) -> str:
+def decode(raw: bytes, path: str, number: int) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:  # says why not
-        return readers._decode(raw.rstrip(b"\n"), f"{path}:{number}")
+        return readers.decode(raw.rstrip(b"\n"), f"{path}:{number}")
     return text

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tqdm
 
-from bert_mgpu.data import corpus, readers
+from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
+from bert_mgpu.preparing import corpus
 from bert_mgpu.text import domain
 from bert_mgpu.text.domain import Census, Row
 
@@ -42,9 +43,9 @@ def sample(files: Sequence[str], most: int, seed: int) -> frozenset[int] | None:
 def _rows(files: Sequence[str]) -> Iterator[Row]:
     """Lines with text, and where they stand."""
     for path in files:
-        with corpus._opened(path) as (_, text):
-            for number, line in corpus._lines(path, text):
-                if stripped := corpus._decode(line, path, number).strip():
+        with corpus.opened(path) as (_, text):
+            for number, line in corpus.lines(path, text):
+                if stripped := corpus.decode(line, path, number).strip():
                     yield f"{path}:{number}", stripped
 
 

@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.data import records, shuffled, tfrecord
-from bert_mgpu.data.corpus import Block
-from bert_mgpu.data.tokenized import Job, Text, tools
+from bert_mgpu.data import records, tfrecord
+from bert_mgpu.preparing import shuffled
+from bert_mgpu.preparing.corpus import Block
+from bert_mgpu.preparing.tokenized import Job, Text, tools
 from bert_mgpu.task import Ragged
 from bert_mgpu.text import instances
 from bert_mgpu.text.instances import Batch

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.data import corpus, distinct, records
-from bert_mgpu.data.corpus import Block, Document
+from bert_mgpu.data import records
 from bert_mgpu.errors import UserError
+from bert_mgpu.preparing import corpus, distinct
+from bert_mgpu.preparing.corpus import Block, Document
 from bert_mgpu.task import Ragged
 from bert_mgpu.text import words
 from bert_mgpu.text.instances import Documents

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import tqdm
 
-from bert_mgpu.data import corpus, parts, processes, shuffled
-from bert_mgpu.data.corpus import Cut
-from bert_mgpu.data.shuffled import Run
-from bert_mgpu.data.tokenized import Job, tools
-from bert_mgpu.data.totals import Totals
 from bert_mgpu.errors import UserError
+from bert_mgpu.preparing import corpus, parts, processes, shuffled
+from bert_mgpu.preparing.corpus import Cut
+from bert_mgpu.preparing.shuffled import Run
+from bert_mgpu.preparing.tokenized import Job, tools
+from bert_mgpu.preparing.totals import Totals
 
 _PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 

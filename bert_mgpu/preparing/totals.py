@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import collections
 
-from bert_mgpu.data.corpus import Block
-from bert_mgpu.data.distinct import Distinct
-from bert_mgpu.data.parts import Part
-from bert_mgpu.data.tokenized import Job
+from bert_mgpu.preparing.corpus import Block
+from bert_mgpu.preparing.distinct import Distinct
+from bert_mgpu.preparing.parts import Part
+from bert_mgpu.preparing.tokenized import Job
 from bert_mgpu.text import instances
 
 

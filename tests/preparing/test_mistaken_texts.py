@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from bert_mgpu import flags
-from bert_mgpu.preparation import PreparationConfig
+from bert_mgpu.preparing.pretraining_data import PreparationConfig
 from bert_mgpu.run_config import fields
 from tests.conftest import ROOT
-from tests.preparation.conftest import FEATURES, LENGTH, parse, sentences
+from tests.preparing.conftest import FEATURES, LENGTH, parse, sentences
 
 SCRIPT = ROOT / "data_prep" / "create_pretraining_data.py"
 # Flags and defaults of google-research/bert's create_pretraining_data.py at eedf571.

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from bert_mgpu.data import processes
 from bert_mgpu.errors import UserError
+from bert_mgpu.preparing import processes
 
 
 def late(number):

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import os
 import pathlib
-import signal
-import sys
 import time
-import traceback
 from collections.abc import Sequence
 
-from bert_mgpu import flags
-from bert_mgpu.data import corpus, preparing, readers
-from bert_mgpu.data.preparing import say
-from bert_mgpu.data.tokenized import Job
-from bert_mgpu.errors import (
-    Interrupted,
-    OutOfMemory,
-    Preempted,
-    RunError,
-    UserError,
-    out_of_memory,
-)
+from bert_mgpu import command
+from bert_mgpu.data import readers
+from bert_mgpu.errors import RunError, UserError
+from bert_mgpu.preparing import corpus, making
+from bert_mgpu.preparing.making import say
+from bert_mgpu.preparing.tokenized import Job
 from bert_mgpu.run_config import INPUT, MODEL, SPEED, TASK, Table, _flag, fields
 from bert_mgpu.text import instances
 
-# What the user's disk refuses is not our fault.
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 # Have no effect where masks are drawn while training.
 _OF_MASKS = ("dupe_factor", "masking", "masked_lm_prob", "max_predictions_per_seq")
 
@@ -136,57 +124,13 @@ class PreparationConfig(Table):
 
 def main(argv: Sequence[str], usage: str) -> int:
     """Runs the command line `argv`; returns the exit code."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        run, _ = flags.parse(argv, usage, PreparationConfig)
-        signal.signal(signal.SIGTERM, _preempt)
-        return _guarded(run)
-    except flags.HelpAsked as asked:
-        return _print(str(asked))
-    except RunError as error:
-        return _fail(error)
-    except KeyboardInterrupt:
-        return _fail(Interrupted("by Ctrl-C: the same command goes on from its parts"))
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
+    def explained(run: PreparationConfig, error: Exception) -> RunError | None:
+        fewer = "pass a smaller --workers"
+        return command.explain(error, run.outputs[0], "output_file", fewer)
 
-def _guarded(run: PreparationConfig) -> int:
-    try:
-        _prepare(run)
-        return 0
-    except (RunError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
-            raise UserError(
-                f"{error.filename or run.outputs[0]}: {error.strerror}: free some"
-                " space, or pass another --output_file"
-            ) from None
-        if what := out_of_memory(error):
-            raise OutOfMemory(f"{what}: pass a smaller --workers") from None
-        traceback.print_exc()
-        print("this is a fault of bert_mgpu: please report it", file=sys.stderr)
-        return 1
-
-
-def _preempt(number: int, frame: object) -> None:
-    raise Preempted("the same command goes on from its parts")
-
-
-def _print(text: str) -> int:
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # --help | head
-        # Python flushes what is left when it exits, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
-def _fail(error: RunError) -> int:
-    line = " ".join(str(error).split())  # a name of the user's may hold line ends
-    print(f"{error.label}: {line}", file=sys.stderr)
-    return error.exit_code
+    stopped = "the same command goes on from its parts"
+    return command.run(argv, usage, PreparationConfig, _prepare, explained, stopped)
 
 
 def _prepare(run: PreparationConfig) -> None:
@@ -202,7 +146,7 @@ def _prepare(run: PreparationConfig) -> None:
         if field.name not in ("output_file", "workers")
     }
     began = time.perf_counter()
-    totals = preparing.prepare(job, files, run.outputs, run.processes, settings)
+    totals = making.prepare(job, files, run.outputs, run.processes, settings)
     for line in totals.report(job, time.perf_counter() - began):
         say(line)
 

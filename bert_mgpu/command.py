@@ -1,0 +1,110 @@
+"""How a script ends: its exit code, and one line on standard error that says why."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from bert_mgpu import flags
+from bert_mgpu.errors import (
+    Interrupted,
+    OutOfMemory,
+    Preempted,
+    RunError,
+    UserError,
+    out_of_memory,
+)
+from bert_mgpu.flags import Settings
+
+# What the user's disk refuses is not our fault.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
+
+
+def show(text: str) -> int:
+    """Prints what was asked for."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # --help | head
+        # Python flushes what is left when it exits, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def fail(error: RunError) -> int:
+    """Prints the error's line; its exit code."""
+    line = " ".join(str(error).split())  # a name of the user's may hold line ends
+    print(f"{error.label}: {line}", file=sys.stderr)
+    return error.exit_code
+
+
+def explain(
+    error: Exception, output: pathlib.Path, flag: str, smaller: str
+) -> RunError | None:
+    """What no one can foresee, in one line: no room on the disk or in memory.
+
+    output: what is written, by this flag; smaller: what to pass where memory is short.
+    TensorFlow tells a full disk by its messages alone.
+    """
+    message = str(getattr(error, "message", error))
+    full = re.search(r"[^\n]*(no space left|quota exceeded)", message, re.I)
+    disk = full[0].strip() if full else None
+    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+        disk = f"{error.filename or output}: {error.strerror}"
+    if disk:
+        return UserError(f"{disk}: free some space, or pass another --{flag}")
+    if what := out_of_memory(error):
+        return OutOfMemory(f"{what}: {smaller}")
+    return None
+
+
+def run(
+    argv: Sequence[str],
+    usage: str,
+    table: type[Settings],
+    work: Callable[[Settings], None],
+    explained: Callable[[Settings, Exception], RunError | None],
+    stopped: str,
+) -> int:
+    """A whole script without TensorFlow: the command line -> the exit code.
+
+    explained: what an unexpected error means, if it is not our fault; stopped: what
+    becomes of work that SIGTERM or Ctrl-C stops.
+    """
+
+    def preempt(number: int, frame: object) -> None:
+        raise Preempted(stopped)
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        settings, _ = flags.parse(argv, usage, table)
+        signal.signal(signal.SIGTERM, preempt)
+        try:
+            work(settings)
+            sys.stdout.flush()
+        except (RunError, BrokenPipeError):
+            raise
+        except Exception as error:
+            if known := explained(settings, error):
+                raise known from None
+            raise
+        return 0
+    except flags.HelpAsked as asked:
+        return show(str(asked))
+    except RunError as error:
+        return fail(error)
+    except KeyboardInterrupt:
+        return fail(Interrupted(f"by Ctrl-C: {stopped}"))
+    except BrokenPipeError:  # | head
+        return show("")
+    except Exception:
+        traceback.print_exc()
+        print("this is a fault of bert_mgpu: please report it", file=sys.stderr)
+        return 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
