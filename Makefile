@@ -55,6 +55,7 @@ parity: .venv/.parity
 # parts of it.
 bench: .venv/.parity
 	$(BIN)/python benchmarks/tokenizer.py
+	$(BIN)/python benchmarks/preparation.py
 	$(BIN)/python benchmarks/speed.py
 
 clean:
