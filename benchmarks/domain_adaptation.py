@@ -37,14 +37,11 @@ STARTS = {
     "laws": "pretrained further on laws",
 }
 EPOCHS = {500: 6, 2_000: 3, 10_000: 2}  # of fine-tuning, by its rows
-PRETRAINING = {
-    "num_train_steps": 5625,  # 4 epochs of 32 rows
-    "num_warmup_steps": 560,
-    "learning_rate": 1e-4,
-    "train_batch_size": 32,
-    "padding": "bucket",
-    "seed": 1,
-}
+PRETRAINING = {"train_batch_size": 32, "padding": "bucket", "seed": 1}
+# The weights have no head for masked words: it learns alone first.
+HEAD = {"num_train_steps": 700, "num_warmup_steps": 70, "learning_rate": 1e-3}
+HEAD |= {"freeze": "^bert/"}
+ALL = {"num_train_steps": 5625, "num_warmup_steps": 560, "learning_rate": 5e-5}
 
 
 def planned() -> list[dict[str, Any]]:
@@ -88,11 +85,13 @@ def _weights(start: str) -> pathlib.Path:
         flags = {"input_file": _texts(start), "output_file": records}
         flags |= {"objective": "mlm"}
         _call("data_prep/create_pretraining_data.py", common | flags)
-    flags = {"input_file": records, "output_dir": output, "do_train": "true"}
+    flags = {"input_file": records, "do_train": "true", "hidden_act": "gelu_erf"}
     flags |= {"bert_config_file": model / "bert_config.json"}
-    flags |= {"init_checkpoint": model / "bert_model.ckpt", "hidden_act": "gelu_erf"}
     flags |= {"max_predictions_per_seq": MASKED, "keep_checkpoint_max": 1}
-    _call("run_pretraining_mgpu.py", common | flags | PRETRAINING)
+    head, first = WORK / f"head-{start}", model / "bert_model.ckpt"
+    for folder, begin, stage in ((head, first, HEAD), (output, head, ALL)):
+        where = {"output_dir": folder, "init_checkpoint": begin}
+        _call("run_pretraining_mgpu.py", common | flags | PRETRAINING | stage | where)
     return output
 
 

@@ -24,6 +24,8 @@ from bert_mgpu.train import checkpoint
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.recorder import say
 
+_HEAD = "cls/predictions/transform/dense/kernel"
+
 
 def model_identity(model: Model, labels: list[str]) -> dict[str, Any]:
     """What any use of a trained model has to agree with, as JSON values."""
@@ -74,6 +76,12 @@ def training_state(
     if found is None:
         random = params_lib.initialize(specs, model.config.initializer_range, run.seed)
         params = sources.first_weights(specs, random, run.init_checkpoint, say, model)
+        if run.init_checkpoint and not run.freeze and _HEAD in specs:
+            if params[_HEAD] is random[_HEAD]:
+                say(
+                    "  a random head for masked words spoils trained weights: to let it"
+                    " learn alone first, pass --freeze=^bert/"
+                )
         return TrainState(params, first_slots(params), 0, identity)
     state, prefix = found
     _check_identity(run, state.identity, identity, output_dir)

@@ -129,6 +129,7 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
     out = tmp_path / "out"
     code, _, err = pretrain(flags(out, kind, do_eval=True, num_train_steps=40))
     assert code == 0, err
+    assert "--freeze=^bert/" in err  # the checkpoint has no head
     with_next = kind != "words"
     scores = scores_of(out)
     wanted = [name for name in SCORES if with_next or "next" not in name]
@@ -347,6 +348,9 @@ def test_other_settings_do_not_resume(tmp_path, data, flags, pretrain):
         assert_refused(result, "holds a run with other settings", next(iter(changed)))
     code, _, err = pretrain(flags(out, num_train_steps=14))
     assert code == 0 and "training: steps 13 to 14" in err
+    code, _, err = pretrain(flags(tmp_path / "further", init_checkpoint=out))
+    assert code == 0 and "weights: 46 of 46 start from" in err
+    assert "--freeze" not in err
 
 
 def test_a_fine_tuning_does_not_go_on_from_pretraining(
