@@ -11,19 +11,17 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from bert_mgpu import growth
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data.readers import check_file, read_lines
-from bert_mgpu.errors import UserError, listed
-from bert_mgpu.interop import google_ckpt, huggingface, names
+from bert_mgpu.errors import UserError
+from bert_mgpu.interop import huggingface
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.train import checkpoint, optimizers
+from bert_mgpu.train import checkpoint
 
 LABELS_FILE, CONFIG_FILE, VOCAB_FILE, RUN_FILE = (
     "label_list.txt",
@@ -124,7 +122,7 @@ def _beside_weights(run: RunConfig, output_dir: pathlib.Path) -> dict[str, Any]:
     """What the folder of the weights says: our own run first, then the start."""
     found: dict[str, Any] = {}
     if run.init_checkpoint:
-        folder = _folder(run.init_checkpoint)
+        folder = folder_of(run.init_checkpoint)
         if is_hugging_face(run.init_checkpoint):
             settings = huggingface.folder_settings(folder)
             found = {k: v for k, v in settings.items() if v is not None}
@@ -189,7 +187,7 @@ def as_trained(run: RunConfig, output_dir: pathlib.Path) -> tuple[RunConfig, lis
     return dataclasses.replace(run, **taken), notes
 
 
-def _folder(path: str) -> pathlib.Path:
+def folder_of(path: str) -> pathlib.Path:
     """The folder of a checkpoint, which may be named by it."""
     return pathlib.Path(path) if os.path.isdir(path) else pathlib.Path(path).parent
 
@@ -200,7 +198,7 @@ def _casing(run: RunConfig, beside: Mapping[str, Any]) -> bool:
     said = "do_lower_case" in run.given
     if lower is None and run.init_checkpoint:
         origin = run.init_checkpoint
-        if match := _GOOGLE_MODEL.fullmatch(_folder(origin).resolve().name):
+        if match := _GOOGLE_MODEL.fullmatch(folder_of(origin).resolve().name):
             lower = match[1] not in _CASED
             said = True  # Google's rule: the default counts as said
     if lower is None:
@@ -261,79 +259,3 @@ def notes(run: RunConfig, model: Model) -> list[str]:
             " the others stay unused"
         )
     return lines
-
-
-def first_weights(
-    specs: Mapping[str, tuple[tuple[int, ...], str]],
-    random: Mapping[str, np.ndarray],
-    path: str | None,
-    say: Callable[[str], None],
-    model: Model | None = None,
-) -> dict[str, np.ndarray]:
-    """Weights of a checkpoint for the names it has, random ones for the rest.
-
-    Tokens of the `model` that the checkpoint's vocabulary lacks start from the mean
-    of their pieces there; without a model none is new.
-
-    Raises UserError where an encoder weight is absent or has another shape: the
-    checkpoint does not belong to the config. A head may be new; that is said.
-    """
-    if path is None:
-        say(f"no --init_checkpoint: all {len(specs)} weights start at random")
-        return dict(random)
-    wanted = {name: shape for name, (shape, _) in specs.items()}
-    if is_hugging_face(path):
-        stored = huggingface.read(path)
-        shapes = {name: value.shape for name, value in stored.items()}
-    else:
-        found = google_ckpt.read_names(path)
-        shapes = {n: found[n][0] for n in found if not _belongs_to_training(n)}
-    grown = growth.Growth()
-    if model and model.vocab_file:
-        beside = _folder(path) / VOCAB_FILE
-        grown = growth.find(model.vocab_file, model.tokenizer, beside, shapes)
-    there = grown.shapes(shapes, wanted)
-    missing, unexpected, mismatched = names.describe_difference(wanted, there)
-    for name in mismatched:
-        if name.startswith("bert/"):
-            raise UserError(
-                f"{path}: {name} has shape {list(shapes[name])}, the model wants"
-                f" {list(wanted[name])}: pass the --bert_config_file that belongs to"
-                " it"
-            )
-    lost = [n for n in missing if n.startswith(("bert/embeddings", "bert/encoder"))]
-    if lost:
-        raise UserError(
-            f"{path}: lacks {len(lost)} of the model's weights, such as {lost[0]}: it"
-            " is no BERT checkpoint, or --bert_config_file belongs to another"
-        )
-    usable = sorted(set(wanted) - set(missing) - set(mismatched))
-    if is_hugging_face(path):
-        values = {name: stored[name] for name in usable}
-    else:
-        averages = {name: f"{name}/{optimizers.AVERAGE}" for name in usable}
-        named = {n: a if a in found else n for n, a in averages.items()}
-        tensors = google_ckpt.read(path, sorted(named.values()))
-        values = {name: tensors[named[name]] for name in usable}
-    say(f"weights: {len(values)} of {len(wanted)} start from {path}")
-    for line in grown.lines():
-        say(line)
-    values = grown.apply(values, random)
-    if missing:
-        say(f"  new, start at random: {listed(missing, _MAX_NAMES_SHOWN)}")
-    for name in mismatched:
-        say(
-            f"  new head: {name} has shape {list(shapes[name])} there and"
-            f" {list(wanted[name])} here, starts at random"
-        )
-    if unexpected:
-        say(f"  there but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
-    return dict(random) | {
-        name: np.asarray(value, np.float32) for name, value in values.items()
-    }
-
-
-def _belongs_to_training(name: str) -> bool:
-    last = name.rpartition("/")[2]
-    ours = name.startswith("bert_mgpu/")
-    return ours or last in optimizers.SLOTS or last == "global_step"

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import bert_mgpu
-from bert_mgpu import results, sources
+from bert_mgpu import results, sources, weights
 from bert_mgpu.data import records
 from bert_mgpu.errors import UserError
 from bert_mgpu.nn import params as params_lib
@@ -75,13 +75,13 @@ def training_state(
     found = checkpoint.newest(output_dir, say)
     if found is None:
         random = params_lib.initialize(specs, model.config.initializer_range, run.seed)
-        params = sources.first_weights(specs, random, run.init_checkpoint, say, model)
-        if run.init_checkpoint and not run.freeze and _HEAD in specs:
-            if params[_HEAD] is random[_HEAD]:
-                say(
-                    "  a random head for masked words spoils trained weights: to let it"
-                    " learn alone first, pass --freeze=^bert/"
-                )
+        params = weights.first_weights(specs, random, run.init_checkpoint, say, model)
+        new_head = _HEAD in specs and params[_HEAD] is random[_HEAD]
+        if new_head and run.init_checkpoint and not run.freeze:
+            say(
+                "  a random head for masked words spoils trained weights: to let it"
+                " learn alone first, pass --freeze=^bert/"
+            )
         return TrainState(params, first_slots(params), 0, identity)
     state, prefix = found
     _check_identity(run, state.identity, identity, output_dir)
@@ -182,7 +182,7 @@ def trained_state(
             " --init_checkpoint"
         )
     absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
-    params = sources.first_weights(specs, absent, run.init_checkpoint, say)
+    params = weights.first_weights(specs, absent, run.init_checkpoint, say)
     for name, value in params.items():
         if np.isnan(value).all():
             raise UserError(

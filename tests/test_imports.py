@@ -30,12 +30,13 @@ FLOORS = {
     "sources": 5,
     "inputs": 6,
     "recorded": 6,
-    "starting": 6,
-    "training": 7,
-    "planning": 8,
-    "finetune": 9,
-    "pretrain": 9,
-    "run": 10,
+    "weights": 6,
+    "starting": 7,
+    "training": 8,
+    "planning": 9,
+    "finetune": 10,
+    "pretrain": 10,
+    "run": 11,
 }
 APART = {"text", "nn", "train"}
 NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch", "horovod"}

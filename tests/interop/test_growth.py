@@ -11,6 +11,7 @@ from bert_mgpu.errors import UserError
 from bert_mgpu.interop import google_ckpt, huggingface
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.weights import first_weights
 from tests.conftest import CONFIG, VOCAB
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -101,7 +102,7 @@ class Setting:
         )
         random, said = self.initialize(rows, seed=2), []
         path = path or self.root / "model" / "bert_model.ckpt"
-        weights = sources.first_weights(
+        weights = first_weights(
             *(self.specs(rows), random, str(path), said.append, model)
         )
         return weights, "\n".join(said), random

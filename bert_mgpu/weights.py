@@ -1,0 +1,90 @@
+"""The first weights of a run: those of a checkpoint, as far as they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from bert_mgpu import growth, sources
+from bert_mgpu.errors import UserError, listed
+from bert_mgpu.interop import google_ckpt, huggingface, names
+from bert_mgpu.train import optimizers
+
+_MAX_NAMES_SHOWN = 8
+
+
+def first_weights(
+    specs: Mapping[str, tuple[tuple[int, ...], str]],
+    random: Mapping[str, np.ndarray],
+    path: str | None,
+    say: Callable[[str], None],
+    model: sources.Model | None = None,
+) -> dict[str, np.ndarray]:
+    """Weights of a checkpoint for the names it has, random ones for the rest.
+
+    Tokens of the `model` that the checkpoint's vocabulary lacks start from the mean
+    of their pieces there; without a model none is new.
+
+    Raises UserError where an encoder weight is absent or has another shape: the
+    checkpoint does not belong to the config. A head may be new; that is said.
+    """
+    if path is None:
+        say(f"no --init_checkpoint: all {len(specs)} weights start at random")
+        return dict(random)
+    wanted = {name: shape for name, (shape, _) in specs.items()}
+    if sources.is_hugging_face(path):
+        stored = huggingface.read(path)
+        shapes = {name: value.shape for name, value in stored.items()}
+    else:
+        found = google_ckpt.read_names(path)
+        shapes = {n: found[n][0] for n in found if not _belongs_to_training(n)}
+    grown = growth.Growth()
+    if model and model.vocab_file:
+        beside = sources.folder_of(path) / sources.VOCAB_FILE
+        grown = growth.find(model.vocab_file, model.tokenizer, beside, shapes)
+    there = grown.shapes(shapes, wanted)
+    missing, unexpected, mismatched = names.describe_difference(wanted, there)
+    for name in mismatched:
+        if name.startswith("bert/"):
+            raise UserError(
+                f"{path}: {name} has shape {list(shapes[name])}, the model wants"
+                f" {list(wanted[name])}: pass the --bert_config_file that belongs to"
+                " it"
+            )
+    lost = [n for n in missing if n.startswith(("bert/embeddings", "bert/encoder"))]
+    if lost:
+        raise UserError(
+            f"{path}: lacks {len(lost)} of the model's weights, such as {lost[0]}: it"
+            " is no BERT checkpoint, or --bert_config_file belongs to another"
+        )
+    usable = sorted(set(wanted) - set(missing) - set(mismatched))
+    if sources.is_hugging_face(path):
+        values = {name: stored[name] for name in usable}
+    else:
+        averages = {name: f"{name}/{optimizers.AVERAGE}" for name in usable}
+        named = {n: a if a in found else n for n, a in averages.items()}
+        tensors = google_ckpt.read(path, sorted(named.values()))
+        values = {name: tensors[named[name]] for name in usable}
+    say(f"weights: {len(values)} of {len(wanted)} start from {path}")
+    for line in grown.lines():
+        say(line)
+    values = grown.apply(values, random)
+    if missing:
+        say(f"  new, start at random: {listed(missing, _MAX_NAMES_SHOWN)}")
+    for name in mismatched:
+        say(
+            f"  new head: {name} has shape {list(shapes[name])} there and"
+            f" {list(wanted[name])} here, starts at random"
+        )
+    if unexpected:
+        say(f"  there but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
+    return dict(random) | {
+        name: np.asarray(value, np.float32) for name, value in values.items()
+    }
+
+
+def _belongs_to_training(name: str) -> bool:
+    last = name.rpartition("/")[2]
+    ours = name.startswith("bert_mgpu/")
+    return ours or last in optimizers.SLOTS or last == "global_step"
