@@ -14,12 +14,12 @@ from bert_mgpu import planning, recorded, results, sources, starting, training
 from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.inference import forward
-from bert_mgpu.interop import huggingface
+from bert_mgpu.interop import google_ckpt, huggingface
 from bert_mgpu.recorded import Recorded
 from bert_mgpu.run_config import PretrainConfig
-from bert_mgpu.tasks.pretraining import Pretraining
+from bert_mgpu.tasks.pretraining import NEXT_HEAD, Pretraining
 from bert_mgpu.tasks.scoring import MaskedWords, Scoring
-from bert_mgpu.train import devices
+from bert_mgpu.train import checkpoint, devices
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 from bert_mgpu.training import Job
@@ -38,13 +38,22 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, remarks: list[str]) 
     model = sources.find_model(run, output_dir, recorded.made_with(run))
     for note in sources.notes(run, model):
         say(note)
+    if run.do_predict:  # mistakes are said before time is spent
+        readers.check_file(str(run.predict_file))
+        _ = model.tokenizer.mask_id
+    if run.export_hf:
+        _ = model.vocabulary
+        huggingface.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Recorded(run, model, cache)
     if run.do_train:
         also = " and whether a sentence follows" * data.next_sentence
         say(f"to learn: masked words{also}")
+    next_sentence = data.next_sentence
+    if not (run.do_train or run.do_eval):
+        next_sentence = _has_next_sentences(run, output_dir)
     task = Pretraining(
-        *(model.config, run.max_seq_length, data.next_sentence, run.recompute)
+        *(model.config, run.max_seq_length, next_sentence, run.recompute)
     )
     # 3. The towers, and the weights on them.
     job = Job(run, model, task, data, visible, output_dir)
@@ -69,6 +78,17 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, remarks: list[str]) 
             *(model.do_lower_case, None),
         )
         say(f"wrote the model to {run.export_hf}, as transformers reads it")
+
+
+def _has_next_sentences(run: PretrainConfig, output_dir: pathlib.Path) -> bool:
+    """Has the trained model a head for them?"""
+    trained = bool(checkpoint.saved_steps(output_dir))
+    path = str(output_dir) if trained else run.init_checkpoint
+    if path is None:
+        return False
+    is_theirs = sources.is_hugging_face(path)
+    found = huggingface.read(path) if is_theirs else google_ckpt.read_names(path)
+    return NEXT_HEAD in found
 
 
 def _score(job: Job, params: Mapping[str, np.ndarray]) -> None:

@@ -111,6 +111,7 @@ class Recorded:
             if not any(len(index.sizes) for index in self._indices[split]):
                 raise UserError(f"{listed(files, 3)}: no records in there")
         self.next_sentence = self._says_what_follows()
+        self._check_masks()
 
     @staticmethod
     def _make_draw(run: PretrainConfig, model: Model) -> Draw | None:
@@ -136,6 +137,27 @@ class Recorded:
                 " without: train on one kind at a time"
             )
         return True in found
+
+    def _check_masks(self) -> None:
+        """Raises UserError where nothing would be masked."""
+        run = self._run
+        for split, indices in self._indices.items():
+            files = self._files[split]
+            for file, index in zip(files, indices, strict=True):
+                made = _facts(file).get("settings", {}).get("objective")
+                infills = run.dynamic_masking and run.masking == "infill"
+                if run.dynamic_masking and made and (made == "infill") != infills:
+                    raise UserError(
+                        f"{file}: made with --objective={made}, which"
+                        f" --masking={run.masking} does not fit"
+                    )
+                if infills and not index.pairs.all():
+                    raise UserError(
+                        f"{file}: has rows without a second text: --masking=infill"
+                        " masks a part of that: pass another --masking"
+                    )
+            if not (self._draw or any(index.counts.any() for index in indices)):
+                raise UserError(f"{listed(files, 3)}: not one token is masked in there")
 
     def load(self, split: str) -> tuple[RecordRows, str]:
         """(rows, fingerprint) of train or dev, described in the log."""

@@ -116,8 +116,10 @@ def _check_asked(run: RunConfig, needed: Sequence[str]) -> None:
 
 
 def _check_pretraining(run: PretrainConfig) -> None:
-    trained_on = run.eval_input_file is None or run.do_train
-    _check_asked(run, ["input_file"] if trained_on and not run.do_predict else [])
+    reads = run.do_train or (run.do_eval and run.eval_input_file is None)
+    _check_asked(run, ["input_file"] if reads else [])
+    if run.eval_input_file and not run.do_eval:
+        raise UserError("--eval_input_file is given: pass --do_eval=true as well")
     if run.do_predict and run.predict_file is None:
         raise UserError("--do_predict scores the lines of a file: pass --predict_file")
 

@@ -78,7 +78,7 @@ class RunConfig(Table):
     ema_decay: float = _flag(0.0, TRAIN, "keep a moving average of the weights with this decay (less in the first steps) and use it to evaluate, predict and export; 0 keeps none", identity=True, least=0, most=0.999999)
     freeze: str | None = _flag(None, TRAIN, "regular expression: parameters whose names match are not trained", identity=True)
     freeze_layers: str | None = _flag(None, TRAIN, "parts that are not trained: embeddings, pooler, layers from 0, e.g. embeddings,0-5", identity=True)
-    seed: int = _flag(42, TRAIN, "of the first weights, the shuffling and dropout", identity=True, least=0, most=2**63 - 1)
+    seed: int = _flag(42, TRAIN, "of the first weights, the shuffling, dropout and masks", identity=True, least=0, most=2**63 - 1)
 
     eval_batch_size: int = _flag(8, TEST, "rows of an evaluation step per tower", least=1)
     predict_batch_size: int | None = _flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1)
@@ -94,7 +94,7 @@ class RunConfig(Table):
 
     save_checkpoints_steps: int = _flag(1000, FILES, "steps between checkpoints", least=1)
     keep_checkpoint_max: int = _flag(5, FILES, "newest checkpoints to keep; 0 keeps all", least=0)
-    cache_dir: str | None = _flag(None, FILES, "folder for tokenized rows [output_dir/cache]")
+    cache_dir: str | None = _flag(None, FILES, "folder for tokenized rows and for indices of records [output_dir/cache]")
     export_hf: str | None = _flag(None, FILES, "write the model to this folder as Hugging Face's transformers reads it")
     log_steps: int = _flag(10, FILES, "steps between two records of loss, learning rate and speed", least=1)
     tf_log: bool = _flag(False, FILES, "show TensorFlow's own messages; else they go to output_dir/tensorflow.log")
@@ -155,7 +155,7 @@ class PretrainConfig(RunConfig):
 
     do_eval: bool = _flag(False, TASK, "measure the model on the records of eval_input_file")
     do_predict: bool = _flag(False, TASK, "score the lines of --predict_file by pseudo-perplexity")
-    max_seq_length: int = _flag(128, MODEL, "tokens of a row with [CLS] and [SEP]; as the records were made", identity=True, least=3)
+    max_seq_length: int = _flag(128, MODEL, "tokens of a row, [CLS] and [SEP] included; as the records were made", identity=True, least=3)
 
     num_train_steps: int = _flag(100000, TRAIN, "optimizer steps; more of them continue a finished run", least=1)
     num_warmup_steps: int = _flag(10000, TRAIN, "steps in which the learning rate rises from 0", identity=True, least=0)

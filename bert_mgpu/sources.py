@@ -94,7 +94,8 @@ def find_model(
     data: what the run's data says of the text: it was made with a vocab_file and a
     casing, and may be read without a vocabulary. None: this run reads text itself.
     """
-    beside = {**(data or {}), **_beside_weights(run, output_dir)}
+    of_weights = _beside_weights(run, output_dir)
+    beside = {**(data or {}), **of_weights}
     config_file = run.bert_config_file or beside.get("config_file")
     vocab_file = run.vocab_file or beside.get("vocab_file")
     if config_file is None or (vocab_file is None and data is None):
@@ -109,7 +110,7 @@ def find_model(
     check_file(config_file)
     config = BertConfig.from_json_file(config_file, run.hidden_act)
     _check_positions(run, config, config_file)
-    lower, labels = _casing(run, beside), beside.get("labels")
+    lower, labels = _casing(run, of_weights, data), beside.get("labels")
     if vocab_file is None:
         return Model(config, config_file, None, None, lower, labels)
     check_file(vocab_file)
@@ -154,8 +155,8 @@ def _settings_of_run(path: pathlib.Path) -> dict[str, Any]:
         return {}
     try:
         flags = json.loads(path.read_text(encoding="utf-8"))["flags"]
-        known = {name: flags[name] for name in _REMEMBERED if name in flags}
-        return known | {"do_lower_case": flags["do_lower_case"]}
+        remembered = (*_REMEMBERED, "do_lower_case")
+        return {name: flags[name] for name in remembered if name in flags}
     except (KeyError, TypeError):
         return {}
     except (OSError, ValueError) as error:
@@ -192,15 +193,30 @@ def folder_of(path: str) -> pathlib.Path:
     return pathlib.Path(path) if os.path.isdir(path) else pathlib.Path(path).parent
 
 
-def _casing(run: RunConfig, beside: Mapping[str, Any]) -> bool:
-    """Refuses a flag that contradicts what the weights were trained with."""
+def _casing(
+    run: RunConfig, beside: Mapping[str, Any], data: Mapping[str, Any] | None
+) -> bool:
+    """Refuses a flag, or data, that contradicts what the weights were trained with.
+
+    beside: what the folder of the weights says; data: see `find_model`.
+    """
     lower, origin = beside.get("do_lower_case"), beside.get("origin")
     said = "do_lower_case" in run.given
     if lower is None and run.init_checkpoint:
         origin = run.init_checkpoint
         if match := _GOOGLE_MODEL.fullmatch(folder_of(origin).resolve().name):
             lower = match[1] not in _CASED
-            said = True  # Google's rule: the default counts as said
+            # Google's rule: the default counts as said, where text is read.
+            said = said or data is None
+    made, maker = ((data or {}).get(key) for key in ("do_lower_case", "origin"))
+    if None not in (made, lower) and made != lower:
+        raise UserError(
+            f"{maker}: made with --do_lower_case={str(made).lower()}, but {origin} is"
+            f" {'uncased' if lower else 'cased'}: make it anew with"
+            f" --do_lower_case={str(lower).lower()}"
+        )
+    if lower is None:
+        lower, origin = made, maker
     if lower is None:
         return run.do_lower_case
     if said and run.do_lower_case != lower:
@@ -219,7 +235,7 @@ def _check_positions(run: RunConfig, config: BertConfig, config_file: str) -> No
         raise UserError(
             f"--max_seq_length={run.max_seq_length}: the model has"
             f" {config.max_position_embeddings} positions ({config_file}): pass at"
-            f" most {positions}, and see --truncation"
+            f" most {positions}"
         )
 
 

@@ -202,8 +202,11 @@ def write_run_files(
 ) -> None:
     """What a later run, or a person, needs to know of this one."""
     settings = {f.name: getattr(run, f.name) for f in fields(type(run))}
+    settings["do_lower_case"] = model.do_lower_case
+    if model.words is None:  # nobody said
+        del settings["do_lower_case"]
     facts = {
-        "flags": settings | {"do_lower_case": model.do_lower_case},
+        "flags": settings,
         "frozen": frozen,
         "identity": identity,
         "versions": {

@@ -123,7 +123,7 @@ def train(job: Job) -> tuple[TrainState, Towers]:
     frozen, _ = job.frozen, job.optimizer  # mistakes are said before time is spent
     rows, data_key = job.data.load("train")
     say(f"effective batch: {job.batch_in_words}")
-    if frozen:
+    if len(frozen) > len(job.task.unused):
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
         say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
         say(f"  {trained} values are trained")

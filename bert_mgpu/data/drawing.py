@@ -20,11 +20,11 @@ class Draw:
 
     def most(self, lengths: np.ndarray) -> np.ndarray:
         """How many tokens of rows of these lengths are masked at most."""
-        sizes, which = np.unique(lengths, return_inverse=True)
         if self.masking.kind == "infill":
             return np.minimum(lengths, self.masking.most)
-        budgets = [masking.budget(self.masking, size) for size in sizes.tolist()]
-        return np.array(budgets, np.int64)[which]
+        sizes = range(int(lengths.max(initial=0)) + 1)
+        budgets = [masking.budget(self.masking, size) for size in sizes]
+        return np.array(budgets, np.int32)[lengths]
 
     def masked(self, rows: Features, starts: Ragged, numbers: np.ndarray) -> Features:
         """starts: 1 where a word begins; empty where every token is one."""

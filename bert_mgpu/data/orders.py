@@ -55,6 +55,10 @@ class TrainingOrder:
         self._seed = seed
         self._longest = _width(lengths.max(), max_length)
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
+        # Of a few widths; each looks through all rows.
+        self._most_targets = functools.cache(
+            lambda width: _most_targets_to(width, lengths, self._counts)
+        )
         most = min(sample or _SAMPLE, len(lengths) // self._batch)
         if padding == "pack":
             most = min(most, _PACKED_ROWS // self._batch)
@@ -104,8 +108,7 @@ class TrainingOrder:
 
     def _one_a_row(self, numbers: np.ndarray, length: int) -> Placement:
         placed = packing.one_a_row(numbers, self._towers, length)
-        most = _most_targets_to(length, self._lengths, self._counts)
-        return placed._replace(targets=most)
+        return placed._replace(targets=self._most_targets(length))
 
     def _packed(self, step: int) -> Placement | None:
         """None where no two rows go into one, or the batch is too long."""

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -36,7 +37,7 @@ _UNMASKED = ("input_ids", "segment_ids")
 _ALL = (*_MASKED, NEXT, WORDS)
 _CHUNK = 1024  # records that are parsed together
 _OPEN_FILES = 64
-_VERSION = 1  # of the index
+_VERSION = 2  # of the index
 _ABSENT = {
     False: "it has no {}: if its masks are to be drawn, pass --dynamic_masking=true",
     True: "it has no {}",
@@ -51,6 +52,7 @@ class Index(NamedTuple):
     lengths: np.ndarray  # tokens of the row
     counts: np.ndarray  # masked tokens; 0 where masks are drawn later
     follows: np.ndarray  # 1 where it says whether its second text is the next one
+    pairs: np.ndarray  # 1 where it has a second text
     bad: list[str]  # what was left out, a line each
     content: str  # a fingerprint of all records
 
@@ -95,13 +97,32 @@ class Form:
             ("masked_lm_ids", self.vocab_size, "vocab_size"),
             ("segment_ids", self.segments, "type_vocab_size"),
             (POSITIONS, self.max_seq_length, "max_seq_length"),
+            (NEXT, 2, "the number of labels"),
         ):
             values, offsets = columns[name]
             outside = (values < 0) | (values >= limit)
             sums = np.concatenate([[0], np.cumsum(outside)])
             bad = sums[offsets[1:]] > sums[offsets[:-1]]
             note(bad, f"{name} has values that are not below {what} = {limit}")
+        labels = columns[NEXT]
+        note(labels.lengths > 1, f"it has several {NEXT}")
+        if not self.dynamic and (wrong == "").all():
+            self._check_masks(columns, note)
         return wrong
+
+    def _check_masks(self, columns: Mapping[str, Ragged], note: Any) -> None:
+        """Of rows whose columns have the right lengths."""
+        mask = columns["input_mask"].values.reshape(-1, self.max_seq_length)
+        real = (mask != 0).sum(1)
+        prefix = mask == (np.arange(self.max_seq_length) < real[:, None])
+        note(~prefix.all(1) | (real == 0), "input_mask: not ones and then zeros")
+        shape = (-1, self.max_predictions)
+        weights, places = (
+            columns[n].values.reshape(shape) for n in (WEIGHTS, POSITIONS)
+        )
+        note(~np.isin(weights, (0, 1)).all(1), f"{WEIGHTS}: not 0 or 1")
+        outside = (weights > 0) & (places >= real[:, None])
+        note(outside.any(1), f"{POSITIONS} has places behind the last token")
 
     def _check_size(self, note: Any, flag: str, found: np.ndarray, wanted: int) -> None:
         for other in np.unique(found[found != wanted]):
@@ -174,11 +195,11 @@ def index(path: str, form: Form, skip_bad: bool, cache: pathlib.Path) -> Index:
                 part = slice(first, first + _CHUNK)
                 at, sizes = found.offsets[part].tolist(), found.sizes[part].tolist()
                 chunks.append(_look(file, at, sizes, form))
-        names = ("lengths", "counts", "follows", "hashes")
+        names = ("lengths", "counts", "follows", "pairs", "hashes")
         columns = [np.concatenate(column) for column in zip(*chunks, strict=True)]
-        tensors = dict(zip(names, columns or [np.zeros(0, np.int64)] * 4, strict=True))
+        tensors = dict(zip(names, columns or [np.zeros(0, np.int64)] * 5, strict=True))
         digest = records.digest(tensors)
-        tensors |= {"offsets": found.offsets, "sizes": found.sizes}
+        tensors |= {"offsets": found.offsets, "sizes": found.sizes.astype(np.int32)}
         return tensors, {"bad": found.bad, "content": digest}
 
     tensors, notes = records.cached(
@@ -191,7 +212,7 @@ def index(path: str, form: Form, skip_bad: bool, cache: pathlib.Path) -> Index:
 def _look(
     file: BinaryIO, offsets: list[int], sizes: list[int], form: Form
 ) -> tuple[np.ndarray, ...]:
-    """(tokens, masked tokens, has a next_sentence_label, hash) of these records."""
+    """Of these records: tokens, masked tokens, follows, pairs, and a hash."""
     read = [tfrecord.read(file, *at) for at in zip(offsets, sizes, strict=True)]
     try:
         columns = parse(read)
@@ -200,7 +221,8 @@ def _look(
             try:
                 parse([record])
             except tf.errors.InvalidArgumentError as error:
-                why = error.message.partition("\n")[0]
+                why = re.sub(r"\{\{.*?\}\} *|Name: .*|\[Op:.*", "", error.message)
+                why = why.partition("\n")[0].strip()
                 raise UserError(
                     f"{file.name} at byte {offset}: not a record of pretraining: {why}"
                 ) from None
@@ -209,9 +231,17 @@ def _look(
     for place in np.flatnonzero(faults != ""):
         raise UserError(f"{file.name} at byte {offsets[place]}: {faults[place]}")
     rows = unpadded(columns)
-    hashes = np.array([zlib.crc32(record) for record in read], np.int64)
-    follows = (columns[NEXT].lengths > 0).astype(np.int64)
-    return rows.lengths, rows.counts, follows, hashes
+    hashes = np.array([zlib.crc32(record) for record in read], np.uint32)
+    segments = rows.ragged["segment_ids"]
+    sums = np.concatenate([[0], np.cumsum(segments.values)])[segments.offsets]
+    small = np.int8
+    return (
+        rows.lengths.astype(np.int32),
+        rows.counts.astype(np.int32),
+        (columns[NEXT].lengths > 0).astype(small),
+        (np.diff(sums) > 0).astype(small),
+        hashes,
+    )
 
 
 class RecordRows:
@@ -231,7 +261,9 @@ class RecordRows:
         def joined(columns: Sequence[np.ndarray]) -> np.ndarray:
             return np.concatenate(columns)[:most]
 
-        self._file = joined([np.full(len(x.sizes), n) for n, x in enumerate(indices)])
+        self._file = joined(
+            [np.full(len(x.sizes), n, np.int32) for n, x in enumerate(indices)]
+        )
         self._offsets = joined([x.offsets for x in indices])
         self._sizes = joined([x.sizes for x in indices])
         self.lengths = joined([x.lengths for x in indices])

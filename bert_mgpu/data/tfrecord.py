@@ -198,12 +198,13 @@ def _next(file: BinaryIO, left: int) -> tuple[int, str]:
 
 
 def read(file: BinaryIO, offset: int, size: int) -> bytes:
-    """The data of a record that `scan` found; UserError if the file is shorter now."""
+    """The data of a record that `scan` found; UserError if it is another one now."""
     file.seek(offset)
-    data = file.read(size)
-    if len(data) < size:
+    data = file.read(size + FOOTER)
+    if _checksum(data[:size]) != data[size:]:
         raise UserError(
-            f"{file.name} at byte {offset}: cut in a record of {size} bytes: the file"
-            " was changed while it was read: start again"
+            f"{file.name} at byte {offset}: not the record of {size} bytes that was"
+            " there: the file was changed since it was looked through: start again,"
+            " without its index in the cache"
         )
-    return data
+    return data[:size]

@@ -13,6 +13,7 @@ import collections
 import json
 import pathlib
 import random
+import zipfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ def find(job: Job, block: Block) -> Part | None:
             hashes = file["line_hashes"], file["document_hashes"]
         if path.stat().st_size != facts["bytes"]:
             return None
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
     runs = [shuffled.Run(path, *run) for run in facts["runs"]]
     counts = collections.Counter(facts["counts"])

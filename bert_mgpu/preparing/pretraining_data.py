@@ -97,7 +97,7 @@ class PreparationConfig(Table):
         True, MODEL, "fold case and accents, as uncased models want; false for cased"
     )
     max_seq_length: int = _flag(
-        128, MODEL, "tokens of a row with [CLS] and [SEP]", least=3
+        128, MODEL, "tokens of a row, [CLS] and [SEP] included", least=3
     )
     max_predictions_per_seq: int = _flag(
         20, MODEL, "masked tokens of a row at most", least=1
@@ -145,6 +145,7 @@ def _prepare(run: PreparationConfig) -> None:
         for field in fields(PreparationConfig)
         if field.name not in ("output_file", "workers")
     }
+    settings["vocab_file"] = os.path.abspath(str(run.vocab_file))
     began = time.perf_counter()
     totals = making.prepare(job, files, run.outputs, run.processes, settings)
     for line in totals.report(job, time.perf_counter() - began):

@@ -18,6 +18,7 @@ from bert_mgpu.nn import params as params_lib
 from bert_mgpu.task import POSITIONS, Batch, Noise, Params
 
 MASKED, NEXT = "masked_lm_loss", "next_sentence_loss"
+NEXT_HEAD = "cls/seq_relationship/output_weights"
 
 
 class _Losses(NamedTuple):

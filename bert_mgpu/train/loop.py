@@ -132,7 +132,7 @@ def _report(
         raise Diverged(
             f"step {step + 1}: {shown}, gradient norm {norm:g}: the training"
             " diverged; nothing of this step was saved: lower --learning_rate, or"
-            " raise --warmup_proportion, with another --output_dir"
+            " warm up for longer, with another --output_dir"
         )
     if skips is not None and skips >= precision.MAX_SKIPS:
         raise Diverged(

@@ -1,5 +1,7 @@
 """Records on a disk as rows: what is in them, what is wrong with them, their masks."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -237,6 +239,20 @@ def test_words_stand_and_fall_together(tmp_path):
         (STATIC, {"segment_ids": np.full(24, 2)}, "not below type_vocab_size = 2"),
         (STATIC, {"masked_lm_positions": np.full(4, 24)}, "not below max_seq_length"),
         (STATIC, {"input_ids": np.ones(24, np.float32)}, "not a record of pretraining"),
+        (STATIC, {"next_sentence_labels": np.array([2])}, "not below the number of"),
+        (STATIC, {"next_sentence_labels": np.array([0, 1])}, "several next_sentence"),
+        (STATIC, {"input_mask": np.zeros(24, int)}, "not ones and then zeros"),
+        (STATIC, {"input_mask": np.arange(24) % 2}, "not ones and then zeros"),
+        (STATIC, {"masked_lm_weights": np.full(4, 0.5, "f")}, "not 0 or 1"),
+        (
+            STATIC,
+            {
+                "input_mask": (np.arange(24) < 8).astype(int),
+                "masked_lm_positions": np.array([1, 8, 0, 0]),
+                "masked_lm_weights": np.array([1, 1, 0, 0], "f"),
+            },
+            "places behind the last token",
+        ),
         (DYNAMIC, {"input_ids": np.ones(25, int)}, "more tokens than"),
         (DYNAMIC, {"masked_lm_positions": np.ones(4, int)}, "it holds masks"),
     ],
@@ -253,6 +269,7 @@ def test_wrong_records_are_named(tmp_path, form, changed, fragment):
     message = str(caught.value)
     assert message.startswith(f"{path} at byte {size + tfrecord.HEADER}: ")
     assert fragment in message and "\n" not in message
+    assert "{{" not in message and "[Op" not in message
 
 
 def test_damaged_records_are_left_out_where_asked(made, tmp_path):
@@ -270,6 +287,22 @@ def test_damaged_records_are_left_out_where_asked(made, tmp_path):
     rows = RecordRows([path], [index])
     found = rows.take(np.array([1])).ragged["input_ids"].row(0)
     assert found.tolist() == features[2]["input_ids"][: len(found)].tolist()
+
+
+def test_a_record_that_changed_is_not_trained_on(made, tmp_path):
+    """Even where size and time of the file are as they were."""
+    path, _ = made
+    rows, _ = rows_of(path, STATIC, tmp_path / "cache")
+    about = os.stat(path)
+    with open(path, "r+b") as file:
+        content = bytearray(file.read())
+        content[40] ^= 1
+        file.seek(0)
+        file.write(content)
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    with pytest.raises(UserError, match="at byte 12: not the record of"):
+        rows.take(np.array([0]))
+    rows.take(np.array([1]))
 
 
 def test_an_index_is_made_once_for_a_file_and_anew_for_another(made, tmp_path):

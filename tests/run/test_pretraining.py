@@ -22,13 +22,13 @@ def padded(values, size):
     )
 
 
-def records(masked=True, follows=True, rows=ROWS):
+def records(masked=True, follows=True, pairs=True, rows=ROWS):
     rng = np.random.default_rng(11)
     for _ in range(rows):
         length = int(rng.integers(6, LENGTH + 1))
         ids = rng.integers(5, len(VOCAB), length)
         ids[0], ids[-1] = CLS, SEP
-        segments = (np.arange(length) > length // 2).astype(int)
+        segments = ((np.arange(length) > length // 3) & pairs).astype(int)
         features = {"input_ids": ids, "segment_ids": segments}
         if masked:
             count = int(rng.integers(1, MOST + 1))
@@ -52,6 +52,7 @@ def data(tmp_path_factory):
         "both": {},
         "words": {"follows": False},
         "unmasked": {"masked": False},
+        "single": {"masked": False, "follows": False, "pairs": False},
     }
     for name, kind in kinds.items():
         (root / name).mkdir()
@@ -81,7 +82,7 @@ def flags(tiny, data):
             "train_batch_size": 4,
             "n_gpus": 2,
             "learning_rate": 1e-3,
-            "dynamic_masking": kind == "unmasked" or None,
+            "dynamic_masking": kind in ("unmasked", "single") or None,
             "xla": "off",
             **changed,
         }
@@ -164,7 +165,7 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
     ("kind", "changed"),
     [
         ("both", {"padding": "pack"}),
-        ("both", {"padding": "bucket", "n_gpus": 1, "train_batch_size": 8}),
+        ("both", {"padding": "bucket", "n_gpus": 1, "train_batch_size": 7}),
         ("unmasked", {"padding": "pack", "masking": "span"}),
         ("unmasked", {"gradient_accumulation_steps": 2, "train_batch_size": 2}),
         ("words", {"precision": "bfloat16", "optimizer": "lamb"}),
@@ -174,12 +175,13 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
 def test_stopped_and_resumed_is_the_straight_run(
     tmp_path, flags, pretrain, kind, changed
 ):
-    """Bit for bit, across the end of an epoch, with dropout and drawn masks."""
+    """Bit for bit, inside an epoch and across ends of them, with dropout and masks."""
+    changed = {"train_batch_size": 3, **changed}  # 40 rows are no multiple of 6
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert pretrain(flags(whole, kind, **changed))[0] == 0
-    args = flags(stopped, kind, save_checkpoints_steps=5, **changed)
+    args = flags(stopped, kind, save_checkpoints_steps=8, **changed)
     assert pretrain(args)[0] == 0
-    keep_only(stopped, 5)
+    keep_only(stopped, 8)
     code, _, err = pretrain(args)
     assert code == 0 and "resuming from" in err
     assert_same_run(whole, stopped)
@@ -294,6 +296,9 @@ def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
         ({"do_train": None}, ("nothing to do",)),
         ({"predict_file": "x"}, ("pass --do_predict=true",)),
         ({"do_predict": True}, ("pass --predict_file",)),
+        ({"do_predict": True, "predict_file": "/no/such"}, ("/no/such",)),
+        ({"eval_input_file": "x"}, ("pass --do_eval=true",)),
+        ({"input_file": None, "do_train": None, "do_eval": True}, ("--input_file",)),
         ({"num_train_step": 3}, ("did you mean --num_train_steps",)),
     ],
     ids=str,
@@ -321,6 +326,58 @@ def test_googles_script_names_no_vocabulary(tmp_path, tiny, data, flags, pretrai
     settings["do_lower_case"] = True
     result = pretrain(flags(tmp_path / "another", **settings))
     assert_refused(result, "--do_lower_case=true", "is cased")
+
+
+def test_googles_script_on_a_cased_model(tmp_path, tiny, flags, pretrain):
+    """It has neither --vocab_file nor --do_lower_case, and reads no text."""
+    folder = tmp_path / "cased_L-2_H-32_A-2"
+    shutil.copytree(tiny.model, folder)
+    (folder / "vocab.txt").unlink()
+    start = {"vocab_file": None, "init_checkpoint": folder / "bert_model.ckpt"}
+    code, _, err = pretrain(flags(tmp_path / "out", **start))
+    assert code == 0, err
+    kept = json.loads((tmp_path / "out" / "run.json").read_text())["flags"]
+    assert "do_lower_case" not in kept
+
+
+def test_records_of_another_casing(tmp_path, tiny, data, flags, pretrain):
+    folder = tmp_path / "cased_L-2_H-32_A-2"
+    shutil.copytree(tiny.model, folder)
+    records = tmp_path / "records"
+    shutil.copytree(data / "both", records)
+    made = {"vocab_file": str(folder / "vocab.txt"), "do_lower_case": True}
+    (records / ".a.tfrecord.json").write_text(json.dumps({"settings": made}))
+    start = {"vocab_file": None, "init_checkpoint": folder / "bert_model.ckpt"}
+    result = pretrain(flags(tmp_path / "out", input_file=records, **start))
+    assert_refused(result, "made with --do_lower_case=true, but", "is cased")
+
+
+def test_masks_must_fit_the_records(tmp_path, data, flags, pretrain):
+    result = pretrain(flags(tmp_path / "out", "single", masking="infill"))
+    assert_refused(result, "rows without a second text", "--masking")
+    folder = tmp_path / "records"
+    shutil.copytree(data / "unmasked", folder)
+    made = {"settings": {"objective": "infill"}}
+    (folder / ".a.tfrecord.json").write_text(json.dumps(made))
+    result = pretrain(flags(tmp_path / "out", input_file=folder, dynamic_masking=True))
+    assert_refused(result, "made with --objective=infill")
+    code, _, err = pretrain(flags(tmp_path / "out", "unmasked", masking="infill"))
+    assert code == 0, err
+
+
+def test_a_trained_model_is_exported_whole(tmp_path, flags, pretrain):
+    """With its head for next sentences, and without any records."""
+    out, folder = tmp_path / "out", tmp_path / "hf"
+    assert pretrain(flags(out))[0] == 0
+    code, _, err = pretrain([f"--output_dir={out}", f"--export_hf={folder}"])
+    assert code == 0, err
+    architectures = json.loads((folder / "config.json").read_text())["architectures"]
+    assert architectures == ["BertForPreTraining"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("")
+    result = pretrain(flags(tmp_path / "new", export_hf=tmp_path / "other"))
+    assert_refused(result, "other")
+    assert not list((tmp_path / "new").glob("model.ckpt*"))
 
 
 def test_records_of_another_vocabulary(tmp_path, data, flags, pretrain):
