@@ -41,7 +41,10 @@ _GOOGLE_MODEL = re.compile(
 )
 _CASED = ("cased", "multi_cased")
 # What a later run of a trained model need not say again.
-_REMEMBERED = ("max_seq_length", "truncation", "head_tokens")
+_REMEMBERED = (
+    *("max_seq_length", "truncation", "head_tokens", "max_predictions_per_seq"),
+    *("dynamic_masking", "masking", "masked_lm_prob"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +181,7 @@ def as_trained(run: RunConfig, output_dir: pathlib.Path) -> tuple[RunConfig, lis
         name: trained[name]
         for name in _REMEMBERED
         if name in trained
-        and hasattr(run, name)  # pretraining has no truncation
+        and hasattr(run, name)  # the other script's flags
         and name not in run.given
         and trained[name] != getattr(run, name)
     }

@@ -236,6 +236,17 @@ def test_padding_changes_no_score(tmp_path, flags, pretrain):
             assert float(found[name]) == pytest.approx(float(value), abs=2e-5)
 
 
+def test_an_evaluation_alone_masks_as_the_training_did(tmp_path, data, flags, pretrain):
+    out = tmp_path / "out"
+    masks = {"masking": "span", "masked_lm_prob": 0.4, "do_eval": True}
+    assert pretrain(flags(out, "unmasked", **masks))[0] == 0
+    wanted = scores_of(out)
+    args = ["--do_eval", f"--input_file={data / 'unmasked'}", "--n_gpus=2"]
+    code, _, err = pretrain([*args, f"--output_dir={out}", "--xla=off"])
+    assert code == 0 and "--masking=span, as the model was trained" in err, err
+    assert scores_of(out) == wanted
+
+
 def test_evaluation_reads_the_first_rows(tmp_path, data, flags, pretrain):
     settings = {"do_eval": True, "max_eval_steps": 2, "eval_batch_size": 3}
     code, _, err = pretrain(flags(tmp_path / "out", **settings))
