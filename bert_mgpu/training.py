@@ -260,9 +260,10 @@ def padding_shares(
 def _plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:
     steps = run.steps_of(rows, batch)
     if steps < 1:
+        epochs = getattr(run, "num_train_epochs", 1.0)
         raise UserError(
-            f"{rows} rows are less than one batch of {batch} in all epochs together:"
-            " lower --train_batch_size or --n_gpus, or raise --num_train_epochs"
+            f"{rows} rows x {epochs:g} epochs are less than one batch of {batch}: lower"
+            " --train_batch_size or --n_gpus, or raise --num_train_epochs"
         )
     return loop.Plan(
         steps=steps,

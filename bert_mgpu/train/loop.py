@@ -26,8 +26,8 @@ class Plan:
     steps: int
     warmup: int
     peak_rate: float
-    decay_power: float
     save_every: int
+    decay_power: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)

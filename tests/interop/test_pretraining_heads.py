@@ -10,7 +10,7 @@ import safetensors.numpy
 from bert_mgpu.errors import UserError
 from bert_mgpu.interop import huggingface
 from bert_mgpu.nn import params as params_lib
-from bert_mgpu.sources import first_weights
+from bert_mgpu.weights import first_weights
 from tests.interop.conftest import assert_bit_equal, save
 from tests.reference import pretraining_heads
 from tests.reference.pretraining_heads import CONFIG, COPIES

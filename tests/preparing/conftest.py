@@ -138,7 +138,8 @@ def sentences():
 
 # A run with blocks of eight documents, each of which takes some time.
 DRIVER = """
-import functools, sys, time
+import functools, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by background jobs
 from bert_mgpu.preparing import pretraining_data
 from bert_mgpu.preparing import corpus, making, parts
 cut = functools.partial(corpus.Cut, least=1)
