@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-import tensorflow as tf
-
-import bert_mgpu
-from bert_mgpu import inputs, planning, results, sources, starting, training
+from bert_mgpu import inputs, planning, results, sources, training
 from bert_mgpu.errors import listed
 from bert_mgpu.inference import forward
 from bert_mgpu.inputs import Inputs
@@ -24,13 +21,8 @@ from bert_mgpu.training import Job
 
 def finetune(run: FinetuneConfig, output_dir: pathlib.Path, remarks: list[str]) -> None:
     """Does what the flags ask for. Raises RunError where that ends early."""
-    say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
-    for remark in remarks:
-        say(remark)
     # 1. The devices, before anything is built on them.
-    visible = devices.configure(run.device, run.cpu_devices, run.n_gpus)
-    if warning := devices.missing_gpus(run.device):
-        say(warning)
+    visible = training.open_devices(run, remarks)
     # 2. The model without its weights, the task, its labels.
     model = sources.find_model(run, output_dir)
     for note in sources.notes(run, model):
@@ -55,13 +47,7 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, remarks: list[str]) 
     say(devices.describe(devices.lay_out(run.n_gpus, len(visible)), visible))
     if run.plan:
         return planning.show(job)
-    if run.do_train:
-        state, towers = training.train(job)
-    else:
-        identity = starting.model_identity(model, labels)
-        state = starting.trained_state(run, task.param_specs(), identity, output_dir)
-        towers = training.make_towers(job)
-        towers.load(state.params, {})
+    state, towers = training.trained(job)
     # 4. What comes of it.
     if run.do_eval:
         _evaluate(run, task, data, towers, state.step, output_dir)

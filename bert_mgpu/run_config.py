@@ -6,6 +6,7 @@ change when it resumes; everything else is free.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from typing import Any
 
@@ -49,7 +50,7 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunConfig(Table):
+class RunConfig(Table, abc.ABC):
     """What both training scripts have. None means not given."""
 
     # fmt: off
@@ -104,13 +105,13 @@ class RunConfig(Table):
     def prediction_batch(self) -> int:
         return self.predict_batch_size or self.eval_batch_size
 
+    @abc.abstractmethod
     def steps_of(self, rows: int, batch: int) -> int:
         """Optimizer steps of a run over so many rows; `batch` is the effective one."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def warmup_of(self, steps: int) -> int:
         """How many of the steps the learning rate rises in."""
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,18 +7,20 @@ import gc
 import itertools
 import math
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import tensorflow as tf
 
+import bert_mgpu
 from bert_mgpu import starting
 from bert_mgpu.data import orders, pipeline
 from bert_mgpu.errors import OutOfMemory, UserError, listed, out_of_memory, smaller
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Rows, Task
-from bert_mgpu.train import checkpoint, loop, rules, schedule
+from bert_mgpu.train import checkpoint, devices, loop, rules, schedule
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.optimizers import Optimizer
 from bert_mgpu.train.recorder import Recorder, say
@@ -115,6 +117,29 @@ def make_towers(job: Job) -> Towers:
         *(run.precision, job.optimizer, job.frozen),
         xla_update=run.xla != "off",
     )
+
+
+def open_devices(run: RunConfig, remarks: Sequence[str]) -> list[str]:
+    """Says which program this is, and gives the devices that its towers may use."""
+    say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
+    for remark in remarks:
+        say(remark)
+    visible = devices.configure(run.device, run.cpu_devices, run.n_gpus)
+    if warning := devices.missing_gpus(run.device):
+        say(warning)
+    return visible
+
+
+def trained(job: Job) -> tuple[TrainState, Towers]:
+    """The model as this run trains it, else as it was trained before."""
+    if job.run.do_train:
+        return train(job)
+    specs, labels = job.task.param_specs(), list(job.task.labels)
+    identity = starting.model_identity(job.model, labels)
+    state = starting.trained_state(job.run, specs, identity, job.output_dir)
+    towers = make_towers(job)
+    towers.load(state.params, {})
+    return state, towers
 
 
 def train(job: Job) -> tuple[TrainState, Towers]:
