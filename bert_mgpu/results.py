@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_mgpu.errors import UserError
+from bert_mgpu.files import write_text
 from bert_mgpu.tasks import metrics
 from bert_mgpu.tasks.classification import log_softmax
-
-
-def write_bytes(path: pathlib.Path, parts: bytes | Iterable[bytes]) -> None:
-    """Writes a whole file or leaves the old one: never half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.writelines([parts] if isinstance(parts, bytes) else parts)
-        temporary.replace(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot write it: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:
-    """The same for text, as UTF-8."""
-    lines = [text] if isinstance(text, str) else text
-    write_bytes(path, (line.encode() for line in lines))
 
 
 def write_evaluation(output_dir: pathlib.Path, values: Mapping[str, Any]) -> None:

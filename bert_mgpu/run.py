@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import pathlib
 import signal
@@ -12,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from bert_mgpu import command, flags
+from bert_mgpu import command, files, flags
 from bert_mgpu.errors import Interrupted, Preempted, RunError, UserError, smaller
 from bert_mgpu.run_config import FinetuneConfig, PretrainConfig, RunConfig
 from bert_mgpu.tasks import custom
@@ -53,8 +52,12 @@ def _main(
     try:
         run, remarks = flags.parse(argv, usage, table)
         check(run)
-        output_dir = _make_output_dir(run)
-        with _locked(output_dir), _tensorflow_log(output_dir, run.tf_log):
+        output_dir = pathlib.Path(str(run.output_dir))
+        name = f"--output_dir={output_dir}"
+        with (
+            files.locked(output_dir, name, "folder"),
+            _tensorflow_log(output_dir, run.tf_log),
+        ):
             return _guarded(run, output_dir, remarks, work)
     except flags.HelpAsked as asked:
         return command.show(str(asked))
@@ -134,42 +137,6 @@ def _check_finetuning(run: FinetuneConfig) -> None:
     custom.find(str(run.task_name), str(run.data_dir))
 
 
-def _make_output_dir(run: RunConfig) -> pathlib.Path:
-    output_dir = pathlib.Path(str(run.output_dir))
-    try:
-        output_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(output_dir, error) from None
-    return output_dir
-
-
-def _unwritable(output_dir: pathlib.Path, error: OSError) -> UserError:
-    return UserError(
-        f"--output_dir={output_dir}: cannot write there: {error.strerror}: pass"
-        " another folder"
-    )
-
-
-@contextlib.contextmanager
-def _locked(output_dir: pathlib.Path) -> Iterator[None]:
-    """One run in an output_dir at a time; the lock goes with the process."""
-    try:
-        file = open(output_dir / ".lock", "w")  # noqa: SIM115
-    except OSError as error:
-        raise _unwritable(output_dir, error) from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"--output_dir={output_dir}: another run is working in it: wait for"
-                " it, or pass another folder"
-            ) from None
-        except OSError:
-            pass  # a file system without locks
-        yield
-
-
 @contextlib.contextmanager
 def _tensorflow_log(output_dir: pathlib.Path, shown: bool) -> Iterator[None]:
     """Sends what TensorFlow's C++ prints to a file, unless it is to be shown.
@@ -186,7 +153,8 @@ def _tensorflow_log(output_dir: pathlib.Path, shown: bool) -> Iterator[None]:
         with open(output_dir / _TENSORFLOW_LOG, "wb") as log:
             os.dup2(log.fileno(), 2)
     except OSError as error:
-        raise _unwritable(output_dir, error) from None
+        name = f"--output_dir={output_dir}"
+        raise files.unwritable(name, "folder", error) from None
     before, sys.stderr = sys.stderr, os.fdopen(ours, "w", buffering=1)
     try:
         yield

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import bert_mgpu
-from bert_mgpu import results, sources, weights
+from bert_mgpu import files, sources, weights
 from bert_mgpu.data import records
 from bert_mgpu.errors import UserError
 from bert_mgpu.nn import params as params_lib
@@ -223,7 +223,7 @@ def write_run_files(
     if labels:
         texts[sources.LABELS_FILE] = "".join(f"{label}\n" for label in labels)
     for name, text in texts.items():
-        results.write_text(output_dir / name, text)
+        files.write_text(output_dir / name, text)
     if model.vocab_file:
         vocabulary = pathlib.Path(model.vocab_file).read_bytes()
-        results.write_bytes(output_dir / sources.VOCAB_FILE, vocabulary)
+        files.write_bytes(output_dir / sources.VOCAB_FILE, vocabulary)

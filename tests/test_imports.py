@@ -13,6 +13,7 @@ FLOORS = {
     "__init__": 0,
     "errors": 0,
     "config": 1,
+    "files": 1,
     "run_config": 1,
     "task": 1,
     "text": 2,

@@ -7,10 +7,8 @@ a temporary name and renamed. Format: safetensors, which maps it into memory.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +17,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from bert_mgpu import files
 from bert_mgpu.errors import UserError
 from bert_mgpu.task import Features, Ragged
 
@@ -55,14 +54,11 @@ def digest(tensors: Mapping[str, np.ndarray]) -> str:
 def save(path: pathlib.Path, tensors: Tensors, notes: Mapping[str, Any]) -> None:
     """notes: JSON values."""
     metadata = {"notes": json.dumps(notes), "sha256": digest(tensors)}
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        safetensors.numpy.save_file(tensors, temporary, metadata)
-        temporary.replace(path)
+        with files.replacing(path) as temporary:
+            safetensors.numpy.save_file(tensors, temporary, metadata)
     except (OSError, safetensors.SafetensorError) as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise UserError(
             f"{path}: cannot write the feature cache: {error}; free some space or"
             " pass another --cache_dir"

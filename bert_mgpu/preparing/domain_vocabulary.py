@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_mgpu import command, growth
+from bert_mgpu import command, files, growth
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data import readers
 from bert_mgpu.errors import RunError, UserError, listed
@@ -240,7 +240,7 @@ def _extend(
     if config is not None:
         size = max(config["vocab_size"], tokens)
         text = json.dumps({**config, "vocab_size": size}, indent=2) + "\n"
-        vocabulary.write(str(run.output_config_file), text.encode())
+        files.write_text(pathlib.Path(str(run.output_config_file)), text)
         print(f"{run.output_config_file}: vocab_size {size:,}")
 
 

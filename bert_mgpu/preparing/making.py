@@ -9,7 +9,6 @@ same for any number of processes, and a run that was stopped goes on from its pa
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import json
 import os
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 import tqdm
 
+from bert_mgpu import files
 from bert_mgpu.errors import UserError
 from bert_mgpu.preparing import corpus, parts, processes, shuffled
 from bert_mgpu.preparing.corpus import Cut
@@ -89,7 +89,7 @@ def prepare(
       UserError: what is wrong with a file, with its name and line; no row at all.
     """
     key = tools(job).tokenizer.fingerprint
-    with _locked(job.folder):
+    with _own(job.folder):
         totals, runs = _make_parts(job, files, workers)
         if fault := _fault(job, files, totals):
             shutil.rmtree(job.folder)  # no use to anyone
@@ -100,20 +100,9 @@ def prepare(
 
 
 @contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
+def _own(folder: pathlib.Path) -> Iterator[None]:
     """The folder of parts, for one run at a time; gone if there is nothing in it."""
-    lock = folder / ".lock"
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"{folder}: another run is working in it: wait for it, or pass another"
-                " --output_file"
-            ) from None
-        except OSError:
-            pass  # a file system without locks
+    with files.locked(folder, str(folder), "--output_file") as lock:
         _clean(folder)  # after a run that was killed
         try:
             yield
@@ -208,6 +197,5 @@ def _write(
             path.unlink(missing_ok=True)
     for side, output, count in zip(sides, outputs, rows, strict=True):
         text = json.dumps({"rows": count, **facts, "counts": totals.counts}, indent=1)
-        made[0].write_text(text + "\n", encoding="utf-8")
-        made[0].replace(side)
+        files.write_text(side, text + "\n")
         say(f"wrote {output}: {count} rows, {output.stat().st_size / 1e6:.1f} MB")

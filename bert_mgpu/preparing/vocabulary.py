@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pathlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tqdm
 
+from bert_mgpu import files
 from bert_mgpu.data import readers
-from bert_mgpu.errors import UserError
 from bert_mgpu.preparing import corpus
 from bert_mgpu.text import domain
 from bert_mgpu.text.domain import Census, Row
@@ -63,19 +61,6 @@ def write_vocabulary(source: str, target: str, new: Mapping[int, str]) -> int:
     content = pathlib.Path(source).read_bytes().replace(b"\r", b"")
     lines = dict(enumerate(content.splitlines()))
     lines |= {row: token.encode() for row, token in new.items()}
-    write(target, b"".join(lines[row] + b"\n" for row in sorted(lines)))
+    rows = (lines[row] + b"\n" for row in sorted(lines))
+    files.write_bytes(pathlib.Path(target), rows)
     return len(lines)
-
-
-def write(name: str, content: bytes) -> None:
-    """A whole file, or the old one is left."""
-    path = pathlib.Path(name)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot write it: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_mgpu import files
 from bert_mgpu.errors import UserError
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.train import optimizers, precision
@@ -143,9 +144,8 @@ def _point_to(directory: pathlib.Path, steps: list[int]) -> None:
     """Writes the `checkpoint` file by which TensorFlow finds the newest."""
     lines = [f'model_checkpoint_path: "{_STEM}-{steps[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{_STEM}-{step}"' for step in steps]
-    temporary = directory / "checkpoint.tmp"
-    temporary.write_text("\n".join(lines) + "\n")
-    temporary.replace(directory / "checkpoint")
+    with files.replacing(directory / "checkpoint") as temporary:
+        temporary.write_text("\n".join(lines) + "\n")
 
 
 def newest(

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tqdm
 
+from bert_mgpu import files
 from bert_mgpu.train import precision
 from bert_mgpu.train.loop import Done
 
@@ -162,7 +163,6 @@ def _continued(path: pathlib.Path, start: int) -> Any:
                     kept.append(line + "\n")
             except (ValueError, KeyError, TypeError):
                 continue  # half a line: the run was killed while it wrote
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text("".join(kept), encoding="utf-8")
-    temporary.replace(path)
+    with files.replacing(path) as temporary:
+        temporary.write_text("".join(kept), encoding="utf-8")
     return path.open("a", encoding="utf-8")

@@ -1,0 +1,80 @@
+"""Files that are written whole or not at all; folders for one run at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+
+from bert_mgpu.errors import UserError
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A path beside `path` to write to, which takes its place if all went well."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def write_bytes(path: pathlib.Path, parts: bytes | Iterable[bytes]) -> None:
+    """Writes a whole file or leaves the old one: never half of it.
+
+    Raises:
+      UserError: the disk refuses.
+    """
+    try:
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            file.writelines([parts] if isinstance(parts, bytes) else parts)
+            file.flush()
+    except OSError as error:
+        raise UserError(f"{path}: cannot write it: {error.strerror}") from None
+
+
+def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:
+    """The same for text, as UTF-8."""
+    lines = [text] if isinstance(text, str) else text
+    write_bytes(path, (line.encode() for line in lines))
+
+
+def unwritable(name: str, instead: str, error: OSError) -> UserError:
+    return UserError(
+        f"{name}: cannot write there: {error.strerror}: pass another {instead}"
+    )
+
+
+@contextlib.contextmanager
+def locked(folder: pathlib.Path, name: str, instead: str) -> Iterator[pathlib.Path]:
+    """Makes a folder and takes it for this process; the lock goes with the process.
+
+    Yields the lock's file.
+
+    Args:
+      name: what an error calls the folder. instead: what to pass another one of.
+
+    Raises:
+      UserError: another process has it; nothing can be written there.
+    """
+    lock = folder / ".lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(lock, "w")  # noqa: SIM115
+    except OSError as error:
+        raise unwritable(name, instead, error) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{name}: another run is working in it: wait for it, or pass another"
+                f" {instead}"
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        yield lock

@@ -1,0 +1,79 @@
+"""Files are whole or left alone; a folder is one run's at a time."""
+
+import resource
+
+import pytest
+
+from bert_mgpu import files
+from bert_mgpu.errors import UserError
+
+
+@pytest.fixture
+def target(tmp_path):
+    path = tmp_path / "target"
+    path.write_text("old")
+    return path
+
+
+@pytest.fixture
+def full_disk():
+    """No file may grow beyond 100 bytes; Python ignores the signal, and is told."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("text", ["年\n", ["年", "\n"], iter(["", "年\n"])])
+def test_text_is_written_as_utf8(target, text):
+    files.write_text(target, text)
+    assert target.read_bytes() == b"\xe5\xb9\xb4\n"
+    assert names(target.parent) == ["target"]
+
+
+@pytest.mark.parametrize("parts", [b"x" * 101, [b"x"] * 101])
+def test_a_full_disk_leaves_the_old_file(target, full_disk, parts):
+    with pytest.raises(UserError) as caught:
+        files.write_bytes(target, parts)
+    assert str(caught.value) == f"{target}: cannot write it: File too large"
+    assert target.read_text() == "old" and names(target.parent) == ["target"]
+
+
+def test_a_fault_while_it_writes_leaves_the_old_file(target):
+    def parts():
+        yield b"new"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.write_bytes(target, parts())
+    assert target.read_text() == "old" and names(target.parent) == ["target"]
+
+
+def test_a_folder_is_taken_once_at_a_time(tmp_path):
+    folder = tmp_path / "a" / "b"
+    with files.locked(folder, "--flag=b", "folder") as lock:
+        assert names(folder) == [lock.name]
+        with (
+            pytest.raises(
+                UserError, match=r"^--flag=b: another run .* another folder$"
+            ),
+            files.locked(folder, "--flag=b", "folder"),
+        ):
+            pass
+    with files.locked(folder, "--flag=b", "folder"):
+        pass
+
+
+def test_a_place_that_cannot_be_written_is_told(target):
+    with (
+        pytest.raises(UserError) as caught,
+        files.locked(target / "b", "--flag=b", "folder"),
+    ):
+        pass
+    assert str(caught.value) == (
+        "--flag=b: cannot write there: Not a directory: pass another folder"
+    )
