@@ -6,8 +6,10 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_mgpu.interop import google_ckpt
+from bert_mgpu.train.towers import Towers
 from tests.conftest import CONFIG, Tiny
 
 # What a run leaves even if it refuses to work: its lock and TensorFlow's log.
@@ -104,3 +106,19 @@ def expect_refused(inside):
         assert tree(out) == before
 
     return check
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """More than 50 tokens of a tower at once ask for memory that no machine has."""
+
+    def limited(work):
+        def call(towers, batch, *rest):
+            if batch["input_ids"][0].size > 50:
+                tf.zeros([2**30, 2**20]).numpy()
+            return work(towers, batch, *rest)
+
+        return call
+
+    for name in ("train_step", "outputs"):
+        monkeypatch.setattr(Towers, name, limited(getattr(Towers, name)))

@@ -12,22 +12,6 @@ from bert_mgpu.train.towers import Towers
 from tests.run.conftest import assert_same_run, edit_config
 
 
-@pytest.fixture
-def little_memory(monkeypatch):
-    """More than 50 tokens of a tower at once ask for memory that no machine has."""
-
-    def limited(work):
-        def call(towers, batch, *rest):
-            if batch["input_ids"][0].size > 50:
-                tf.zeros([2**30, 2**20]).numpy()
-            return work(towers, batch, *rest)
-
-        return call
-
-    for name in ("train_step", "outputs"):
-        monkeypatch.setattr(Towers, name, limited(getattr(Towers, name)))
-
-
 def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):
     """Of the same steps: the run that was told so from the start has the same bits."""
     flags = {"do_train": True, "do_predict": True, "num_train_epochs": 3}

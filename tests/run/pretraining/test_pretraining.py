@@ -65,6 +65,7 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
         ("unmasked", {"padding": "pack", "masking": "span"}),
         ("unmasked", {"gradient_accumulation_steps": 2, "train_batch_size": 2}),
         ("words", {"precision": "bfloat16", "optimizer": "lamb"}),
+        ("both", {"precision": "float16", "optimizer": "adamw"}),
     ],
     ids=str,
 )
@@ -103,6 +104,19 @@ def test_killed_and_started_again_it_ends_with_the_same_bits(tmp_path, flags):
     code, err = ends(process(args, program=PRETRAINING))
     assert code == 0 and "resuming from" in err, err
     assert_same_run(whole, broken)
+
+
+def test_out_of_memory_takes_smaller_parts(tmp_path, flags, pretrain, request):
+    """Of the same steps, with the same drawn masks."""
+    changed = {"padding": "max_length", "train_batch_size": 2}
+    told = {"gradient_accumulation_steps": 2}
+    assert pretrain(flags(tmp_path / "told", "unmasked", **changed, **told))[0] == 0
+    request.getfixturevalue("little_memory")
+    changed["train_batch_size"] = 4
+    code, _, err = pretrain(flags(tmp_path / "caught", "unmasked", **changed))
+    assert code == 0, err
+    assert "--train_batch_size=2 --gradient_accumulation_steps=2" in err
+    assert_same_run(tmp_path / "told", tmp_path / "caught")
 
 
 def test_towers_with_unequal_masks_are_one_tower(tmp_path, flags, pretrain):
