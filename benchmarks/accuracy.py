@@ -1,7 +1,7 @@
 """Accuracy over towers, rates, precisions and slots, on real Chinese headlines.
 
-    python benchmarks/accuracy.py run        # the next missing rows, one by one
-    python benchmarks/accuracy.py table      # the table of what is there
+    python benchmarks/accuracy.py run      # the missing rows, one by one
+    python benchmarks/accuracy.py show     # the table of what is there
 
 Each row is one run of run_classifier_mgpu.py, about 10 minutes on two idle cores. It
 may be killed at any time: the same command resumes it. Results are appended to
@@ -10,9 +10,7 @@ benchmarks/results/accuracy.json. Needs ../shared (data and weights).
 
 from __future__ import annotations
 
-import argparse
 import json
-import pathlib
 import shutil
 import statistics
 import subprocess
@@ -20,17 +18,18 @@ import sys
 import time
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared"
+import experiments
+from experiments import Row, Table
+from harness import RESULTS, ROOT, SHARED
+
 WORK = ROOT / "build" / "accuracy"
-RESULTS = ROOT / "benchmarks" / "results" / "accuracy.json"
 SEEDS = (1, 2, 3)
 # What a result has beside its row of the plan.
 MEASURED = ("padding", "eval_accuracy", "eval_loss", "macro_f1", "steps", "seconds")
 # Flags that only some rows have; without them the script's defaults hold.
 OTHERS = ("precision", "optimizer", "slot_bits")
 # Beside 1 x 24 with the defaults.
-CHEAPER: list[dict[str, Any]] = [
+CHEAPER: list[Row] = [
     {"precision": "bfloat16"},
     {"optimizer": "adamw"},
     {"optimizer": "adamw", "slot_bits": 8},
@@ -38,9 +37,7 @@ CHEAPER: list[dict[str, Any]] = [
 SCALINGS = {"none": lambda n: 1.0, "sqrt": lambda n: n**0.5, "linear": float}
 
 
-def _row(
-    n_gpus: int, batch: int, scaling: str, seed: int, **other: Any
-) -> dict[str, Any]:
+def _row(n_gpus: int, batch: int, scaling: str, seed: int, **other: Any) -> Row:
     return {
         "n_gpus": n_gpus,
         "train_batch_size": batch,
@@ -53,7 +50,7 @@ def _row(
     } | other
 
 
-def planned() -> list[dict[str, Any]]:
+def planned() -> list[Row]:
     """The rows of the table; those of one seed stand together."""
     rows = []
     for seed in SEEDS:
@@ -94,7 +91,7 @@ def prepare() -> None:
         subprocess.run([sys.executable, script, weights], check=True)
 
 
-def arguments_of(row: dict[str, Any]) -> list[str]:
+def flags_of(row: Row) -> dict[str, Any]:
     """What run_classifier_mgpu.py is given for a row of the table."""
     weights = WORK / "model"
     flags = {
@@ -115,61 +112,34 @@ def arguments_of(row: dict[str, Any]) -> list[str]:
         "cache_dir": WORK / "cache",
     }
     ours = ("rows", "epochs", "dev")  # names of this file
-    flags |= {key: value for key, value in row.items() if key not in ours}
-    return [f"--{key}={value}" for key, value in flags.items()]
+    return flags | {key: value for key, value in row.items() if key not in ours}
 
 
-def _run(row: dict[str, Any]) -> dict[str, Any]:
-    name = "-".join(str(value) for value in row.values())
-    output = WORK / "runs" / name
-    command = [sys.executable, str(ROOT / "run_classifier_mgpu.py")]
-    command += [*arguments_of(row), f"--output_dir={output}"]
+def _run(row: Row) -> Row:
+    output = WORK / "runs" / experiments.name_of(row)
     began = time.time()
-    subprocess.run(command, check=True)
-    text = (output / "eval_results.txt").read_text()
-    scores = dict(line.split(" = ") for line in text.splitlines())
+    experiments.call("run_classifier_mgpu.py", {**flags_of(row), "output_dir": output})
+    scores = experiments.scores(output)
     settings = json.loads((output / "run.json").read_text())["flags"]
     shutil.rmtree(output)
-    measured = (
-        settings["padding"],
-        *(float(scores[name]) for name in ("eval_accuracy", "eval_loss", "macro_f1")),
-        *(int(scores["global_step"]), round(time.time() - began)),
-    )
-    return row | dict(zip(MEASURED, measured, strict=True))
+    names = ("eval_accuracy", "eval_loss", "macro_f1")
+    return row | {
+        "padding": settings["padding"],
+        **{name: scores[name] for name in names},
+        "steps": int(scores["global_step"]),
+        "seconds": round(time.time() - began),
+    }
 
 
-def _results() -> list[dict[str, Any]]:
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-
-
-def _settings(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name not in MEASURED}
-
-
-def run(limit: int) -> None:
-    prepare()
-    for _ in range(limit):
-        done = _results()
-        open_rows = [
-            row
-            for row in planned()
-            if not any(row == _settings(result) for result in done)
-        ]
-        if not open_rows:
-            return
-        done.append(_run(open_rows[0]))
-        RESULTS.write_text(json.dumps(done, indent=1) + "\n")
-
-
-def _groups(*keys: str) -> dict[tuple, list[dict[str, Any]]]:
+def _groups(*keys: str) -> dict[tuple, list[Row]]:
     """Results that differ in nothing else than the seed, by these settings."""
-    groups: dict[tuple, list[dict[str, Any]]] = {}
-    for result in _results():
+    groups: dict[tuple, list[Row]] = {}
+    for result in TABLE.results():
         groups.setdefault(tuple(result.get(key) for key in keys), []).append(result)
     return groups
 
 
-def _scores(found: list[dict[str, Any]]) -> str:
+def _scores(found: list[Row]) -> str:
     """Three cells: mean and standard error over seeds, mean loss, seeds."""
     accuracies = [100 * result["eval_accuracy"] for result in found]
     accuracy = f"{statistics.mean(accuracies):.2f}"
@@ -201,12 +171,7 @@ def table() -> str:
     return "\n".join(lines)
 
 
+TABLE = Table(RESULTS / "accuracy.json", planned(), MEASURED)
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "table"))
-    parser.add_argument("--limit", type=int, default=1000, help="rows at most")
-    arguments = parser.parse_args()
-    if arguments.what == "run":
-        run(arguments.limit)
-    else:
-        print(table())
+    experiments.main(__doc__, TABLE, _run, lambda: print(table()), prepare)

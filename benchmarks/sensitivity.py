@@ -57,8 +57,8 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     """The task, its first state, the batch [1, B, ...] and the rate of a step."""
     accuracy.prepare()
     folder = tempfile.mkdtemp()
-    argv = accuracy.arguments_of(accuracy.planned()[0])
-    argv = ["", *argv, f"--output_dir={folder}"]
+    given = accuracy.flags_of(accuracy.planned()[0]) | {"output_dir": folder}
+    argv = ["", *(f"--{name}={value}" for name, value in given.items())]
     run, _ = flags.parse(argv, "", FinetuneConfig)
     output_dir = pathlib.Path(folder)
     model = sources.find_model(run, output_dir)
