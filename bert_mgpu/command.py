@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pathlib
@@ -9,7 +10,8 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TextIO, cast
 
 from bert_mgpu import flags
 from bert_mgpu.errors import (
@@ -23,7 +25,48 @@ from bert_mgpu.errors import (
 from bert_mgpu.flags import Settings
 
 # What the user's disk refuses is not our fault.
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+_NAME_ERRORS = (
+    *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
+
+
+class Unbroken:
+    """Standard error whose reader may go away: work must not end with it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._try(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def close(self) -> None:
+        self._try(self._stream.close)
+
+    def _try(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except BrokenPipeError:
+            # What is left in the buffer goes there too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def unbroken_log() -> Iterator[None]:
+    """Goes on silently when no one reads standard error any more."""
+    before, sys.stderr = sys.stderr, cast(TextIO, Unbroken(sys.stderr))
+    try:
+        yield
+    finally:
+        sys.stderr = before
 
 
 def show(text: str) -> int:
@@ -58,11 +101,23 @@ def explain(
         disk = f"{error.filename or output}: {error.strerror}"
     if disk:
         return UserError(f"{disk}: free some space, or pass another --{flag}")
+    if isinstance(error, OSError) and error.errno in _NAME_ERRORS and error.filename:
+        return unusable(error, output, flag)
     if what := out_of_memory(error):
         return OutOfMemory(f"{what}: {smaller}")
     return None
 
 
+def unusable(error: OSError, output: pathlib.Path | None, flag: str) -> UserError:
+    """What a file or folder of the user's refuses."""
+    path = pathlib.Path(os.fsdecode(error.filename)).absolute()
+    advice = "check its name and its permissions"
+    if output and path.is_relative_to(output.absolute()):
+        advice = f"pass another --{flag}"
+    return UserError(f"{path}: cannot use it: {error.strerror}: {advice}")
+
+
+@unbroken_log()
 def run(
     argv: Sequence[str],
     usage: str,

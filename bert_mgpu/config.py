@@ -7,6 +7,7 @@ import json
 import pathlib
 from typing import Any
 
+from bert_mgpu import files
 from bert_mgpu.errors import UserError
 
 # Google's "gelu" is the tanh form, Hugging Face's "gelu" the erf form: the
@@ -25,6 +26,9 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "str": (str,),
 }
 _HUGGING_FACE_KEYS = ("model_type", "architectures", "transformers_version")
+
+
+_MOST = 100_000_000  # of anything that a config counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,15 +53,7 @@ class BertConfig:
         cls, path: str | pathlib.Path, hidden_act: str | None = None
     ) -> BertConfig:
         """Reads Google's or Hugging Face's file; `hidden_act` overrides it."""
-        path = pathlib.Path(path)
-        try:
-            raw = json.loads(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise UserError(f"{path}: cannot read it: {error.strerror}") from None
-        except ValueError as error:
-            raise UserError(f"{path}: not a JSON file: {error}") from None
-        if not isinstance(raw, dict):
-            raise UserError(f"{path}: not a JSON object of model sizes")
+        raw = files.read_json(pathlib.Path(path))
         return cls.from_dict(raw, str(path), hidden_act)
 
     @classmethod
@@ -96,6 +92,8 @@ class BertConfig:
             value = getattr(self, field.name)
             if str(field.type) == "int" and value < 1:
                 raise UserError(f"{origin}: {field.name} is {value}, not positive")
+            if str(field.type) == "int" and value > _MOST:
+                raise UserError(f"{origin}: {field.name} is more than {_MOST:,}")
             if field.name.endswith("_prob") and not 0 <= value < 1:
                 raise UserError(f"{origin}: {field.name} is {value}, not in [0, 1)")
         if self.hidden_size % self.num_attention_heads:

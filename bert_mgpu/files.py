@@ -1,14 +1,33 @@
-"""Files that are written whole or not at all; folders for one run at a time."""
+"""JSON that is read, files written whole or not at all, folders for one run."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from bert_mgpu.errors import UserError
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+    """The JSON object of a UTF-8 file.
+
+    Raises:
+      UserError: it cannot be read, or is none.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not a JSON file: {error}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: not a JSON object")
+    return value
 
 
 @contextlib.contextmanager

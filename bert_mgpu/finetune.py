@@ -30,6 +30,8 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, remarks: list[str]) 
     files = custom.find(str(run.task_name), str(run.data_dir))
     if overlooked := custom.overlooked(str(run.task_name), str(run.data_dir)):
         say(overlooked)
+    if run.truncation != "head" and files.columns.text_b is not None:
+        say(f"--truncation={run.truncation}: pairs of texts lose their ends even so")
     labels = inputs.find_labels(run, files, model, output_dir)
     files = dataclasses.replace(files, labels=tuple(labels))
     say(f"{len(labels)} labels: {listed(labels)}")

@@ -43,8 +43,8 @@ def find_labels(
             return trained
     if trained is None or trained == labels:
         return labels
-    # A start from a model of another task gets a new head; but where the classes
-    # are the same in another order, that is more likely a mistake.
+    # A start from a model of other labels gets a new head; but where they are the same
+    # in another order, that is more likely a mistake.
     if continued or set(trained) == set(labels):
         raise UserError(
             f"the task {files.name} has the labels {listed(labels)}, the trained model"

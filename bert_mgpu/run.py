@@ -9,7 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO, cast
 
 from bert_mgpu import command, files, flags
 from bert_mgpu.errors import Interrupted, Preempted, RunError, UserError, smaller
@@ -41,6 +41,7 @@ def pretrain(argv: Sequence[str], usage: str) -> int:
     return _main(argv, usage, PretrainConfig, _check_pretraining, work)
 
 
+@command.unbroken_log()
 def _main(
     argv: Sequence[str],
     usage: str,
@@ -49,6 +50,8 @@ def _main(
     work: Callable[[], Callable[..., None]],
 ) -> int:
     """check: refuses what it can before anything is loaded; work: loads the rest."""
+    # While training, the loop has its own.
+    before = signal.signal(signal.SIGTERM, _preempt)
     try:
         run, remarks = flags.parse(argv, usage, table)
         check(run)
@@ -65,6 +68,10 @@ def _main(
         return command.fail(error)
     except KeyboardInterrupt:
         return command.fail(Interrupted("stopped by Ctrl-C"))
+    except OSError as error:  # what the checks could not look at
+        return command.fail(command.unusable(error, None, ""))
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _guarded(
@@ -80,7 +87,6 @@ def _guarded(
 
     if not run.tf_log:
         tf.get_logger().setLevel("ERROR")
-    signal.signal(signal.SIGTERM, _preempt)  # while training, the loop has its own
     try:
         run, remembered = sources.as_trained(run, output_dir)
         work()(run, output_dir, remarks + remembered)
@@ -118,6 +124,13 @@ def _check_asked(run: RunConfig, needed: Sequence[str]) -> None:
         raise UserError("--predict_file is given: pass --do_predict=true as well")
 
 
+def _check_used(run: RunConfig, names: Sequence[str], needed: str) -> None:
+    """A flag that would do nothing is a mistake. needed: what gives it a meaning."""
+    for name in names:
+        if name in run.given:
+            raise UserError(f"--{name} does nothing without {needed}: pass both")
+
+
 def _check_pretraining(run: PretrainConfig) -> None:
     reads = run.do_train or (run.do_eval and run.eval_input_file is None)
     _check_asked(run, ["input_file"] if reads else [])
@@ -125,10 +138,14 @@ def _check_pretraining(run: PretrainConfig) -> None:
         raise UserError("--eval_input_file is given: pass --do_eval=true as well")
     if run.do_predict and run.predict_file is None:
         raise UserError("--do_predict scores the lines of a file: pass --predict_file")
+    if not run.dynamic_masking:
+        _check_used(run, ["masking", "masked_lm_prob"], "--dynamic_masking=true")
 
 
 def _check_finetuning(run: FinetuneConfig) -> None:
     _check_asked(run, ["task_name", "data_dir"])
+    if run.truncation != "head_tail":
+        _check_used(run, ["head_tokens"], "--truncation=head_tail")
     if not os.path.isdir(str(run.data_dir)):
         what = "a file" if os.path.exists(str(run.data_dir)) else "no such folder"
         raise UserError(
@@ -155,7 +172,8 @@ def _tensorflow_log(output_dir: pathlib.Path, shown: bool) -> Iterator[None]:
     except OSError as error:
         name = f"--output_dir={output_dir}"
         raise files.unwritable(name, "folder", error) from None
-    before, sys.stderr = sys.stderr, os.fdopen(ours, "w", buffering=1)
+    before = sys.stderr
+    sys.stderr = cast(TextIO, command.Unbroken(os.fdopen(ours, "w", buffering=1)))
     try:
         yield
     finally:

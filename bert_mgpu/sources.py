@@ -18,7 +18,7 @@ from bert_mgpu import growth
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data.readers import check_file, read_lines
 from bert_mgpu.errors import UserError
-from bert_mgpu.interop import huggingface
+from bert_mgpu.interop import google_ckpt, huggingface
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.train import checkpoint
@@ -97,6 +97,8 @@ def find_model(
     data: what the run's data says of the text: it was made with a vocab_file and a
     casing, and may be read without a vocabulary. None: this run reads text itself.
     """
+    if run.init_checkpoint and not checkpoint.saved_steps(output_dir):
+        _check_weights(run.init_checkpoint)
     of_weights = _beside_weights(run, output_dir)
     beside = {**(data or {}), **of_weights}
     config_file = run.bert_config_file or beside.get("config_file")
@@ -120,6 +122,19 @@ def find_model(
     tokenizer = Tokenizer(vocab_file, lower)
     _check_words(config, config_file, tokenizer, vocab_file)
     return Model(config, config_file, tokenizer, vocab_file, lower, labels)
+
+
+def _check_weights(path: str) -> None:
+    """Raises UserError where there is nothing of that name, with the nearest ones."""
+    if os.path.exists(path) or google_ckpt.is_there(path):
+        return
+    folder = pathlib.Path(path).absolute().parent
+    if folder.is_dir():
+        check_file(path)
+    raise UserError(
+        f"--init_checkpoint={path}: no such checkpoint: pass a folder with a model, or"
+        " a checkpoint's name without .index, such as DIR/bert_model.ckpt"
+    )
 
 
 def _beside_weights(run: RunConfig, output_dir: pathlib.Path) -> dict[str, Any]:
@@ -162,7 +177,7 @@ def _settings_of_run(path: pathlib.Path) -> dict[str, Any]:
         return {name: flags[name] for name in remembered if name in flags}
     except (KeyError, TypeError):
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(
             f"{path}: damaged ({error}): restore it, or delete it and pass"
             " --do_lower_case and --max_seq_length as in training"

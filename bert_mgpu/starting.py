@@ -6,7 +6,7 @@ import dataclasses
 import json
 import pathlib
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,7 @@ def training_state(
     identity: dict[str, Any],
     output_dir: pathlib.Path,
     first_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
+    labels: Sequence[str] = (),
 ) -> TrainState:
     """The state to train from: what output_dir holds, else the first weights.
 
@@ -75,7 +76,9 @@ def training_state(
     found = checkpoint.newest(output_dir, say)
     if found is None:
         random = params_lib.initialize(specs, model.config.initializer_range, run.seed)
-        params = weights.first_weights(specs, random, run.init_checkpoint, say, model)
+        params = weights.first_weights(
+            specs, random, run.init_checkpoint, say, model, labels
+        )
         new_head = _HEAD in specs and params[_HEAD] is random[_HEAD]
         if new_head and run.init_checkpoint and not run.freeze:
             say(

@@ -125,6 +125,8 @@ def open_devices(run: RunConfig, remarks: Sequence[str]) -> list[str]:
     for remark in remarks:
         say(remark)
     visible = devices.configure(run.device, run.cpu_devices, run.n_gpus)
+    if "cpu_devices" in run.given and visible[0].startswith("GPU"):
+        say("--cpu_devices splits the CPU; the towers are on GPUs: see --device")
     if warning := devices.missing_gpus(run.device):
         say(warning)
     return visible
@@ -204,6 +206,7 @@ def start(job: Job, rows: int, data_key: str, towers: Towers) -> Start:
         identity,
         job.output_dir,
         towers.first_slots,
+        job.task.labels,
     )
     towers.load(state.params, state.slots)
     return Start(plan, identity, state)

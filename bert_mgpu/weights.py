@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from bert_mgpu.interop import google_ckpt, huggingface, names
 from bert_mgpu.train import optimizers
 
 _MAX_NAMES_SHOWN = 8
+_SHARED = ("bert/", "cls/")  # by all tasks of a model: not the head of one
 
 
 def first_weights(
@@ -20,11 +21,13 @@ def first_weights(
     path: str | None,
     say: Callable[[str], None],
     model: sources.Model | None = None,
+    labels: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
     """Weights of a checkpoint for the names it has, random ones for the rest.
 
     Tokens of the `model` that the checkpoint's vocabulary lacks start from the mean
-    of their pieces there; without a model none is new.
+    of their pieces there; without a model none is new. A head for other labels than
+    these starts afresh.
 
     Raises UserError where an encoder weight is absent or has another shape: the
     checkpoint does not belong to the config. A head may be new; that is said.
@@ -39,6 +42,10 @@ def first_weights(
     else:
         found = google_ckpt.read_names(path)
         shapes = {n: found[n][0] for n in found if not _belongs_to_training(n)}
+    if model and model.labels and labels and model.labels != list(labels):
+        heads = [name for name in shapes if not name.startswith(_SHARED)]
+        shapes = {name: shape for name, shape in shapes.items() if name not in heads}
+        say(f"weights: the head there is of other labels: {listed(model.labels)}")
     grown = growth.Growth()
     if model and model.vocab_file:
         beside = sources.folder_of(path) / sources.VOCAB_FILE
@@ -79,6 +86,12 @@ def first_weights(
         )
     if unexpected:
         say(f"  there but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
+    for name, value in values.items():
+        if not np.isfinite(value).all():
+            raise UserError(
+                f"{path}: {name} holds values that are no numbers: its training"
+                " diverged, or it is damaged: pass another checkpoint"
+            )
     return dict(random) | {
         name: np.asarray(value, np.float32) for name, value in values.items()
     }

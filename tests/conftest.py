@@ -151,10 +151,8 @@ def process(args, env=None, program=SCRIPT, **options):
     return subprocess.Popen(
         [sys.executable, program, *args],
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
-        **options,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
     )
 
 

@@ -15,13 +15,21 @@ from bert_mgpu.errors import UserError
 _MAX_NAMES_SHOWN = 5
 
 
-def check_file(path: str | os.PathLike[str]) -> None:
-    """Raises UserError, with the nearest names, if there is no such file."""
+def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
+    """Raises UserError, with the nearest names, if there is no such file.
+
+    pipe: it is read once alone, so it may be a pipe.
+    """
     path = pathlib.Path(path)
     if path.is_dir():
         raise UserError(f"{path}: is a directory: pass a file")
-    if path.exists():
+    if path.is_file() or (pipe and path.exists()):
         return
+    if path.exists():
+        raise UserError(
+            f"{path}: a pipe or a device, which cannot be read twice: write it to a"
+            " file and pass that"
+        )
     if not path.parent.is_dir():
         raise UserError(f"{path}: there is no directory {path.parent}")
     names = sorted(entry.name for entry in path.parent.iterdir())

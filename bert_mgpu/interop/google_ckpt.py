@@ -49,6 +49,11 @@ def resolve(path: str | os.PathLike[str]) -> str:
     )
 
 
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Is this the name of a checkpoint, or of one of its files?"""
+    return os.path.isfile(f"{_BUNDLE_FILE.sub('', os.fspath(path))}.index")
+
+
 def read_names(
     path: str | os.PathLike[str],
 ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:

@@ -20,6 +20,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from bert_mgpu import files
 from bert_mgpu.config import BertConfig
 from bert_mgpu.errors import UserError
 from bert_mgpu.interop import names
@@ -97,7 +98,7 @@ def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
         )
     if not path.name.endswith(".index.json"):
         return {path: None}
-    weight_map = _read_json(path).get("weight_map")
+    weight_map = files.read_json(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise UserError(f"{path}: has no weight_map of names and files")
     shards: dict[pathlib.Path, set[str]] = {}
@@ -142,7 +143,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     folder = pathlib.Path(path)
     config_file, vocab_file = folder / "config.json", folder / _VOCAB
-    config = _read_json(config_file) if config_file.is_file() else {}
+    config = files.read_json(config_file) if config_file.is_file() else {}
     for key, value in (
         ("model_type", "bert"),
         ("position_embedding_type", "absolute"),
@@ -165,7 +166,7 @@ def _do_lower_case(folder: pathlib.Path) -> bool | None:
         ("tokenizer_config.json", ("do_lower_case",)),
         ("tokenizer.json", ("normalizer", "lowercase")),
     ):
-        value: Any = _read_json(folder / name) if (folder / name).is_file() else {}
+        value: Any = files.read_json(folder / name) if (folder / name).is_file() else {}
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, bool):
@@ -180,18 +181,6 @@ def _labels(config: Mapping[str, Any]) -> list[str] | None:
         return None
     ordered = [str(labels[index]) for index in sorted(labels, key=int)]
     return None if all(map(_PLACEHOLDER.match, ordered)) else ordered
-
-
-def _read_json(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot read it: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"{path}: not a JSON file: {error}") from None
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: not a JSON object")
-    return value
 
 
 def export(
@@ -247,7 +236,14 @@ def export(
 
 
 def check_replaceable(target: pathlib.Path) -> None:
-    """Lets pass an empty directory, and an earlier export with nothing else in it."""
+    """Lets pass an empty directory, and an earlier export with nothing else in it.
+
+    Raises:
+      UserError: it holds something else, or nothing can be written there.
+    """
+    above = next(path for path in target.absolute().parents if path.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise UserError(f"{target}: cannot export: {above} is no folder to write to")
     found = {p.name for p in target.iterdir()} if target.is_dir() else set()
     if not found and not target.is_file():
         return

@@ -109,7 +109,7 @@ def _matches(name: str) -> list[str]:
 def _other(name: str) -> list[str]:
     if glob.has_magic(name):
         raise UserError(f"--input_file: {name} matches no file")
-    readers.check_file(name)
+    readers.check_file(name, pipe=True)
     return [name]  # a pipe
 
 

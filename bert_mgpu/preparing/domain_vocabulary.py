@@ -177,7 +177,7 @@ def _read_config(run: DomainVocabConfig, tokenizer: Tokenizer) -> dict[str, Any]
             f"{path}: vocab_size is {rows}, but {run.vocab_file} has {count} tokens:"
             " pass the --bert_config_file and --vocab_file of one model"
         )
-    return json.loads(path.read_text(encoding="utf-8-sig"))
+    return files.read_json(path)
 
 
 def _print_lines(lines: Iterable[str]) -> None:

@@ -11,10 +11,10 @@ taken, sorted.
 from __future__ import annotations
 
 import difflib
-import json
 import pathlib
 from typing import Any
 
+from bert_mgpu import files
 from bert_mgpu.errors import UserError
 from bert_mgpu.tasks.builtin import BUILTIN, Columns, TaskFiles, lookup
 
@@ -66,12 +66,7 @@ def overlooked(task_name: str, data_dir: str) -> str | None:
 
 
 def _read(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not a JSON file: {error}") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: not a JSON object")
+    values = files.read_json(path)
     for key, value in values.items():
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS)

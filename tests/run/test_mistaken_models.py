@@ -54,6 +54,7 @@ BAD_CONFIGS = [
     ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0, not in [0, 1)"),
     ({"num_attention_heads": 5}, "32 is not a multiple of num_attention_heads 5"),
     ({"hidden_act": "swish"}, "hidden_act 'swish' is not known: pass --hidden_act"),
+    ({"intermediate_size": 10**400}, "intermediate_size is more than 100,000,000"),
 ]
 
 
@@ -64,7 +65,13 @@ def test_bad_configurations(work, expect_refused, changed, fragment):
 
 
 @pytest.mark.parametrize(
-    ("text", "fragment"), [("{", "not a JSON file"), ("[1]", "not a JSON object")]
+    ("text", "fragment"),
+    [
+        ("{", "not a JSON file"),
+        ("[" * 100_000, "not a JSON file: maximum recursion depth"),
+        ("[1]", "not a JSON object"),
+    ],
+    ids=["cut", "deep", "list"],
 )
 def test_configurations_that_are_no_json_object(work, expect_refused, text, fragment):
     (work.model / "bert_config.json").write_text(text)
@@ -161,6 +168,32 @@ def test_casing_of_a_trained_run(resumed, expect_refused):
     expect_refused(resumed, f"{path}: damaged", "pass --do_lower_case")
 
 
+def test_weights_that_are_no_numbers(work, expect_refused):
+    start = work.model / "bert_model.ckpt"
+    tensors = google_ckpt.read(start)
+    name = "bert/encoder/layer_1/output/dense/bias"
+    tensors[name][3] = np.nan
+    google_ckpt.write(start, tensors)
+    expect_refused(work, f"{start}: {name} holds values that are no numbers")
+
+
+def test_a_head_for_other_labels_is_not_taken(work, trained, inside):
+    """As many classes, with other names: the encoder alone is taken."""
+    flags = {"do_train": True, "learning_rate": 0, "init_checkpoint": trained}
+    other, same = work.root / "other", work.root / "same"
+    code, _, err = inside(work.flags(other, "own", **flags))
+    assert code == 0, err
+    assert "the head there is of other labels: 0, 1" in err
+    assert "new, start at random: output_bias, output_weights" in err
+    code, _, err = inside(work.flags(same, **flags))
+    assert code == 0 and "labels" not in err.partition("weights: ")[2], err
+    head, start = "output_weights", google_ckpt.read(trained)
+    assert np.array_equal(google_ckpt.read(same)[head], start[head])
+    assert not np.array_equal(google_ckpt.read(other)[head], start[head])
+    kernel = "bert/pooler/dense/kernel"
+    assert np.array_equal(google_ckpt.read(other)[kernel], start[kernel])
+
+
 def test_models_without_a_trained_head(work, expect_refused):
     predict = {"do_train": None, "do_predict": True}
     start = work.model / "bert_model.ckpt"
@@ -176,7 +209,10 @@ def test_models_without_a_trained_head(work, expect_refused):
 IDENTITY = [
     ({"max_seq_length": 20}, "max_seq_length (was 16, is 20)"),
     ({"truncation": "tail"}, "truncation (was head, is tail)"),
-    ({"head_tokens": 9}, "head_tokens (was 128, is 9)"),
+    (
+        {"truncation": "head_tail", "head_tokens": 9},
+        "truncation (was head, is head_tail), head_tokens (was 128, is 9)",
+    ),
     ({"classifier_dropout": 0.5}, "classifier_dropout (was None, is 0.5)"),
     ({"warmup_proportion": 0.5}, "warmup_proportion (was 0.1, is 0.5)"),
     ({"max_train_examples": 20}, "max_train_examples (was None, is 20)"),

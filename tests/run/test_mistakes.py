@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import resource
 import time
 
@@ -40,7 +41,12 @@ BAD_FLAGS = [
     ({"vocab_file": None}, "--vocab_file is missing"),
     ({"vocab_file": "/no"}, "/no: no such file: / holds "),
     ({"bert_config_file": "/no"}, "/no: no such file: / holds "),
-    ({"init_checkpoint": "/no"}, "/no.index: no such file: pass a checkpoint's name"),
+    ({"init_checkpoint": "/no"}, "/no: no such file: / holds "),
+    ({"init_checkpoint": "/no/no"}, "--init_checkpoint=/no/no: no such checkpoint"),
+    ({"vocab_file": "/" + "n" * 300}, "n: cannot use it: File name too long: check"),
+    ({"init_checkpoint": f"{__file__}/no"}, "/no: no such checkpoint: pass"),
+    ({"export_hf": f"{__file__}/no"}, "/no: cannot export: ", "no folder to write"),
+    ({"head_tokens": 5}, "--head_tokens does nothing without --truncation=head_tail"),
     ({"train_batch_size": 100}, "24 rows x 1 epochs", "batch of 100: lower"),
 ]
 
@@ -94,6 +100,13 @@ def test_missing_and_empty_files(work, expect_refused):
     expect_refused(work, f"{train}: no rows for the task mrpc")
     train.write_text("")
     expect_refused(work, f"{train}: no rows for the task mrpc")
+
+
+def test_a_pipe_cannot_be_read_twice(work, expect_refused):
+    pipe = work.root / "pipe"
+    os.mkfifo(pipe)
+    message = f"{pipe}: a pipe or a device, which cannot be read twice"
+    expect_refused(work, message, do_predict=True, predict_file=pipe)
 
 
 def test_an_empty_text_is_no_mistake(work, inside):
@@ -237,6 +250,7 @@ def test_the_real_command_line(work, script):
         ({"task_name": "mprc"}, "did you mean mrpc?"),
         ({"do_eval": "maybe"}, "--do_eval=maybe: pass true or false"),
         ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
+        ({"data_dir": "/" + "n" * 300}, "no such folder"),
     ):
         assert_refused(
             script(work.flags(new, **{"do_train": True, **flags})), *fragments

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import time
 
 import numpy as np
@@ -37,8 +38,9 @@ def final(output_dir):
 
 def killed(args, output_dir, inside_a_save, rng):
     """Starts the run, kills it at random; (did it hit, was it in a save)."""
-    run = process(args)
     metrics, saving = output_dir / "metrics.jsonl", output_dir / ".saving"
+    shutil.rmtree(saving, ignore_errors=True)  # of the kill before
+    run = process(args)
     before = metrics.stat().st_size if metrics.exists() else 0
     while run.poll() is None:
         if metrics.exists() and metrics.stat().st_size > before:

@@ -1,0 +1,86 @@
+"""The log of a run: whoever reads it may go away; a terminal gets a bar."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+
+from bert_mgpu.interop import google_ckpt
+from tests.conftest import process
+
+LONG = {"do_train": True, "num_train_epochs": 1e5, "log_steps": 1}
+
+
+def started(run, file):
+    while not file.exists():
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.05)
+
+
+def test_a_run_ends_well_when_no_one_reads_its_log(tiny, tmp_path):
+    flags = tiny.flags(tmp_path / "out", do_train=True, do_predict=True, log_steps=1)
+    run = process(flags)
+    run.stderr.readline()
+    run.stderr.close()
+    assert run.wait(timeout=300) == 0
+    assert google_ckpt.read(tmp_path / "out")["global_step"] == 6
+    assert (tmp_path / "out" / "predict.txt").exists()
+
+
+def test_ctrl_c_without_a_reader_is_ctrl_c(tiny, tmp_path):
+    """As in `2>&1 | tee log`, where the key stops tee first."""
+    out = tmp_path / "out"
+    run = process(
+        tiny.flags(out, **LONG),
+        # Ignored by jobs in the background, and so by their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    started(run, out / "metrics.jsonl")
+    run.stderr.close()
+    run.send_signal(signal.SIGINT)
+    assert run.wait(timeout=300) == 130
+    assert google_ckpt.read(out)["global_step"] > 0
+
+
+def test_sigterm_while_tensorflow_loads(tiny, tmp_path):
+    out = tmp_path / "out"
+    run = process(tiny.flags(out, **LONG))
+    started(run, out / ".lock")  # made just before
+    run.terminate()
+    _, err = run.communicate(timeout=300)
+    assert run.returncode == 75
+    assert err == "stopped: the same command goes on from what is saved\n"
+
+
+def test_a_terminal_shows_a_bar(tiny, tmp_path):
+    """Of 80 columns, with steps, loss, rate and speed; and every flag of logs works."""
+    out, cache = tmp_path / "out", tmp_path / "cache"
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    flags = {"do_train": True, "do_eval": True, "do_predict": True, "log_steps": 1}
+    flags |= {"cache_dir": cache, "max_eval_examples": 5, "max_predict_examples": 4}
+    flags |= {"tf_log": True, "lr_decay_power": 0, "warmup_proportion": 0}
+    command = process(tiny.flags(out, **flags), env={"TERM": "xterm"}, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while command.poll() is None or select.select([ours], [], [], 0)[0]:
+        try:
+            shown += os.read(ours, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+    assert command.wait(timeout=60) == 0, shown
+    bars = re.findall(r"train:.*?6/6 \[[^\]]*\]", shown.decode())
+    assert bars and "loss " in bars[-1] and " ex/s" in bars[-1], shown.decode()[-3000:]
+    assert "the first 0 warm up to learning rate 0.001" in shown.decode()
+    rates = re.findall(
+        r'"learning_rate": ([^,}]*)', (out / "metrics.jsonl").read_text()
+    )
+    assert [float(rate) for rate in rates] == [0.001] * 6  # power 0: no decay
+    assert "rows of" in shown.decode() and len(list(cache.iterdir())) == 3
+    assert len((out / "predict.txt").read_text().splitlines()) == 4
+    assert not (out / "tensorflow.log").exists() and not (out / "cache").exists()
