@@ -1,13 +1,13 @@
 # make setup | demo | check | test | parity | bench | clean. Python 3.10 to 3.13, no GPU needed.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check -q
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
 .PHONY: setup demo check test parity bench clean
 
 setup: .venv/.ready
 
-.venv/.ready: requirements.txt
+.venv/.ready: requirements.txt constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; \
 	  sys.exit(0 if (3, 10) <= v <= (3, 13) else \
 	  "Python %d.%d: TensorFlow 2.21 needs 3.10 to 3.13: make PYTHON=python3.12 setup" % v)'
@@ -50,6 +50,7 @@ test: check
 # Compares with Google's code and transformers, live.
 parity: .venv/.parity
 	$(BIN)/python benchmarks/parity.py
+	$(BIN)/python benchmarks/all_texts.py
 
 # Speed and memory beside Google's code, transformers and ourselves; see the file for
 # parts of it.

@@ -77,9 +77,10 @@ def whole_memory(one: str, other: str) -> Ratio:
 
 
 def growth(one: tuple[str, str], other: tuple[str, str]) -> Ratio:
-    """The memory that more rows take, (few rows, more rows) of one over the other.
+    """The memory that as many more rows take, (few, more) of one over the other.
 
-    What is there for any number of rows cancels out, as the compiler's own memory.
+    What is there for any number of rows cancels out. But XLA's compiler must need less
+    than the few rows do: the peak would be the compiler's.
     """
 
     def ratio(found: Results) -> list[float]:

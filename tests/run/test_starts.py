@@ -60,6 +60,7 @@ def test_hugging_face_needs_no_other_flags(tiny, tmp_path, inside, folder, what)
 def test_own_run_with_another_number_of_labels(tiny, tmp_path, inside):
     first = tmp_path / "first"
     assert inside(tiny.flags(first, do_train=True))[0] == 0
+    (first / "label_list.txt").unlink()  # else its labels would differ, not its shape
     data = tmp_path / "data"
     write_task(data, "own")
     task = json.loads((data / "task.json").read_text())
@@ -126,6 +127,14 @@ def test_checkpoint_of_a_run_of_googles_code_is_resumed(tiny, tmp_path, inside):
     assert "written by other code" in err
     wanted, found = weights_of(straight), weights_of(google)
     assert all(np.array_equal(wanted[name], found[name]) for name in wanted)
+
+
+@pytest.mark.parametrize(("task", "said"), [("mrpc", True), ("own", False)])
+def test_truncation_of_pairs_is_said_to_do_nothing(tiny, tmp_path, inside, task, said):
+    args = tiny.flags(tmp_path, task, do_train=True, truncation="tail")
+    code, _, err = inside(args)
+    assert code == 0, err
+    assert ("--truncation=tail: pairs of texts lose their ends" in err) == said
 
 
 def test_export_is_what_was_trained(tiny, tmp_path, inside):

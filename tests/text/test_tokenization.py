@@ -1,7 +1,6 @@
 """The tokenizer against google-research/bert's own, run in another process."""
 
 import functools
-import itertools
 import lzma
 import pathlib
 import pickle
@@ -85,8 +84,7 @@ def read_lines(path):
             parts = [packed.read(name) for name in packed.namelist()]
     elif path.name.endswith(".tar.xz"):
         with tarfile.open(path) as packed:
-            files = (m for m in packed if m.isfile())
-            parts = [packed.extractfile(m).read() for m in itertools.islice(files, 200)]
+            parts = [packed.extractfile(m).read() for m in packed if m.isfile()]
     elif path.suffix == ".xz":
         parts = [lzma.decompress(path.read_bytes())]
     else:
@@ -94,11 +92,18 @@ def read_lines(path):
     return b"\n".join(parts).decode("utf-8", "replace").split("\n")
 
 
+def lines_of(folder):
+    paths = sorted(p for p in (DATA / folder).rglob("*") if p.suffix != ".md")
+    return [line for path in paths if path.is_file() for line in read_lines(path)]
+
+
 @functools.cache
 def sample(folder, characters=40_000):
-    """Evenly spaced lines of the folder, about so many characters in all."""
-    paths = sorted(p for p in (DATA / folder).iterdir() if p.suffix != ".md")
-    lines = [line for path in paths for line in read_lines(path)]
+    """Evenly spaced lines of the folder, about so many characters in all.
+
+    benchmarks/all_texts.py compares all of them.
+    """
+    lines = lines_of(folder)
     step = max(1, sum(map(len, lines)) // characters)
     return [line[:5000] for line in lines[::step]]
 

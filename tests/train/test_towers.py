@@ -38,10 +38,11 @@ def test_towers_equal_one_large_batch(train, xla):
     assert_close(params, wanted)
 
 
-def test_seven_towers_on_six_devices(train):
+@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+def test_seven_towers_on_six_devices(train, xla):
     data = batches(14, 10)
-    wanted, losses, _ = train(1, 1, data)
-    params, other_losses, _ = train(7, 6, data)
+    wanted, losses, _ = train(1, 1, data, xla=xla)
+    params, other_losses, _ = train(7, 6, data, xla=xla)
     np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
     assert_close(params, wanted)
 
@@ -177,12 +178,13 @@ def test_accumulation_is_as_exact_as_towers(train, xla):
         assert_same_bits(params, wanted)
 
 
-def test_accumulation_equals_one_large_batch(train):
+@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+def test_accumulation_equals_one_large_batch(train, xla):
     """With dropout, rows that count nothing, and a turn of only such rows."""
     data = batches(12, 20)
-    wanted, losses, _ = train(1, 1, data)
+    wanted, losses, _ = train(1, 1, data, xla=xla)
     for n_towers, parts in ((1, 4), (2, 6), (3, 12)):
-        params, other_losses, _ = train(n_towers, n_towers, data, parts=parts)
+        params, other_losses, _ = train(n_towers, n_towers, data, parts=parts, xla=xla)
         np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
         assert_close(params, wanted)
 

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def ours(params, batches, peak):
+def ours(params, batches, peak, xla=False):
     """Two towers, with the schedule that Google's code builds into its graph."""
     task = Classification("x", NO_DROPOUT, LABELS, LENGTH, 0.0)
-    two = Towers(task, 2, devices.configure("cpu", 2), seed=1, xla=False)
+    two = Towers(task, 2, devices.configure("cpu", 2), seed=1, xla=xla)
     two.load(params, two.first_slots(params))
     losses, norms = [], []
     for step in range(STEPS):
@@ -52,10 +52,11 @@ def google(params, batches, peak, how):
     return google_trajectory.run(NO_DROPOUT, params, batches, plan, how)
 
 
-def test_equals_google_with_its_embedding_gradient_densified():
+@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+def test_equals_google_with_its_embedding_gradient_densified(xla):
     params, batches = made(deviation=0.2)
     wanted, wanted_losses = google(params, batches, 1e-3, "densify")
-    weights, losses, norms = ours(params, batches, 1e-3)
+    weights, losses, norms = ours(params, batches, 1e-3, xla)
     assert (norms > 1).sum() > STEPS / 2  # the clip is at work
     np.testing.assert_allclose(losses, wanted_losses, rtol=1e-4)
     assert_close(weights, wanted)

@@ -16,6 +16,8 @@ from tests.run.conftest import assert_refused
         ({"max_seq_length": 8}, ("a.tfrecord at byte", "--max_seq_length=16")),
         ({"max_predictions_per_seq": 9}, ("--max_predictions_per_seq=3",)),
         ({"dynamic_masking": True}, ("it holds masks", "--dynamic_masking")),
+        ({"masking": "span"}, ("--masking does nothing", "--dynamic_masking=true")),
+        ({"masked_lm_prob": 0.2}, ("--masked_lm_prob does nothing",)),
         ({"do_train": None}, ("nothing to do",)),
         ({"predict_file": "x"}, ("pass --do_predict=true",)),
         ({"do_predict": True}, ("pass --predict_file",)),

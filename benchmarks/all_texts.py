@@ -1,0 +1,64 @@
+"""Are the ids of every line of ../shared/data those of google-research/bert?
+
+    python benchmarks/all_texts.py [FOLDER ...]
+
+Both vocabularies, in lower case as their models are; some ten minutes, for Google's
+code. The result is benchmarks/results/all_texts.json; exit code 1 if a line differs.
+Needs bert-tensorflow==1.0.4.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from absl import flags
+from bert import tokenization  # type: ignore[import-untyped]
+from harness import RESULTS, ROOT, SHARED, machine
+
+sys.path.insert(0, str(ROOT))
+
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.text.test_tokenization import FOLDERS, lines_of
+
+VOCABULARIES = ("chinese", "uncased")
+
+
+def compare(folder: str, vocabulary: str) -> dict[str, Any]:
+    vocab_file = str(SHARED / "data" / "vocab" / f"{vocabulary}_vocab.txt")
+    lines = lines_of(folder)
+    google = tokenization.FullTokenizer(vocab_file)
+    ours = Tokenizer(vocab_file).batch_ids(lines)
+    differ = 0
+    for row, line in enumerate(lines):
+        theirs = google.convert_tokens_to_ids(google.tokenize(line))
+        differ += ours.row(row).tolist() != theirs
+    return {
+        "folder": folder,
+        "vocabulary": vocabulary,
+        "lines": len(lines),
+        "characters": sum(map(len, lines)),
+        "differ": differ,
+    }
+
+
+def main() -> int:
+    flags.FLAGS(sys.argv[:1])  # Google's code reads one
+    found = []
+    for folder in sys.argv[1:] or FOLDERS:
+        for vocabulary in VOCABULARIES:
+            found.append(compare(folder, vocabulary))
+            print(*found[-1].values(), flush=True)
+    if not sys.argv[1:]:
+        path = RESULTS / "all_texts.json"
+        path.write_text(
+            json.dumps(
+                {"machine": machine("bert-tensorflow"), "texts": found}, indent=1
+            )
+        )
+    return int(any(one["differ"] for one in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
