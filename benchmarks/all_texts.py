@@ -44,6 +44,9 @@ def compare(folder: str, vocabulary: str) -> dict[str, Any]:
 
 
 def main() -> int:
+    if not SHARED.is_dir():
+        print(f"no texts to compare: {SHARED} is not there")
+        return 0
     flags.FLAGS(sys.argv[:1])  # Google's code reads one
     found = []
     for folder in sys.argv[1:] or FOLDERS:

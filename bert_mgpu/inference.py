@@ -40,10 +40,10 @@ def forward(
     else:
         seconds = time.perf_counter() - began
         shapes = towers.compilations - compilations
-        say(
-            f"  {len(rows)} rows in {seconds:.1f} s, compilation for {shapes}"
-            f" shape{'s' * (shapes != 1)} of batches included"
+        made = (
+            f", compilation for {shapes} shape{'s' * (shapes > 1)} of batches included"
         )
+        say(f"  {len(rows)} rows in {seconds:.1f} s{made if shapes else ''}")
         _check_finite(outputs, run.precision, what)
         return outputs
     if batch == 1:

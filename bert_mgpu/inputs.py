@@ -18,6 +18,13 @@ from bert_mgpu.text import normalization, tokenization, truncation
 from bert_mgpu.train import checkpoint
 from bert_mgpu.train.recorder import say
 
+# The flag for a seeded sample of so many rows.
+_SAMPLES = {
+    "train": "max_train_examples",
+    "dev": "max_eval_examples",
+    "test": "max_predict_examples",
+}
+
 
 def find_labels(
     run: FinetuneConfig, files: TaskFiles, model: Model, output_dir: pathlib.Path
@@ -133,7 +140,9 @@ class Inputs:
         )
         header = self.files.columns_of(source.split).header
         without = ", line 1 left out as its header" if header else ""
-        say(f"{split}: {notes['rows']} rows of {source.path}{without}")
+        kept, sample = getattr(self.run, _SAMPLES[split]), _SAMPLES[split]
+        sampled = "" if kept is None else f", a sample (--{sample}={kept})"
+        say(f"{split}: {notes['rows']} rows of {source.path}{without}{sampled}")
         say(
             f"  tokens a row, percentiles: {shares};"
             f" {notes['truncated'] / notes['rows']:.1%} truncated at"
@@ -151,11 +160,7 @@ class Inputs:
 
     def _read(self, split: str, source: builtin.Source) -> tuple[Features, str]:
         run, files = self.run, self.files
-        keep = {  # a seeded sample of so many rows
-            "train": run.max_train_examples,
-            "dev": run.max_eval_examples,
-            "test": run.max_predict_examples,
-        }[split]
+        keep = getattr(run, _SAMPLES[split])
         with_label = split != "test"
         data = {
             "data": records.file_hash(source.path),

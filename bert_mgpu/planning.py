@@ -90,7 +90,7 @@ def _steps(job: Job, steps: int, done: int, rows: int) -> Iterator[str]:
 
 def _rate(job: Job, plan: loop.Plan) -> Iterator[str]:
     run = job.run
-    yield f"{plan.peak_rate:g} after {plan.warmup} steps of warm-up"
+    yield f"{plan.peak_rate:g} after a warm-up until step {plan.warmup}"
     if plan.peak_rate > _HIGH_RATE and run.optimizer != "lamb":
         yield (
             f"WARNING: above {_HIGH_RATE:g} BERT often diverges; 2e-5 to 5e-5 are usual"
@@ -116,7 +116,9 @@ def _length(job: Job, notes: dict[str, Any]) -> Iterator[str]:
             f" {most}:"
         )
         yield "  --truncation=head_tail keeps both ends of a text"
-    elif wanted != run.max_seq_length:
+    elif wanted > run.max_seq_length or (
+        wanted < run.max_seq_length and run.padding == "max_length"
+    ):
         yield f"--max_seq_length={wanted} keeps {_KEPT_SHARE} % of the rows whole"
 
 

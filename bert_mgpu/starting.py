@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -83,7 +84,8 @@ def training_state(
         if new_head and run.init_checkpoint and not run.freeze:
             say(
                 "  a random head for masked words spoils trained weights: to let it"
-                " learn alone first, pass --freeze=^bert/"
+                " learn alone first, pass --freeze=^bert/; then go on from that"
+                " output_dir, in another"
             )
         return TrainState(params, first_slots(params), 0, identity)
     state, prefix = found
@@ -106,7 +108,14 @@ def training_state(
     if lost:
         say(f"  {len(lost)} optimizer slots are not there and start afresh")
     if run.init_checkpoint:
-        say("  --init_checkpoint was read when the run began, not now")
+        began = _began_from(output_dir)
+        if began in (None, _absolute(run.init_checkpoint)):
+            say("  --init_checkpoint was read when the run began, not now")
+        else:
+            say(
+                f"  WARNING: --init_checkpoint={run.init_checkpoint} is not read: this"
+                f" run began from {began}; to start from it pass another --output_dir"
+            )
     slots = {name: state.slots.get(name, value) for name, value in first.items()}
     return TrainState(params, slots, state.step, identity)
 
@@ -195,6 +204,19 @@ def trained_state(
     return TrainState(params, {}, 0)
 
 
+def _absolute(path: str | None) -> str | None:
+    return path and os.path.abspath(path)
+
+
+def _began_from(output_dir: pathlib.Path) -> str | None:
+    """--init_checkpoint when the run of output_dir began; None where no one knows."""
+    try:
+        flags = json.loads((output_dir / sources.RUN_FILE).read_text())["flags"]
+        return flags["init_checkpoint"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def write_run_files(
     run: RunConfig,
     model: Model,
@@ -206,6 +228,9 @@ def write_run_files(
     """What a later run, or a person, needs to know of this one."""
     settings = {f.name: getattr(run, f.name) for f in fields(type(run))}
     settings["do_lower_case"] = model.do_lower_case
+    settings["init_checkpoint"] = _absolute(run.init_checkpoint)
+    if checkpoint.saved_steps(output_dir):
+        settings["init_checkpoint"] = _began_from(output_dir)
     if model.words is None:  # nobody said
         del settings["do_lower_case"]
     facts = {

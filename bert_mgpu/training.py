@@ -221,12 +221,12 @@ def _train(job: Job, rows: Rows, data_key: str, towers: Towers) -> TrainState:
     tried = orders_of(run, rows)
     shares = padding_shares(tried, rows.lengths, plan.steps, job.batch)
     texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
-    say(f"tokens that are padding: {', '.join(texts)}: --padding={run.padding}")
+    say(f"tokens that are padding: {', '.join(texts)}; chosen: --padding={run.padding}")
     order = tried[run.padding]
     starting.write_run_files(run, model, labels, job.frozen, identity, job.output_dir)
     say(
-        f"training: steps {state.step + 1} to {plan.steps}, the first {plan.warmup}"
-        f" warm up to learning rate {plan.peak_rate:g}; seed {run.seed}"
+        f"training: steps {state.step + 1} to {plan.steps}, learning rate"
+        f" {plan.peak_rate:g} after a warm-up until step {plan.warmup}; seed {run.seed}"
     )
 
     def batches() -> Iterator[dict[str, np.ndarray]]:

@@ -135,7 +135,7 @@ def confusion_table(
         counts = (str(cell) if cell else "." for cell in cells[i])
         lines.append((f"{i} {name}", *counts, str(support[i])))
     widths = (*[cell_width] * num_classes, support_width)
-    return f"cells: {legend}\n{display.align(lines, widths)}"
+    return f"in each cell: {legend}\n{display.align(lines, widths)}"
 
 
 def _confused_pairs(matrix: np.ndarray, label_names: Sequence[str]) -> str:

@@ -76,11 +76,13 @@ def test_a_terminal_shows_a_bar(tiny, tmp_path):
     assert command.wait(timeout=60) == 0, shown
     bars = re.findall(r"train:.*?6/6 \[[^\]]*\]", shown.decode())
     assert bars and "loss " in bars[-1] and " ex/s" in bars[-1], shown.decode()[-3000:]
-    assert "the first 0 warm up to learning rate 0.001" in shown.decode()
+    assert "learning rate 0.001 after a warm-up until step 0" in shown.decode()
     rates = re.findall(
         r'"learning_rate": ([^,}]*)', (out / "metrics.jsonl").read_text()
     )
     assert [float(rate) for rate in rates] == [0.001] * 6  # power 0: no decay
-    assert "rows of" in shown.decode() and len(list(cache.iterdir())) == 3
+    assert ", a sample (--max_eval_examples=5)" in shown.decode()
+    assert "a sample (--max_train" not in shown.decode()
+    assert len(list(cache.iterdir())) == 3
     assert len((out / "predict.txt").read_text().splitlines()) == 4
     assert not (out / "tensorflow.log").exists() and not (out / "cache").exists()

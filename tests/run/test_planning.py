@@ -49,9 +49,9 @@ def test_says_steps_rate_and_shares(plan, tiny, tmp_path, inside):
     told = plan(**flags)
     assert told["batch"] == "4 rows x 2 towers = 8 examples a step"
     assert told["steps"] == "9: 24 rows, 3 epochs"
-    assert told["learning rate"] == "5e-05 after 0 steps of warm-up"
+    assert told["learning rate"] == "5e-05 after a warm-up until step 0"
     _, _, err = inside(tiny.flags(tmp_path / "real", do_train=True, **flags))
-    (shares,) = re.findall(r"tokens that are padding: (.*): --padding", err)
+    (shares,) = re.findall(r"tokens that are padding: (.*); chosen: --padding", err)
     assert told["padding"].startswith(shares)
     assert "steps 1 to 9," in err
     assert "hours" in told["time"] or "minutes" in told["time"] or "sec" in told["time"]

@@ -129,6 +129,25 @@ def test_checkpoint_of_a_run_of_googles_code_is_resumed(tiny, tmp_path, inside):
     assert all(np.array_equal(wanted[name], found[name]) for name in wanted)
 
 
+def test_another_start_is_not_taken_without_a_word(tiny, tmp_path, inside):
+    out = tmp_path / "out"
+    shutil.copytree(tiny.model, tmp_path / "other")
+    other = {"init_checkpoint": tmp_path / "other" / "bert_model.ckpt"}
+    first = str(tiny.model / "bert_model.ckpt")
+
+    def trained(**flags):
+        code, _, err = inside(tiny.flags(out, do_train=True, **flags))
+        assert code == 0, err
+        flags = json.loads((out / "run.json").read_text())["flags"]
+        assert flags["init_checkpoint"] == first  # what it began from
+        return err
+
+    assert "WARNING" not in trained()
+    assert "was read when the run began" in trained()
+    err = trained(num_train_epochs=2, **other)
+    assert f"{other['init_checkpoint']} is not read: this run began from {first}" in err
+
+
 @pytest.mark.parametrize(("task", "said"), [("mrpc", True), ("own", False)])
 def test_truncation_of_pairs_is_said_to_do_nothing(tiny, tmp_path, inside, task, said):
     args = tiny.flags(tmp_path, task, do_train=True, truncation="tail")
