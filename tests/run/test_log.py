@@ -16,8 +16,9 @@ from tests.conftest import process
 LONG = {"do_train": True, "num_train_epochs": 1e5, "log_steps": 1}
 
 
-def started(run, file):
-    while not file.exists():
+def started(run, file, size=0):
+    """Waits until the file is there, with so many bytes."""
+    while not file.exists() or file.stat().st_size < size:
         assert run.poll() is None, run.communicate()
         time.sleep(0.05)
 
@@ -40,7 +41,7 @@ def test_ctrl_c_without_a_reader_is_ctrl_c(tiny, tmp_path):
         # Ignored by jobs in the background, and so by their children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    started(run, out / "metrics.jsonl")
+    started(run, out / "metrics.jsonl", size=1)  # after a step: the loop listens
     run.stderr.close()
     run.send_signal(signal.SIGINT)
     assert run.wait(timeout=300) == 130
