@@ -50,8 +50,7 @@ def _main(
     work: Callable[[], Callable[..., None]],
 ) -> int:
     """check: refuses what it can before anything is loaded; work: loads the rest."""
-    # While training, the loop has its own.
-    before = signal.signal(signal.SIGTERM, _preempt)
+    before = signal.signal(signal.SIGTERM, _end)
     try:
         run, remarks = flags.parse(argv, usage, table)
         check(run)
@@ -85,6 +84,7 @@ def _guarded(
 
     from bert_mgpu import sources
 
+    signal.signal(signal.SIGTERM, _preempt)  # while training, the loop has its own
     if not run.tf_log:
         tf.get_logger().setLevel("ERROR")
     try:
@@ -108,6 +108,14 @@ def _guarded(
 
 def _preempt(number: int, frame: object) -> None:
     raise Preempted("the same command goes on from what is saved")
+
+
+def _end(number: int, frame: object) -> None:
+    """The same at once, while TensorFlow loads: its import may swallow exceptions."""
+    try:
+        _preempt(number, frame)
+    except Preempted as stopped:
+        os._exit(command.fail(stopped))
 
 
 def _check_asked(run: RunConfig, needed: Sequence[str]) -> None:
