@@ -212,7 +212,7 @@ def _began_from(output_dir: pathlib.Path) -> str | None:
     """--init_checkpoint when the run of output_dir began; None where no one knows."""
     try:
         flags = json.loads((output_dir / sources.RUN_FILE).read_text())["flags"]
-        return flags["init_checkpoint"]
+        return _absolute(flags["init_checkpoint"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
