@@ -57,20 +57,22 @@ def planned() -> list[Row]:
         same_batch = [(1, 24), (2, 12), (6, 4)]
         rows += [_row(n, batch, "none", seed) for n, batch in same_batch]
         rows += [_row(n, 24, scaling, seed) for n in (2, 6) for scaling in SCALINGS]
-        # What another framework reached: see docs/performance.md.
-        rows.append(_row(1, 32, "none", seed, rows=12_000, dev="sub_dev.txt"))
     long = {"rows": 45_000, "epochs": 1, "learning_rate": 2e-4, "dev": "sub_dev.txt"}
     # As Google trains, then as that other framework did.
     for others in ({}, {"precision": "bfloat16", "optimizer": "adamw"}):
         rows.append(_row(1, 32, "none", SEEDS[0], **long, **others))
     for seed in SEEDS:
         rows += [_row(1, 24, "none", seed, **others) for others in CHEAPER]
-    for seed in SEEDS:
-        rows += [
-            _row(n, 24, scaling, seed, optimizer="adamw")
-            for n in (2, 6)
-            for scaling in SCALINGS
-        ]
+    # Whether the rules fail by Google's missing bias correction alone.
+    rows += [
+        _row(n, 24, scaling, SEEDS[0], optimizer="adamw")
+        for n in (2, 6)
+        for scaling in SCALINGS
+    ]
+    # What another framework reached: see docs/performance.md.
+    rows += [
+        _row(1, 32, "none", seed, rows=12_000, dev="sub_dev.txt") for seed in SEEDS
+    ]
     return rows
 
 
