@@ -73,6 +73,8 @@ def _run(row: Row) -> Row:
     began = time.time()
     values = {"n_gpus": 1, "train_batch_size": 32, "lr_scaling": "none"}
     values |= {"learning_rate": 1e-4, "dev": "full_dev.txt"} | row
+    # Google's optimizer takes steps that are too long where there are so few.
+    values |= {"optimizer": "adamw", "precision": "bfloat16"}
     output = WORK / "runs" / experiments.name_of(row)
     flags = accuracy.flags_of({k: v for k, v in values.items() if k != "start"})
     where = {"init_checkpoint": _weights(row["start"]), "output_dir": output}

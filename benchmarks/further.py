@@ -13,10 +13,11 @@ LENGTH, MASKED = 32, 6
 _COMMON = {"max_seq_length": LENGTH, "dynamic_masking": "true"}
 _TRAINING = {"train_batch_size": 32, "padding": "bucket", "seed": 1, "log_steps": 50}
 _TRAINING |= {"max_predictions_per_seq": MASKED, "keep_checkpoint_max": 1}
+_TRAINING |= {"precision": "bfloat16", "save_checkpoints_steps": 200}
 # The weights have no head for masked words: it learns alone first.
 _HEAD = {"num_train_steps": 700, "num_warmup_steps": 70, "learning_rate": 1e-3}
 _HEAD |= {"freeze": "^bert/"}
-_EPOCHS = 4  # of all together
+_EPOCHS = 3  # of all together
 
 
 def pretrained(

@@ -194,6 +194,8 @@ def _run(row: Row) -> Row:
         "train_batch_size": 32,
         "learning_rate": 1e-4,
         "num_train_epochs": EPOCHS,
+        "optimizer": "adamw",
+        "precision": "bfloat16",
         "seed": row["seed"],
     }
     experiments.call("run_classifier_mgpu.py", flags | training)

@@ -147,12 +147,18 @@ def _check_identity(
 
 
 def _change(name: str, old: Any, new: Any) -> str:
+    flags = name if name == "labels" else f"--{name.replace(' x ', ' x --')}"
     if name in ("data_dir", "input_file", "vocab_file"):  # hashes
-        return f"{name} (its contents)"
+        return f"{flags} (its contents)"
     if isinstance(new, dict):
-        inner = [_change(key, old.get(key), new[key]) for key in new]
-        return f"{name}: {', '.join(text for text in inner if text)}"
-    return "" if old == new else f"{name} (was {old}, is {new})"
+        inner = [_was(key, old.get(key), new[key]) for key in new]
+        return f"{flags}: {', '.join(text for text in inner if text)}"
+    return _was(flags, old, new)
+
+
+def _was(name: str, old: Any, new: Any) -> str:
+    before, now = ("not given" if value is None else value for value in (old, new))
+    return "" if old == new else f"{name} (was {before}, is {now})"
 
 
 def _checked(

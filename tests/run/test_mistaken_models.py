@@ -211,27 +211,27 @@ IDENTITY = [
     ({"truncation": "tail"}, "truncation (was head, is tail)"),
     (
         {"truncation": "head_tail", "head_tokens": 9},
-        "truncation (was head, is head_tail), head_tokens (was 128, is 9)",
+        "truncation (was head, is head_tail), --head_tokens (was 128, is 9)",
     ),
-    ({"classifier_dropout": 0.5}, "classifier_dropout (was None, is 0.5)"),
+    ({"classifier_dropout": 0.5}, "classifier_dropout (was not given, is 0.5)"),
     ({"warmup_proportion": 0.5}, "warmup_proportion (was 0.1, is 0.5)"),
-    ({"max_train_examples": 20}, "max_train_examples (was None, is 20)"),
+    ({"max_train_examples": 20}, "max_train_examples (was not given, is 20)"),
     ({"seed": 7}, "seed (was 42, is 7)"),
     (
         {"train_batch_size": 2},
-        "train_batch_size x n_gpus x gradient_accumulation_steps (was 4, is 2)",
+        "train_batch_size x --n_gpus x --gradient_accumulation_steps (was 4, is 2)",
     ),
     (
         {"n_gpus": 2},
-        "train_batch_size x n_gpus x gradient_accumulation_steps (was 4, is 8)",
+        "train_batch_size x --n_gpus x --gradient_accumulation_steps (was 4, is 8)",
     ),
-    ({"learning_rate": 2e-3}, "learning_rate x lr_scaling (was 0.001, is 0.002)"),
+    ({"learning_rate": 2e-3}, "learning_rate x --lr_scaling (was 0.001, is 0.002)"),
 ]
 
 
 @pytest.mark.parametrize(("changed", "named"), IDENTITY, ids=str)
 def test_a_resume_names_each_changed_setting(resumed, expect_refused, changed, named):
-    message = f"{resumed.root / 'out'} holds a run with other settings: {named}: pass"
+    message = f"{resumed.root / 'out'} holds a run with other settings: --{named}: pass"
     expect_refused(resumed, message, num_train_epochs=2, **changed)
 
 
