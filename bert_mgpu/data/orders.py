@@ -63,20 +63,18 @@ class TrainingOrder:
         if padding == "pack":
             most = min(most, _PACKED_ROWS // self._batch)
         steps = range(max(1, most))
-        if padding == "pack":
-            groups = [
-                mine
-                for step in steps
-                for mine in self._sizes(self._numbers(step)).reshape(towers, -1)
-            ]
-            self._shape = packing.packed_shape(groups, self._longest)
-            self._targets = 0
-            tried = filter(None, map(self._packed, steps))
-            self._targets = max((placed.targets for placed in tried), default=0)
-        elif padding in ("longest", "bucket"):
-            needs = [self._sizes(self._numbers(step)).max() for step in steps]
+        groups = [self._sizes(self._numbers(step)) for step in steps]
+        self._widths = [max_length]
+        if padding != "max_length":
+            needs = [sizes.max() for sizes in groups]
             widths = packing.few_widths(np.array([*needs, lengths.max()]))
             self._widths = [_width(width, max_length) for width in widths]
+        self._shapes: list[packing.Shape] = []
+        if padding == "pack":
+            self._shapes, self._targets = self._packed_shapes(groups), 0
+            tried = [self._packed(step, self._shapes) for step in steps]
+            most_targets = [placed.targets for placed in tried if placed]
+            self._targets = max(most_targets, default=0)
 
     @property
     def _batch(self) -> int:
@@ -85,38 +83,41 @@ class TrainingOrder:
     def _sizes(self, numbers: np.ndarray) -> np.ndarray:
         return self._lengths[numbers % len(self._lengths)]
 
+    def _packed_shapes(self, groups: list[np.ndarray]) -> list[packing.Shape]:
+        """The shape for almost all steps and one for longer ones; none if packing
+        saves nothing: towers of few rows have no room to share.
+        """
+        shape = packing.packed_shape(groups, self._longest, self._towers)
+        widths = [self._width_for(sizes) for sizes in groups]
+        if shape.rows * shape.length >= self._batch * np.mean(widths):
+            return []
+        more = shape.rows + -(-shape.rows // 8)
+        return [shape, shape._replace(rows=more)]
+
     def widest(self) -> Placement:
         """A batch of the shape that takes the most memory (packed: almost surely)."""
-        if self._padding == "pack":
-            return self.placement(0)
-        length = self._max_length
-        if self._padding != "max_length":
-            length = self._widths[-1]
-        return self._one_a_row(self._numbers(0), length)
+        if placed := self._packed(0, self._shapes[-1:]):
+            return placed
+        return self._one_a_row(self._numbers(0), self._widths[-1])
 
     def placement(self, step: int) -> Placement:
         numbers = self._numbers(step)
-        if self._padding == "pack":
-            # A batch that is longer than all of the sample: one compilation more.
-            packed = self._packed(step)
-            return packed or self._one_a_row(numbers, self._longest)
-        length = self._max_length
-        if self._padding != "max_length":
-            longest = self._sizes(numbers).max()
-            length = next(width for width in self._widths if width >= longest)
-        return self._one_a_row(numbers, length)
+        if packed := self._packed(step, self._shapes):
+            return packed
+        return self._one_a_row(numbers, self._width_for(self._sizes(numbers)))
+
+    def _width_for(self, sizes: np.ndarray) -> int:
+        return next(width for width in self._widths if width >= sizes.max())
 
     def _one_a_row(self, numbers: np.ndarray, length: int) -> Placement:
         placed = packing.one_a_row(numbers, self._towers, length)
         return placed._replace(targets=self._most_targets(length))
 
-    def _packed(self, step: int) -> Placement | None:
-        """None where no two rows go into one, or the batch is too long."""
-        if self._shape.places == 1:
-            return None
+    def _packed(self, step: int, shapes: list[packing.Shape]) -> Placement | None:
+        """None where the batch is too long for all the shapes."""
         numbers = self._numbers(step)
         sizes = self._sizes(numbers)
-        placed = packing.pack(numbers, sizes, self._towers, self._shape)
+        placed = packing.pack(numbers, sizes, self._towers, shapes)
         if placed is None:
             return None
         # More targets than in all of the sample: one compilation more.
@@ -223,9 +224,7 @@ def _in_turn(
     size = towers * shape.rows
     return [
         packing.place_rows(
-            [rows[i : i + shape.rows] for i in range(b, b + size, shape.rows)],
-            lengths,
-            shape,
+            packing.split_rows(rows[b : b + size], towers, shape), lengths, shape
         )
         for b in range(0, len(rows), size)
     ]

@@ -62,21 +62,35 @@ def fill_rows(lengths: np.ndarray, length: int, places: int) -> list[list[int]]:
 
 
 def pack(
-    numbers: np.ndarray, lengths: np.ndarray, towers: int, shape: Shape
+    numbers: np.ndarray, lengths: np.ndarray, towers: int, shapes: Sequence[Shape]
 ) -> Placement | None:
-    """The examples of each tower packed into its rows; None if they need more.
+    """The examples of a step packed into the rows of its towers, one after the other.
 
-    numbers: int64 [N * examples of a tower]; lengths: int, of each of them.
+    Which examples share a row, and its place in the batch, follow from the length of
+    rows and not from the towers.
+
+    numbers: int64 [examples]; lengths: int, of each of them. shapes: for all towers
+    together, ever more of the same rows; the first with room for all is taken. None if
+    there is none.
     """
-    found, share = [], len(numbers) // towers
-    for first in range(0, len(numbers), share):
-        rows = fill_rows(lengths[first : first + share], shape.length, shape.places)
-        if len(rows) > shape.rows:
-            return None
-        found.append([[first + index for index in row] for row in rows])
-    placed = place_rows(found, lengths, shape)
-    named = np.append(numbers, EMPTY)[placed.numbers]  # EMPTY is the last one
-    return placed._replace(numbers=named)
+    if not shapes:
+        return None
+    rows = fill_rows(lengths, shapes[0].length, shapes[0].places)
+    for shape in shapes:
+        if len(rows) <= shape.rows:
+            share = shape._replace(rows=-(-shape.rows // towers))
+            placed = place_rows(split_rows(rows, towers, share), lengths, share)
+            named = np.append(numbers, EMPTY)[placed.numbers]  # EMPTY is the last one
+            return placed._replace(numbers=named)
+    return None
+
+
+def split_rows(
+    rows: list[list[int]], towers: int, shape: Shape
+) -> list[list[list[int]]]:
+    """Rows for each tower, one after the other; the last ones may get fewer."""
+    firsts = range(0, towers * shape.rows, shape.rows)
+    return [rows[first : first + shape.rows] for first in firsts]
 
 
 def place_rows(
@@ -130,10 +144,11 @@ def few_widths(longest: np.ndarray, most: int = 4) -> list[int]:
     return chosen[-1]
 
 
-def packed_shape(groups: Sequence[np.ndarray], longest: int) -> Shape:
+def packed_shape(groups: Sequence[np.ndarray], longest: int, towers: int = 1) -> Shape:
     """The shape that holds each of these groups of examples in the fewest tokens.
 
-    groups: the lengths of the examples of one tower in one step, for many steps.
+    groups: the lengths of the examples of one step, for many steps. Its rows are those
+    of all towers together, as many for each.
     Rows may be one to four times as long as the longest example, but not of more than
     512 tokens for that: the scores of attention grow with the square.
     """
@@ -143,7 +158,8 @@ def packed_shape(groups: Sequence[np.ndarray], longest: int) -> Shape:
     for length in range(start, most + 1, rounded(start // 4)):
         packed = [fill_rows(group, length, length) for group in groups]
         places = max(len(row) for rows in packed for row in rows)
-        shape = Shape(max(map(len, packed)), length, places)
+        of_a_tower = -(-max(map(len, packed)) // towers)
+        shape = Shape(towers * of_a_tower, length, places)
         if best is None or shape.rows * length < best.rows * best.length:
             best = shape
     assert best is not None

@@ -98,6 +98,36 @@ def test_policies_pad_less_and_less_and_compile_seldom():
     assert share["bucket"] < 0.3 and share["pack"] < 0.3
 
 
+@pytest.mark.parametrize(("towers", "most"), [(1, 0.15), (4, 0.2), (8, 0.3)])
+def test_packing_saves_in_several_towers_too(towers, most):
+    features = make_features(2000, longest=60)
+    lengths = features.lengths
+    order = orders.TrainingOrder(lengths, towers, 64 // towers, "pack", 128, 1)
+    placements = [order.placement(step) for step in range(30)]
+    assert {p.numbers.shape[2] > 1 for p in placements} == {True}
+    assert pipeline.padding_share(placements, lengths) < most
+
+
+def test_where_packing_saves_nothing_rows_are_padded_to_the_longest():
+    lengths = make_features(2000, longest=60).lengths
+    for towers, padding in ((64, "pack"), (64, "longest")):
+        order = orders.TrainingOrder(lengths, towers, 1, padding, 128, 1)
+        placed = [order.placement(step) for step in range(30)]
+        shares = pipeline.padding_share(placed, lengths)
+        assert shares == pytest.approx(0.5, abs=0.1)
+        assert {p.numbers.shape for p in placed} == {(64, 1, 1)}
+
+
+def test_a_step_longer_than_the_sample_is_packed_into_some_more_rows(monkeypatch):
+    monkeypatch.setattr(orders, "_SAMPLE", 1)
+    lengths = np.array([16] * 8 + [9] + [8] * 7 + [9] * 8)
+    monkeypatch.setattr(orders, "epoch_order", lambda rows, *_: np.arange(rows))
+    order = orders.TrainingOrder(np.append(lengths[8:], 16), 1, 8, "pack", 16, 1)
+    usual, longer = order.placement(0).numbers.shape, order.placement(1).numbers.shape
+    assert usual[2] > 1 and longer[1] > usual[1]
+    assert order.widest().numbers.shape[1] > usual[1]
+
+
 @PACKED
 def test_no_row_is_longer_than_the_model_has_positions(padding):
     """30 places are no multiple of 8; in a packed row, positions start again."""

@@ -28,27 +28,44 @@ def test_a_row_is_filled_to_its_last_token():
     assert packing.fill_rows(np.array([3, 5, 8, 4, 4]), 8, 8) == [[2], [1, 0], [3, 4]]
 
 
-def test_pack_keeps_the_examples_of_a_tower_in_it():
+def test_pack_places_every_example_once():
     lengths = np.random.default_rng(1).integers(2, 17, 100)
     numbers = np.random.default_rng(2).permutation(100)[:24]
-    shape = Shape(rows=8, length=24, places=6)
-    placement = packing.pack(numbers, lengths[numbers], 3, shape)
+    shape = Shape(rows=22, length=24, places=6)
+    placement = packing.pack(numbers, lengths[numbers], 3, [shape])
     assert placement.numbers.shape == placement.offsets.shape == (3, 8, 6)
-    for tower, mine in enumerate(numbers.reshape(3, -1)):
-        there = placement.numbers[tower]
-        assert sorted(there[there != EMPTY]) == sorted(mine)
-        for places, offsets in zip(there, placement.offsets[tower], strict=True):
-            real = places[places != EMPTY]
-            ends = offsets[: len(real)] + lengths[real]
-            assert offsets[: len(real)].tolist() == [0, *ends][: len(real)]
-            assert (ends <= 24).all()
+    assert sorted(placement.numbers[placement.numbers != EMPTY]) == sorted(numbers)
+    for there, offsets in zip(
+        placement.numbers.reshape(24, 6), placement.offsets.reshape(24, 6), strict=True
+    ):
+        real = there[there != EMPTY]
+        ends = offsets[: len(real)] + lengths[real]
+        assert offsets[: len(real)].tolist() == [0, *ends][: len(real)]
+        assert (ends <= 24).all()
+
+
+@pytest.mark.parametrize("towers", [2, 3, 8, 12])
+def test_rows_and_their_places_do_not_depend_on_the_towers(towers):
+    """So neither do dropout masks, which follow a row's place in the batch."""
+    lengths = np.random.default_rng(1).integers(2, 17, 24)
+    shapes = [Shape(rows=10, length=24, places=6), Shape(rows=24, length=24, places=6)]
+    numbers = np.arange(24)
+    one = packing.pack(numbers, lengths, 1, shapes)
+    split = packing.pack(numbers, lengths, towers, shapes)
+    for found, wanted in ((split.numbers, one.numbers), (split.offsets, one.offsets)):
+        rows, of_one = found.reshape(-1, 6), wanted.reshape(-1, 6)
+        shared = min(len(rows), len(of_one))
+        assert (rows[:shared] == of_one[:shared]).all()
+    assert (split.numbers.reshape(-1, 6)[len(one.numbers[0]) :] == EMPTY).all()
 
 
 def test_pack_says_when_there_is_no_room():
     lengths = np.full(10, 9)
     numbers = np.arange(10)
-    assert packing.pack(numbers, lengths, 1, Shape(4, 18, 2)) is None
-    assert packing.pack(numbers, lengths, 1, Shape(5, 18, 2)) is not None
+    assert packing.pack(numbers, lengths, 1, [Shape(4, 18, 2)]) is None
+    assert packing.pack(numbers, lengths, 1, [Shape(5, 18, 2)]) is not None
+    both = packing.pack(numbers, lengths, 2, [Shape(4, 18, 2), Shape(5, 18, 2)])
+    assert both.numbers.shape == (2, 3, 2)
 
 
 def best_widths(longest, most):
@@ -77,7 +94,7 @@ def test_packed_shape_holds_its_groups_with_little_padding():
     groups = [rng.integers(10, 31, 32) for _ in range(50)]
     shape = packing.packed_shape(groups, 32)
     numbers = np.arange(32)
-    assert all(packing.pack(numbers, group, 1, shape) is not None for group in groups)
+    assert all(packing.pack(numbers, group, 1, [shape]) is not None for group in groups)
     tokens = max(group.sum() for group in groups)
     assert tokens <= shape.rows * shape.length <= 1.15 * tokens
 

@@ -52,7 +52,7 @@ def weights():
 def placements(features):
     numbers = np.arange(37)
     shape = packing.packed_shape([features.lengths], 24)
-    packed = packing.pack(numbers, features.lengths, 1, shape)
+    packed = packing.pack(numbers, features.lengths, 1, [shape])
     assert packed.numbers.shape[2] > 1 and packed.numbers.shape[1] < 37 / 1.5
     return packing.one_a_row(numbers, 1, 24), packed
 
