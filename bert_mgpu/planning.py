@@ -95,12 +95,14 @@ def _rate(job: Job, plan: loop.Plan) -> Iterator[str]:
         yield (
             f"WARNING: above {_HIGH_RATE:g} BERT often diverges; 2e-5 to 5e-5 are usual"
         )
-    if run.n_gpus >= _MANY_TOWERS and run.lr_scaling == "none":
-        yield (
-            f"WARNING: {run.n_gpus} towers make {run.n_gpus} times the batch at the"
-            " rate of one:"
-        )
+    times, turns = run.n_gpus, run.gradient_accumulation_steps
+    made = f"{times} towers" + f" x {turns} accumulation steps" * (turns > 1)
+    if times * turns >= _MANY_TOWERS and run.lr_scaling == "none":
+        yield f"WARNING: {made} make {times * turns} times the batch at the same rate:"
         yield "  lower --train_batch_size, or train more epochs, if accuracy falls"
+    elif times > 1 and run.lr_scaling != "none" and run.optimizer == "adamw_google":
+        yield f"WARNING: --lr_scaling={run.lr_scaling} cost more accuracy than it won,"
+        yield "  with this optimizer: lower --train_batch_size instead"
 
 
 def _length(job: Job, notes: dict[str, Any]) -> Iterator[str]:
@@ -116,9 +118,7 @@ def _length(job: Job, notes: dict[str, Any]) -> Iterator[str]:
             f" {most}:"
         )
         yield "  --truncation=head_tail keeps both ends of a text"
-    elif wanted > run.max_seq_length or (
-        wanted < run.max_seq_length and run.padding == "max_length"
-    ):
+    elif wanted != run.max_seq_length:
         yield f"--max_seq_length={wanted} keeps {_KEPT_SHARE} % of the rows whole"
 
 
@@ -203,7 +203,7 @@ def memory(job: Job, rows: int, length: int, targets: int = 0) -> dict[str, floa
         "activations and updates": working - held * gradients,
     }
     if job.compiles and job.devices[0].startswith("CPU"):
-        parts["XLA's compiler"] = footprint.compiler(job.model.config)
+        parts["XLA's compiler"] = footprint.compiler(job.model.config, run.recompute)
     return parts
 
 
@@ -228,7 +228,7 @@ def _time(
     if seconds > _LONG and job.devices[0].startswith("CPU"):
         config, length = job.model.config, batches[-1]["input_ids"].shape[2]
         layers, half = config.num_hidden_layers, config.num_hidden_layers // 2
-        if half and not job.frozen:
+        if half and job.task.unused.issuperset(job.frozen):
             share = (layers + 2 * (layers - half)) / (3 * layers)  # backward is twice
             yield (
                 f"--freeze_layers=embeddings,0-{half - 1}: about {share:.0%} of that"

@@ -90,7 +90,9 @@ def _score(job: Job, params: Mapping[str, np.ndarray]) -> None:
         f" {rows.truncated} lines are cut at {run.max_seq_length} tokens"
     )
     task = Scoring(config, run.max_seq_length, int(rows.counts.max()))
-    towers = training.make_towers(job._replace(task=task))
+    # Its parameters are fewer: what the training freezes may not be among them.
+    used = dataclasses.replace(run, freeze=None, freeze_layers=None)
+    towers = training.make_towers(job._replace(run=used, task=task))
     towers.load({name: params[name] for name in task.param_specs()}, {})
     if run.padding == "pack":  # a row has one masked word
         run = dataclasses.replace(run, padding="longest")

@@ -76,6 +76,7 @@ class RunConfig(Table, abc.ABC):
     layer_lr_decay: float = _flag(1.0, TRAIN, "factor of the learning rate from each layer to the one below; the head has the full rate", identity=True, least=0.01, most=1)
     lr_decay_power: float = _flag(1.0, TRAIN, "the learning rate falls as (1 - step / steps) to this power; 1 is linear, LAMB is often run with 0.5", identity=True, least=0, most=10)
     optimizer: str = _flag("adamw_google", TRAIN, "google-research/bert's AdamWeightDecay, which has no bias correction, or another", identity=True, choices=("adamw_google", "adamw", "lamb", "adafactor", "lion"))
+    weight_decay: float = _flag(0.01, TRAIN, "of all weights but biases and layer norms, times the learning rate in each step", identity=True, least=0, most=10)
     ema_decay: float = _flag(0.0, TRAIN, "keep a moving average of the weights with this decay (less in the first steps) and use it to evaluate, predict and export; 0 keeps none", identity=True, least=0, most=0.999999)
     freeze: str | None = _flag(None, TRAIN, "regular expression: parameters whose names match are not trained", identity=True)
     freeze_layers: str | None = _flag(None, TRAIN, "parts that are not trained: embeddings, pooler, layers from 0, e.g. embeddings,0-5", identity=True)

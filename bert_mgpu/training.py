@@ -70,7 +70,8 @@ class Job(NamedTuple):
         run, layers = self.run, self.model.config.num_hidden_layers
         rates = rules.layer_decay(layers, run.layer_lr_decay)
         try:
-            return Optimizer(run.optimizer, int(run.slot_bits), run.ema_decay, rates)
+            kind = run.optimizer, int(run.slot_bits), run.ema_decay
+            return Optimizer(*kind, rates, run.weight_decay)
         except ValueError as error:  # of what the flags allow, only this can be wrong
             raise UserError(f"--slot_bits={run.slot_bits}: {error}") from None
 
@@ -153,7 +154,7 @@ def train(job: Job) -> tuple[TrainState, Towers]:
     if len(frozen) > len(job.task.unused):
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
         say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
-        say(f"  {trained} values are trained")
+        say(f"  {trained} values are trained; run.json lists what is frozen")
     while True:
         towers = make_towers(job)
         try:

@@ -82,7 +82,9 @@ def room(devices: list[str]) -> int | None:
     """Bytes of memory that each device has left, or may take; None if no one says."""
     if devices[0].startswith("GPU"):
         there = [d for d in list_local_devices() if d.device_type == "GPU"]
-        return min((device.memory_limit for device in there), default=None)
+        limit = min((device.memory_limit for device in there), default=None)
+        used = tf.config.experimental.get_memory_info(devices[0])["current"]
+        return None if limit is None else limit - used
     with contextlib.suppress(OSError):
         status = pathlib.Path("/proc/meminfo").read_text()
         if kilobytes := re.search(r"MemAvailable:\s*(\d+) kB", status):

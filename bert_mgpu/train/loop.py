@@ -102,6 +102,7 @@ def train(
                 while unread:
                     unread.pop(0)()
                 state = saved(done)
+                clock = time.perf_counter()  # saving is no training
             if asked_to:
                 break
             if not ends:  # the host has no use for them until the next time

@@ -177,6 +177,7 @@ class Optimizer:
     slot_bits: int = 32  # 8: block-wise quantised moments
     ema_decay: float = 0.0  # 0: no average of the weights is kept
     rates: rules.Rules[float] = ((r"", 1.0),)  # factors of the learning rate
+    weight_decay: float = 0.01
 
     def __post_init__(self) -> None:
         if self.name not in OPTIMIZERS:
@@ -226,7 +227,7 @@ class Optimizer:
         A pure function. `rate` is the learning rate before the factors, `step` is
         0 for the first step. The slots are those of `zero_slots`, old and new.
         """
-        decays = rules.resolve(rules.WEIGHT_DECAY, params)
+        decays = rules.resolve(rules.weight_decay(self.weight_decay), params)
         factors = rules.resolve(self.rates, params)
         in_8_bits = self._in_8_bits(params)
         update, signed = self._method.update, self._method.signed

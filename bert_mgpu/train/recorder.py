@@ -111,11 +111,15 @@ class Recorder:
     def _show(self, record: dict[str, Any]) -> None:
         now = time.perf_counter()
         speed = record.get("examples_per_second")
-        wait = f"{1000 * record.get('input_wait_seconds', 0):.1f} ms"
+        waited = record.get("input_wait_seconds", 0.0)
+        wait = f"{1000 * waited:.1f} ms"
+        # A bar has no room for what is next to nothing.
+        starved = speed and waited > 0.05 * self._batch / speed
         loss = sum(value for name, value in record.items() if name.endswith("loss"))
         self._bar.set_postfix_str(
             f"loss {loss:.3f}, lr {record['learning_rate']:.1e}"
             + (f", {speed:.1f} ex/s" if speed else "")
+            + (f", wait {wait}" if starved else "")
         )
         last = record["step"] == self._steps
         if self._bar.disable and (last or now - self._last_plain >= _PLAIN_SECONDS):

@@ -9,12 +9,6 @@ from typing import TypeVar
 Value = TypeVar("Value")
 Rules = Sequence[tuple[str, Value]]
 
-# google-research/bert, optimization.py: exclude_from_weight_decay.
-WEIGHT_DECAY: Rules[float] = (
-    (r"LayerNorm|layer_norm|bias", 0.0),
-    (r"", 0.01),
-)
-
 # Gradients of embeddings are too uneven for 8 bits (Dettmers et al. 2022, 2.3).
 SLOT_BITS: Rules[int] = (
     (r"_embeddings$", 32),
@@ -43,6 +37,11 @@ def resolve(rules: Rules[Value], names: Iterable[str]) -> dict[str, Value]:
         else:
             raise ValueError(f"no rule covers the parameter {name}")
     return values
+
+
+def weight_decay(decay: float) -> Rules[float]:
+    """google-research/bert, optimization.py: exclude_from_weight_decay."""
+    return ((r"LayerNorm|layer_norm|bias", 0.0), (r"", decay))
 
 
 def layer_decay(layers: int, decay: float) -> Rules[float]:

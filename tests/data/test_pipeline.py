@@ -1,6 +1,7 @@
 """Batches: every row, once, in an order that follows from the seed alone."""
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -124,6 +125,22 @@ def test_ahead_gives_the_same_items_and_stops():
     after = len(made)
     assert after <= 5 + 2 + 2
     assert len(made) == after  # the thread has ended
+
+
+def test_ahead_works_while_the_consumer_does():
+    """The next items are made while the first one is worked on, not when asked for."""
+    third = threading.Event()
+
+    def items():
+        yield 1
+        yield 2
+        third.set()
+        yield 3
+
+    with pipeline.ahead(items()) as made:
+        assert next(made) == 1
+        assert third.wait(60)
+        assert list(made) == [2, 3]
 
 
 def test_ahead_hands_errors_over():

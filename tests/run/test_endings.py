@@ -1,5 +1,6 @@
 """Runs that cannot go on: out of memory (exit 4), diverged (exit 3)."""
 
+import json
 import resource
 
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 from bert_mgpu import errors
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.train.towers import Towers
+from tests.conftest import CONFIG
 from tests.run.conftest import assert_same_run, edit_config
 
 
@@ -31,6 +33,27 @@ def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):
     assert_same_run(tmp_path / "told", tmp_path / "caught")
     predicted = [tmp_path / name / "predict.txt" for name in ("told", "caught")]
     assert predicted[0].read_text() == predicted[1].read_text()
+
+
+def test_out_of_memory_while_packing_takes_smaller_parts(
+    tiny, tmp_path, inside, request
+):
+    """The same losses, but for dropout, which this model is trained without."""
+    edit = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (tmp_path / "model").mkdir()
+    config = tmp_path / "model" / "bert_config.json"
+    config.write_text(json.dumps({**CONFIG, **edit}))
+    flags = {"do_train": True, "num_train_epochs": 2, "padding": "pack", "log_steps": 1}
+    flags |= {"bert_config_file": config, "train_batch_size": 12}
+    assert inside(tiny.flags(tmp_path / "whole", **flags))[0] == 0
+    request.getfixturevalue("little_memory")
+    code, _, err = inside(tiny.flags(tmp_path / "caught", **flags))
+    assert code == 0 and "--gradient_accumulation_steps=" in err, err
+    whole, caught = (
+        [json.loads(line)["loss"] for line in (tmp_path / name).open()]
+        for name in ("whole/metrics.jsonl", "caught/metrics.jsonl")
+    )
+    np.testing.assert_allclose(caught, whole, rtol=1e-5)
 
 
 def test_out_of_memory_with_one_row_says_what_to_do(work, script):

@@ -24,7 +24,7 @@ SETTINGS = [
         **{"padding": "pack"},
     },
     {"optimizer": "adafactor", "freeze_layers": "embeddings,0"},
-    {"optimizer": "lion", "ema_decay": 0.9, "freeze": "pooler"},
+    {"optimizer": "lion", "ema_decay": 0.9, "freeze": "pooler", "weight_decay": 0.1},
 ]
 
 
@@ -73,6 +73,7 @@ def test_stopped_and_resumed_is_the_straight_run(tiny, tmp_path, inside, setting
         {"optimizer": "adamw"},
         {"slot_bits": 8},
         {"layer_lr_decay": 0.5},
+        {"weight_decay": 0.5},
         {"freeze_layers": "embeddings"},
     ],
     ids=lambda s: "-".join(map(str, s.values())),

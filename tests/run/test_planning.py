@@ -61,8 +61,13 @@ def test_warns_where_rate_and_batch_do_not_fit(plan):
     told = plan(n_gpus=4, train_batch_size=1, learning_rate=2e-4)
     assert "WARNING: above 0.0001" in told["learning rate"]
     assert "WARNING: 4 towers make 4 times the batch" in told["learning rate"]
-    told = plan(n_gpus=4, train_batch_size=1, learning_rate=2e-5, lr_scaling="sqrt")
-    assert "WARNING" not in told["learning rate"]
+    told = plan(n_gpus=2, train_batch_size=1, gradient_accumulation_steps=2)
+    assert "2 towers x 2 accumulation steps make 4 times" in told["learning rate"]
+    scaled = {"n_gpus": 4, "train_batch_size": 1, "lr_scaling": "sqrt"}
+    scaled |= {"learning_rate": 2e-5}
+    told = plan(**scaled)["learning rate"]
+    assert "WARNING: --lr_scaling=sqrt cost more accuracy" in told
+    assert "WARNING" not in plan(optimizer="adamw", **scaled)["learning rate"]
 
 
 def test_proposes_length_and_padding(plan):
@@ -70,6 +75,8 @@ def test_proposes_length_and_padding(plan):
     assert "32: 0.0% of the rows are truncated" in told["max_seq_length"]
     assert "--max_seq_length=24 keeps 99 %" in told["max_seq_length"]
     assert re.search(r"--padding=\w+ saves \d+% of the tokens", told["padding"])
+    told = plan(max_seq_length=32)
+    assert "--max_seq_length=24 keeps 99 %" in told["max_seq_length"]
     told = plan(max_seq_length=16)
     assert "25.0% of the rows are truncated" in told["max_seq_length"]
 

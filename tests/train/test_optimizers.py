@@ -110,11 +110,13 @@ def test_all_optimizers_have_a_reference():
     assert REFERENCES.keys() == optimizers.OPTIMIZERS.keys()
 
 
-@pytest.mark.parametrize("xla", [False, True], ids=["eager", "xla"])
+@pytest.mark.parametrize(
+    ("xla", "weight_decay"), [(False, 0.01), (True, 0.01), (False, 0.2)]
+)
 @pytest.mark.parametrize("name", REFERENCES)
-def test_hundred_steps_equal_numpys(name, xla):
+def test_hundred_steps_equal_numpys(name, xla, weight_decay):
     rng = np.random.default_rng(1)
-    optimizer = Optimizer(name, rates=RATES)
+    optimizer = Optimizer(name, rates=RATES, weight_decay=weight_decay)
     params = first_params(rng)
     slots = optimizer.zero_slots(params)
     wanted = {k: (v.astype("d"), None) for k, v in params.items()}
@@ -134,7 +136,7 @@ def test_hundred_steps_equal_numpys(name, xla):
         )
         for key, grad in grads.items():
             factor = 0.25 if "layer_0" in key else 0.5 if "embeddings" in key else 1.0
-            decay = 0.0 if "bias" in key or "LayerNorm" in key else 0.01
+            decay = 0.0 if "bias" in key or "LayerNorm" in key else weight_decay
             wanted[key] = REFERENCES[name](
                 *wanted[key], grad.astype("d"), rate * factor, decay, step + 1
             )

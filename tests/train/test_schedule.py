@@ -48,7 +48,7 @@ def test_first_rule_wins_and_all_names_are_covered():
 
 
 def test_decay_spares_what_google_excludes(first_params):
-    decays = rules.resolve(rules.WEIGHT_DECAY, first_params)
+    decays = rules.resolve(rules.weight_decay(0.01), first_params)
     assert decays.keys() == first_params.keys()
     for name, decay in decays.items():
         last = name.rpartition("/")[2]

@@ -167,6 +167,17 @@ def test_evaluation_reads_the_first_rows(tmp_path, data, flags, pretrain):
     assert code == 0 and f"dev: 15 rows of {other}" in err
 
 
+def test_what_is_frozen_in_training_does_not_hinder_scoring(tmp_path, flags, pretrain):
+    """Scoring has fewer parameters: none that the pattern names."""
+    (tmp_path / "lines.txt").write_text("sun joys\n")
+    scoring = {"do_predict": True, "predict_file": tmp_path / "lines.txt"}
+    for name, pattern in (("a", "seq_relationship"), ("b", "^(bert|cls/predictions)/")):
+        args = flags(tmp_path / name, freeze=pattern, num_train_steps=2, **scoring)
+        code, _, err = pretrain(args)
+        assert code == 0, err
+        assert len(json.loads((tmp_path / name / "test_results.json").read_text())) == 1
+
+
 def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
     """Against one forward pass for every word, with the masks put by hand."""
     from bert_mgpu.config import BertConfig
