@@ -16,6 +16,7 @@ POLICIES = ("max_length", "longest", "bucket", "pack")
 _WINDOW = 50  # steps that bucket sorts together
 _SAMPLE = 300  # steps, or rows, that shapes are chosen by
 _PACKED_ROWS = 100_000  # that packed shapes are tried on
+_WORTH_A_SHAPE = 8  # batches of an evaluation or prediction, for each more
 
 
 @functools.lru_cache(maxsize=2)  # a batch may run across the end of an epoch
@@ -202,7 +203,9 @@ def forward_placements(
     full = -(-len(order) // size) * size
     order = np.concatenate([order, np.full(full - len(order), EMPTY)])
     batches = order.reshape(-1, size)
-    widths = packing.few_widths(lengths[batches[:, 0]])
+    # A shape is compiled: that has to be worth it.
+    few = min(4, 1 + len(batches) // _WORTH_A_SHAPE)
+    widths = packing.few_widths(lengths[batches[:, 0]], few)
     widths = [_width(width, max_length) for width in widths]
     targets = {width: _most_targets_to(width, lengths, counts) for width in widths}
     lengths_of = [next(w for w in widths if w >= lengths[ns[0]]) for ns in batches]

@@ -142,3 +142,18 @@ def test_examples_of_different_towers_have_masks_of_their_own(features, weights)
         found = task._logits(tensors, one_tower(same, placement), noise).numpy()
         logits.append(by_row(found, placement))
     assert len(np.unique(np.concatenate(logits), axis=0)) == 2 * 37
+
+
+def test_only_the_first_tokens_go_through_the_last_layer(features):
+    """Counts the rows of each layer's product of the intermediate size."""
+    inner = 80  # as no other product has it
+    config = dataclasses.replace(CONFIG, intermediate_size=inner)
+    task = Classification("x", config, LABELS, 24)
+    weights = params_lib.initialize(task.param_specs(), 0.3, seed=2)
+    batch = one_tower(features, packing.one_a_row(np.arange(6), 1, 24))
+    traced = tf.function(task.outputs, autograph=False)
+    graph = traced.get_concrete_function(weights, batch).graph
+    products = [op for op in graph.get_operations() if op.type == "MatMul"]
+    shapes = [product.outputs[0].shape for product in products]
+    sizes = [shape.num_elements() // inner for shape in shapes if shape[-1] == inner]
+    assert sizes == [6 * 24, 6 * 24, 6]
