@@ -9,6 +9,8 @@ from typing import Any
 import accuracy
 import experiments
 
+from bert_mgpu.interop import google_ckpt
+
 LENGTH, MASKED = 32, 6
 _COMMON = {"max_seq_length": LENGTH, "dynamic_masking": "true"}
 _TRAINING = {"train_batch_size": 32, "padding": "bucket", "seed": 1, "log_steps": 50}
@@ -23,10 +25,15 @@ _EPOCHS = 3  # of all together
 def pretrained(
     folder: pathlib.Path, texts: Callable[[], Sequence[str]]
 ) -> pathlib.Path:
-    """An output_dir of run_pretraining_mgpu.py below the folder, made or finished.
+    """A checkpoint of run_pretraining_mgpu.py below the folder, made or finished.
 
-    Goes on where it was killed. Masked words alone: each line is a document.
+    Goes on where it was killed. Masked words alone: each line is a document. The
+    pooler, which neither they nor the published weights know, is left out: fine-tuning
+    starts it at random by its own seed.
     """
+    weights = folder / "weights" / "bert_model.ckpt"
+    if google_ckpt.is_there(str(weights)):
+        return weights
     model = accuracy.WORK / "model"
     common: dict[str, Any] = {"vocab_file": model / "vocab.txt", **_COMMON}
     corpus, records = folder / "corpus.txt", folder / "corpus.tfrecord"
@@ -48,4 +55,10 @@ def pretrained(
             continue
         places = {"output_dir": where, "init_checkpoint": begin}
         experiments.call("run_pretraining_mgpu.py", common | stage | places)
-    return output
+    tensors = google_ckpt.read(output)
+    kept = {n: v for n, v in tensors.items() if n.startswith("bert/")}
+    slots = ("/adam_m", "/adam_v")
+    names = [n for n in kept if "/pooler/" not in n and not n.endswith(slots)]
+    weights.parent.mkdir(exist_ok=True)
+    google_ckpt.write(weights, {name: kept[name] for name in names})
+    return weights
