@@ -37,6 +37,8 @@ OURS: dict[str, list[str]] = {
     "bert_mgpu, spans": ["--masking=span"],
 }
 SIZES = (50, 500)  # MB
+MUST_BE_FASTER, MUST_STAY = 5.0, 1.05  # times Google's; memory of 500 MB by that of 50
+LEAST_RUNS = 5  # that are written, with their memory
 _LETTERS = (
     "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就分对成会可主发年动"
 )
@@ -147,7 +149,8 @@ def memory() -> dict[str, int]:
     return found
 
 
-def main() -> None:
+def main() -> int:
+    """1 where a figure misses what it must reach."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--documents", type=int, default=2000)
@@ -163,14 +166,27 @@ def main() -> None:
         rate = one["rows_per_second"]
         print(f"| {name} | {one['rows']:,} | {rate:,} | {rate / google:.2f} |")
     record = {"machine": about, "documents": args.documents, "results": results}
+    times = results["bert_mgpu"]["rows_per_second"] / google
+    met = times >= MUST_BE_FASTER
+    print(
+        f"\n{times:.2f} times Google's; >= {MUST_BE_FASTER}: {'yes' if met else 'NO'}"
+    )
     if not args.skip_memory:
         (ROOT / "build").mkdir(exist_ok=True)
         record["peak_mb"] = peaks = memory()
         small, large = peaks.values()
         shown = ", ".join(f"{size}: {mb} MB" for size, mb in peaks.items())
-        print(f"\nlargest process: {shown}; ratio {large / small:.3f}")
-    path = RESULTS / "preparation.json"
-    path.write_text(json.dumps(record, indent=1) + "\n")
+        flat = large / small <= MUST_STAY
+        met = met and flat
+        print(
+            f"largest process: {shown}; ratio {large / small:.3f}, <= {MUST_STAY}:",
+            end="",
+        )
+        print(" yes" if flat else " NO")
+        if args.runs >= LEAST_RUNS:
+            path = RESULTS / "preparation.json"
+            path.write_text(json.dumps(record, indent=1) + "\n")
+    return 0 if met else 1
 
 
 if __name__ == "__main__":
@@ -178,4 +194,4 @@ if __name__ == "__main__":
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
         googles_script(sys.argv[3:])
     else:
-        main()
+        sys.exit(main())

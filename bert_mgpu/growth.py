@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bert_mgpu.errors import UserError, listed
+from bert_mgpu.errors import UserError
 from bert_mgpu.text import domain
 from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import Pieces, Tokenizer
@@ -23,7 +23,7 @@ TABLES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")
 # Fewer tokens than rows are usual up to a padded size.
 MAX_UNUSED_ROWS = 128
 _MOST_RENAMED = 0.1  # share of the common rows: beyond, it is another vocabulary
-_MOST_SHOWN = 8
+_MOST_SHOWN, _IN_LINE = 1000, 5
 Origins = dict[int, list[int]]
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -88,6 +88,7 @@ class Growth:
     old_tokens: Sequence[str] = ()
     new_tokens: Sequence[str] = ()
     origins: Origins = dataclasses.field(default_factory=dict)
+    note: str | None = None  # on where the old tokens come from
 
     @property
     def _tables(self) -> tuple[str, ...]:
@@ -120,11 +121,20 @@ class Growth:
             f"{self.new_tokens[row]} ({' '.join(self.old_tokens[i] for i in pieces)})"
             for row, pieces in self.origins.items()
         ]
-        text = (
-            f"  tokens that the weights do not know: {len(shown)}; each starts from the"
-            f" mean of its pieces: {listed(shown, _MOST_SHOWN)}"
-        )
-        return [text] if shown else []
+        notes = [self.note] if self.note else []
+        if not shown:
+            return notes
+        title = f"  tokens that the weights do not know: {len(shown)}; each starts from"
+        more = len(shown) - _MOST_SHOWN
+        return [
+            *notes,
+            f"{title} the mean of its pieces:",
+            *(
+                f"    {', '.join(shown[first : first + _IN_LINE])}"
+                for first in range(0, min(len(shown), _MOST_SHOWN), _IN_LINE)
+            ),
+            *([f"    and {more} more"] if more > 0 else []),
+        ]
 
 
 def find(
@@ -154,4 +164,8 @@ def find(
             f" pass --vocab_file={beside}, or one that only adds tokens to it, as"
             " data_prep/domain_vocab.py writes it"
         )
-    return Growth(old, new, origins(old, new, lower) if rows else {})
+    note = None
+    if rows and not beside.is_file():
+        first = f"the first {len(old)} tokens of {vocab_file}"
+        note = f"  no {beside.name} beside the weights: taken as {first}"
+    return Growth(old, new, origins(old, new, lower) if rows else {}, note)

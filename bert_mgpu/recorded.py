@@ -14,7 +14,7 @@ from bert_mgpu.data.record_rows import Form, Index, RecordRows
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.run_config import PretrainConfig
 from bert_mgpu.sources import Model
-from bert_mgpu.text.masking import Masking
+from bert_mgpu.text.masking import Masking, too_few
 from bert_mgpu.train.recorder import progress, say
 
 _SUFFIX = ".tfrecord"
@@ -83,6 +83,19 @@ def _check_vocabulary(file: str, model: Model) -> None:
         )
 
 
+def _check_count(file: str, found: int, skip_bad: bool) -> None:
+    """A copy that was broken off between two records looks whole."""
+    written = _facts(file).get("rows", found)
+    if found > written or (found < written and not skip_bad):
+        side = f".{os.path.basename(file)}.json"
+        raise UserError(
+            f"{file}: {found} records, but {side} beside it says {written}: copy both"
+            f" anew, or remove {side} where other code has written the records since"
+        )
+    if found < written:
+        say(f"{file}: {found} of the {written} records that were written")
+
+
 class Recorded:
     """Reads a run's records as rows (a `training.Data`)."""
 
@@ -94,6 +107,8 @@ class Recorded:
         """
         self._run = run
         self._draw = self._make_draw(run, model)
+        if self._draw and (note := too_few(self._draw.masking, run.max_seq_length)):
+            say(note)
         form = Form(
             *(run.max_seq_length, run.max_predictions_per_seq),
             *(model.config.vocab_size, model.config.type_vocab_size),
@@ -108,6 +123,8 @@ class Recorded:
                 record_rows.index(file, form, run.skip_bad_records, cache)
                 for file in progress(files, "look through", "file")
             ]
+            for file, index in zip(files, self._indices[split], strict=True):
+                _check_count(file, len(index.sizes), run.skip_bad_records)
             if not any(len(index.sizes) for index in self._indices[split]):
                 raise UserError(f"{listed(files, 3)}: no records in there")
         self.next_sentence = self._says_what_follows()
@@ -149,7 +166,8 @@ class Recorded:
                 if run.dynamic_masking and made and (made == "infill") != infills:
                     raise UserError(
                         f"{file}: made with --objective={made}, which"
-                        f" --masking={run.masking} does not fit"
+                        f" --masking={run.masking} does not fit: pass --masking="
+                        + ("infill" if made == "infill" else "token or span")
                     )
                 if infills and not index.pairs.all():
                     raise UserError(

@@ -229,6 +229,8 @@ def _train(job: Job, rows: Rows, data_key: str, towers: Towers) -> TrainState:
         f"training: steps {state.step + 1} to {plan.steps}, learning rate"
         f" {plan.peak_rate:g} after a warm-up until step {plan.warmup}; seed {run.seed}"
     )
+    if plan.warmup >= plan.steps:
+        say("  WARNING: the warm-up does not end: lower --num_warmup_steps")
 
     def batches() -> Iterator[dict[str, np.ndarray]]:
         for step in itertools.count(state.step):

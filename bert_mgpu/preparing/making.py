@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -130,20 +131,23 @@ def _make_parts(
     is_cut = False
     position = 0
     make = functools.partial(parts.make, job)
+    tasks = itertools.chain.from_iterable(parts.shares(job, block) for block in blocks)
     with (
         _Progress("text", total) as progress,
         contextlib.closing(blocks),
-        contextlib.closing(processes.in_order(make, blocks, workers)) as made,
+        contextlib.closing(processes.in_order(make, tasks, workers)) as made,
     ):
-        for block in made:
-            block.text.unlink()
-            part = parts.find(job, block)
+        for share in made:
+            part, block = parts.find(job, share), share.block
             if part is None:
                 raise UserError(f"{job.folder}: a part of it is damaged: start again")
-            totals.add(block, part)
+            totals.add(share, part)
             runs += part.runs
-            progress.advance(block.position - position)
-            position = block.position
+            read = (block.position - position) // (share.shares - share.number)
+            progress.advance(read)
+            position += read
+            if share.is_last:
+                block.text.unlink()
             if block.is_cut and window and not is_cut:
                 is_cut = True
                 say(

@@ -1,4 +1,4 @@
-"""From a block of text to a part: its rows as records, in random order.
+"""From a block of text to its parts: rows as records, in random order.
 
 A part is a file of runs (`shuffled.py`) and beside it what is to be known of it. Its
 name is a hash of the text and of every setting, so a part that is found is the one that
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import json
+import math
 import pathlib
 import random
 import zipfile
@@ -30,10 +31,30 @@ from bert_mgpu.text.masked_rows import mask_rows
 from bert_mgpu.text.masking import Masking
 
 _ROWS = 512  # made at once
+_MADE = 64 << 20  # bytes of text, times its repeats, that become one part
+
+
+class Share(NamedTuple):
+    """The work of one process: some of the repeats of a block."""
+
+    block: Block
+    number: int  # of the shares of this block
+    shares: int
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.shares - 1
+
+
+def shares(job: Job, block: Block) -> list[Share]:
+    """Large blocks are several, so that few of them occupy many processes."""
+    wanted = math.ceil(block.size * job.repeats / _MADE)
+    count = min(job.repeats, max(1, wanted))
+    return [Share(block, number, count) for number in range(count)]
 
 
 class Part(NamedTuple):
-    """What is known of a block when its part is made."""
+    """What is known when a part is made; of the text the first of a block's says it."""
 
     runs: list[shuffled.Run]
     counts: collections.Counter[str]
@@ -43,14 +64,15 @@ class Part(NamedTuple):
     document_hashes: np.ndarray  # uint64 [documents]
 
 
-def _path(job: Job, block: Block) -> pathlib.Path:
-    name = {"settings": tools(job).key, "block": [block.number, block.digest]}
+def _path(job: Job, share: Share) -> pathlib.Path:
+    block = [share.block.number, share.block.digest, *share[1:]]
+    name = {"settings": tools(job).key, "block": block}
     return job.folder / f"{records.fingerprint(name)}.rows"
 
 
-def find(job: Job, block: Block) -> Part | None:
-    """The part of a block, if it has been made and is whole."""
-    path = _path(job, block)
+def find(job: Job, share: Share) -> Part | None:
+    """A part, if it has been made and is whole."""
+    path = _path(job, share)
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))
@@ -64,20 +86,22 @@ def find(job: Job, block: Block) -> Part | None:
     return Part(runs, counts, facts["longest"], facts["malformed"], *hashes)
 
 
-def make(job: Job, block: Block) -> None:
-    """Makes the part of a block, unless it is there.
+def make(job: Job, share: Share) -> None:
+    """Makes a part, unless it is there.
 
     Raises:
       UserError: what is wrong with the text, with file:line.
     """
-    if find(job, block):
+    if find(job, share):
         return
-    path = _path(job, block)
+    path = _path(job, share)
     made = path.with_suffix(".making")
-    text = Text(job, block)
-    seeds = np.random.SeedSequence(job.seed, spawn_key=(block.number,))
-    rng = np.random.default_rng(seeds)
-    runs = shuffled.write_runs(made, _frames(job, block, text, rng), rng)
+    text = Text(job, share.block)
+    if share.number:
+        text.forget()
+    key = share.block.number, share.number
+    rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=key))
+    runs = shuffled.write_runs(made, _frames(job, share, text, rng), rng)
     made.replace(path)
     facts = {
         "runs": runs,
@@ -97,16 +121,18 @@ def make(job: Job, block: Block) -> None:
 
 
 def _frames(
-    job: Job, block: Block, text: Text, rng: np.random.Generator
+    job: Job, share: Share, text: Text, rng: np.random.Generator
 ) -> Iterator[bytes]:
-    """All records of a block as they stand in a file, counted."""
+    """All records of a part as they stand in a file, counted."""
     tokenizer, masking = tools(job).tokenizer, tools(job).masking
-    draws = random.Random(f"{job.seed} {block.number}")
+    draws = random.Random(f"{job.seed} {share.block.number} {share.number}")
     width, documents = job.max_seq_length, text.documents
-    for _ in range(job.repeats):
+    for _ in range(share.number, job.repeats, share.shares):
         rows = instances.plan(
             job.objective, documents, width, job.short_seq_prob, draws
         )
+        text.counts["cut"] += rows.cut
+        text.counts["lost"] += rows.lost
         if job.objective == "infill":
             text.counts["skipped"] += len(documents.documents) - 1 - len(rows.pieces)
         for first in range(0, len(rows.pieces), _ROWS):

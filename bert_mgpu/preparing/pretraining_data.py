@@ -162,6 +162,13 @@ def _check_flags(run: PreparationConfig) -> None:
             f"--max_seq_length={run.max_seq_length}: --objective={run.objective} needs"
             f" at least {least}"
         )
+    if "slice_name" in run.given and not run.root_data_path:
+        raise UserError("--slice_name is of --root_data_path: pass both")
+    if "short_seq_prob" in run.given and run.objective in ("mlm", "infill"):
+        raise UserError(
+            f"--short_seq_prob: --objective={run.objective} makes each line a row:"
+            " leave the flag out"
+        )
     if run.user_dict and run.segmenter != "jieba":
         raise UserError("--user_dict is for jieba: pass --segmenter=jieba as well")
     if run.objective == "infill" and "masking" in run.given:
@@ -206,6 +213,8 @@ def _remarks(run: PreparationConfig) -> list[str]:
     if names := [name for name in _OF_MASKS if name in run.given]:
         listed = ", ".join(f"--{name}" for name in names)
         lines.append(f"{listed}: without effect here: masks are drawn while training")
+    if run.objective == "infill":
+        lines.append("to train on them: run_pretraining_mgpu.py --masking=infill")
     return lines
 
 

@@ -23,7 +23,7 @@ from bert_mgpu.text.instances import Documents
 from bert_mgpu.text.masking import Masking
 from bert_mgpu.text.tokenization import Tokenizer
 
-_VERSION = 1  # raise it when the records of any text change: parts are named by it
+_VERSION = 2  # raise it when the records of any text change: parts are named by it
 _SENTENCES = 2000  # tokenized at once
 _COLUMNS = 4  # of a line for "infill": flag, anything, phrase, ad
 _FLAGS = {"0": 0, "1": 1}
@@ -135,6 +135,12 @@ class Text:
         ids = self.documents.ids[before:]
         self.counts["tokens"] = len(ids)
         self.counts["unknown"] = int((ids == self._tools.tokenizer.unk_id).sum())
+
+    def forget(self) -> None:
+        """What is counted once: another part of the block tells it."""
+        self.counts.clear()
+        self.longest, self.malformed = 0, None
+        self.line_hashes, self.document_hashes = bytearray(), bytearray()
 
     def _texts(self, document: Document) -> list[str]:
         """Counts a document; the texts of it that become tokens."""

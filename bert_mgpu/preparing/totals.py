@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import collections
 
-from bert_mgpu.preparing.corpus import Block
 from bert_mgpu.preparing.distinct import Distinct
-from bert_mgpu.preparing.parts import Part
-from bert_mgpu.preparing.tokenized import Job
-from bert_mgpu.text import instances
+from bert_mgpu.preparing.parts import Part, Share
+from bert_mgpu.preparing.tokenized import Job, tools
+from bert_mgpu.text import instances, masking
 
 
 class Totals:
@@ -20,11 +19,13 @@ class Totals:
         self.malformed: str | None = None
         self.distinct_lines, self.distinct_documents = Distinct(), Distinct()
 
-    def add(self, block: Block, part: Part) -> None:
+    def add(self, share: Share, part: Part) -> None:
         self.counts += part.counts
-        self.counts += collections.Counter(
-            bytes=block.size, lines=block.lines, empty=block.empty
-        )
+        block = share.block
+        if share.number == 0:
+            self.counts += collections.Counter(
+                bytes=block.size, lines=block.lines, empty=block.empty
+            )
         self.longest = max(self.longest, part.longest)
         self.malformed = self.malformed or part.malformed
         self.distinct_lines.add(part.line_hashes)
@@ -60,8 +61,19 @@ class Totals:
                 f"left out: {counts['malformed']} lines with fewer than 4 columns, the"
                 f" first is {self.malformed}"
             )
+        if counts["cut"]:
+            lost = counts["lost"] / job.repeats / max(1, counts["tokens"])
+            lines.append(
+                f"cut at --max_seq_length={job.max_seq_length}:"
+                f" {counts['cut'] // job.repeats} rows lose {lost:.1%} of all tokens"
+            )
+            if job.objective == "mlm":
+                lines.append("  --objective=documents would keep them")
         if counts["skipped"]:
             lines.append(f"left out: {counts['skipped']} rows too short to be masked")
+        drawn = tools(job).masking
+        if drawn and (note := masking.too_few(drawn, job.max_seq_length)):
+            lines.append(note)
         return lines + self._notes(job)
 
     def _notes(self, job: Job) -> list[str]:

@@ -39,6 +39,8 @@ class Rows(NamedTuple):
 
     pieces: np.ndarray  # int64 [R, 4]: first text from, to; second text from, to
     labels: np.ndarray | None  # int32 [R], next_sentence_labels; None: there are none
+    cut: int = 0  # rows that lost what did not fit
+    lost: int = 0  # tokens of it
 
 
 class Batch(NamedTuple):
@@ -161,7 +163,7 @@ def _single(
     pieces = np.zeros((len(places) - 1, 4), np.int64)
     pieces[:, 0] = places[:-1]
     pieces[:, 1] = np.minimum(places[1:], places[:-1] + max_seq_length - 2)
-    return Rows(pieces, None)
+    return _cut(pieces, places[1:] - pieces[:, 1], None)
 
 
 def _filled(
@@ -197,11 +199,17 @@ def _pairs(
         [places[0:-1:2], places[1::2], places[1::2], places[2::2]], axis=1
     )
     phrases = pieces[:, 1] - pieces[:, 0]
+    whole = pieces[:, 3].copy()
     fitting = pieces[:, 2] + max_seq_length - 3 - phrases
-    pieces[:, 3] = np.minimum(pieces[:, 3], fitting)
+    pieces[:, 3] = np.minimum(whole, fitting)
     kept = (phrases >= 2) & (pieces[:, 3] - pieces[:, 2] > phrases)
     assert block.labels is not None
-    return Rows(pieces[kept], block.labels[kept])
+    return _cut(pieces[kept], (whole - pieces[:, 3])[kept], block.labels[kept])
+
+
+def _cut(pieces: np.ndarray, lost: np.ndarray, labels: np.ndarray | None) -> Rows:
+    """lost: tokens of each row that did not fit, int64 [R]."""
+    return Rows(pieces, labels, int((lost > 0).sum()), int(lost.sum()))
 
 
 def _rows(pieces: array.array[int], labels: np.ndarray | None) -> Rows:

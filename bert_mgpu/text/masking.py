@@ -76,6 +76,18 @@ class Masking:
             raise UserError(f"max_predictions_per_seq {self.most}: pass 1 or more")
 
 
+def too_few(masking: Masking, max_seq_length: int) -> str | None:
+    """A note where long rows cannot have the share of masks that is asked for."""
+    wanted = round(max_seq_length * masking.probability)
+    if masking.kind == "infill" or wanted <= masking.most:
+        return None
+    longest = int(masking.most / masking.probability)
+    return (
+        f"note: beyond {longest} tokens masks are fewer: pass"
+        f" --max_predictions_per_seq={wanted}"
+    )
+
+
 class Masked(NamedTuple):
     """A row with its masks."""
 

@@ -132,13 +132,15 @@ def test_appended_and_placed_tokens_start_from_their_pieces(setting):
     assert weights[WORDS].shape == (15, 8) and weights[BIAS].shape == (15,)
     assert (
         "tokens that the weights do not know: 3; each starts from the mean of its"
-        " pieces: ☃ ([UNK]), pubg (pub ##g), pubgbase (pub ##g ##ba ##se)" in said
+        " pieces:\n    ☃ ([UNK]), pubg (pub ##g), pubgbase (pub ##g ##ba ##se)" in said
     )
 
 
-def test_a_long_list_is_cut(setting):
-    _, said, _ = setting.start([*OLD, *(f"pub{'g' * n}" for n in range(1, 12))])
-    assert "do not know: 11;" in said and "##g ##g) and 3 more" in said
+def test_all_of_them_are_told(setting):
+    new = [f"pub{'g' * n}" for n in range(1, 12)]
+    _, said, _ = setting.start([*OLD, *new])
+    assert "do not know: 11;" in said and all(f"{token} (" in said for token in new)
+    assert [text.count("(") for text in said.splitlines()[2:5]] == [5, 5, 1]
 
 
 def test_rows_that_no_token_has_start_at_random(setting):
@@ -173,6 +175,7 @@ def test_without_a_vocabulary_beside_the_weights(setting):
     weights, said, _ = setting.start(placed)
     setting.check(weights, {})
     assert "do not know" not in said
+    assert f"no vocab.txt beside the weights: taken as the first {len(OLD)}" in said
 
 
 @pytest.mark.parametrize("tokens", [[*OLD, "pubg"], SPECIAL], ids=["more", "fewer"])

@@ -9,7 +9,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.preparing import corpus, making, pretraining_data
+from bert_mgpu.preparing import corpus, making, parts, pretraining_data
 from tests.conftest import ROOT
 from tests.reference import instance_cases as cases
 
@@ -42,7 +42,8 @@ def work(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of eight documents: some ten of them."""
+    """Blocks of eight documents: some ten of them, each repeat a part of its own."""
+    monkeypatch.setattr(parts, "_MADE", 1)
     cut = functools.partial(corpus.Cut, least=1)
     monkeypatch.setattr(making, "Cut", lambda each_line, window: cut(each_line, 8))
 
@@ -144,6 +145,7 @@ from bert_mgpu.preparing import pretraining_data
 from bert_mgpu.preparing import corpus, making, parts
 cut = functools.partial(corpus.Cut, least=1)
 making.Cut = lambda each_line, window: cut(each_line, 8)
+parts._MADE = 1
 make = parts.make
 def slow(*args):
     time.sleep({seconds})

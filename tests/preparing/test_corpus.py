@@ -3,12 +3,13 @@
 import gzip
 import lzma
 import random
+import types
 
 import numpy as np
 import pytest
 
 from bert_mgpu.errors import UserError
-from bert_mgpu.preparing import corpus
+from bert_mgpu.preparing import corpus, making
 from bert_mgpu.preparing.corpus import Cut
 from bert_mgpu.preparing.distinct import Distinct, hashes
 
@@ -152,6 +153,25 @@ def test_a_small_rest_comes_with_the_documents_before_it(tmp_path):
     # No window: the rest stands alone.
     blocks, _ = read(tmp_path, [tmp_path / "text"], Cut(least=8, window=0))
     assert [block.context for block in blocks] == [0] * len(blocks)
+
+
+def test_random_sentences_come_from_ten_thousand_documents(tmp_path, monkeypatch):
+    """So many are in every block of "nsp", where they fit into its bytes."""
+    text = b"\n\n".join(b"%d " % n + b"x" * 400 for n in range(25_000))
+    path = str(write(tmp_path / "text", text))
+    cuts = []
+
+    def no_blocks(files, folder, cut):
+        cuts.append(cut)
+        yield from ()
+
+    monkeypatch.setattr(corpus, "blocks", no_blocks)
+    nsp = types.SimpleNamespace(objective="nsp", each_line=False, folder=tmp_path)
+    making._make_parts(nsp, [path], 1)
+    monkeypatch.undo()
+    found = list(corpus.blocks([path], tmp_path, *cuts))
+    assert len(found) > 1
+    assert all(block.documents + block.context >= 10_000 for block in found)
 
 
 def test_a_block_ends_where_it_is_too_large(tmp_path):

@@ -72,6 +72,19 @@ def test_the_report_says_what_was_counted(prepare):
     assert max(map(len, err.splitlines())) <= 80
 
 
+def test_what_is_cut_and_masks_that_are_too_few_are_told(prepare):
+    most = 12
+    _, err = prepare(objective="mlm", max_seq_length=most, masked_lm_prob=0.9)
+    lost = [len(one) - most + 2 for one in sentences() if len(one) > most - 2]
+    share = sum(lost) / sum(map(len, sentences()))
+    assert f"cut at --max_seq_length={most}: {len(lost)} rows lose {share:.1%}" in err
+    assert "--objective=documents would keep them" in err
+    assert "beyond 5 tokens masks are fewer: pass --max_predictions_per_seq=11" in err
+    assert max(map(len, err.splitlines())) <= 80
+    _, err = prepare(objective="documents", max_seq_length=most)
+    assert "cut at" not in err and "masks are fewer" not in err
+
+
 def test_unknown_words_and_duplicates_are_reported(prepare):
     text = "x0y0 nothing x0y1\nx0y2\n\n\n\n"
     pathlib.Path("text").write_text(text * 4)
@@ -102,6 +115,11 @@ BAD_FLAGS = [
     ({"dupe_faktor": 1}, "--dupe_faktor: there is no such flag: did you mean --dupe"),
     ({"user_dict": "text"}, "--user_dict is for jieba: pass --segmenter=jieba"),
     ({"objective": "infill", "masking": "span"}, "--masking: ", "leave the flag out"),
+    ({"slice_name": "x"}, "--slice_name is of --root_data_path: pass both"),
+    (
+        {"objective": "mlm", "short_seq_prob": 0.2},
+        "--short_seq_prob: --objective=mlm makes each line a row: leave",
+    ),
 ]
 
 

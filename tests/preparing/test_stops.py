@@ -72,7 +72,7 @@ def test_parts_that_are_there_are_taken(prepare, small_blocks, monkeypatch):
     monkeypatch.setattr(parts, "Text", spy)
     fails = True
     assert prepare()[0] == 130
-    assert made == [0, 1, 2, 3, 4, 5]
+    assert made == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]  # each repeat is a part
     # What is damaged, or of other settings, is made anew.
     files = sorted(pathlib.Path("out.tfrecord.parts").glob("*.rows"))
     with open(files[0], "r+b") as file:
@@ -80,13 +80,13 @@ def test_parts_that_are_there_are_taken(prepare, small_blocks, monkeypatch):
     made.clear()
     fails = False
     assert prepare()[0] == 0
-    assert len(made) == 1 + 3 and made[-3:] == [5, 6, 7]
+    assert len(made) == 1 + 6 and made[-6:] == [5, 5, 6, 6, 7, 7]
     fails = True
     assert prepare()[0] == 130
     made.clear()
     fails = False
     assert prepare(max_seq_length=LENGTH + 1)[0] == 0
-    assert made == list(range(8))
+    assert made == sorted([*range(8), *range(8)])
     assert parse("out.tfrecord", {"input_ids": ([LENGTH + 1], INT)})
 
 

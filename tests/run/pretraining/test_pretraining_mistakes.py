@@ -77,6 +77,28 @@ def test_records_of_another_casing(tmp_path, tiny, data, flags, pretrain):
     assert_refused(result, "made with --do_lower_case=true, but", "is cased")
 
 
+def test_records_that_were_lost_between_two_are_missed(tmp_path, data, flags, pretrain):
+    """A file that ends with a whole record looks whole."""
+    records, out = tmp_path / "records", tmp_path / "out"
+    shutil.copytree(data / "both", records)
+    (records / ".a.tfrecord.json").write_text(json.dumps({"rows": 26}))
+    args = flags(out, input_file=records)
+    result = pretrain(args)
+    assert_refused(result, "a.tfrecord: 25 records, but .a.tfrecord.json", "says 26")
+    code, _, err = pretrain([*args, "--skip_bad_records=true"])
+    assert code == 0 and "25 of the 26 records that were written" in err
+    (records / ".a.tfrecord.json").write_text(json.dumps({"rows": 24}))
+    assert_refused(pretrain(flags(tmp_path / "b", input_file=records)), "says 24")
+
+
+def test_a_warm_up_that_does_not_end_and_few_masks_are_told(tmp_path, flags, pretrain):
+    few = {"num_warmup_steps": 12, "masked_lm_prob": 0.5}
+    code, _, err = pretrain(flags(tmp_path / "out", "unmasked", **few))
+    assert code == 0
+    assert "WARNING: the warm-up does not end" in err
+    assert "beyond 6 tokens masks are fewer: pass --max_predictions_per_seq=8" in err
+
+
 def test_masks_must_fit_the_records(tmp_path, data, flags, pretrain):
     result = pretrain(flags(tmp_path / "out", "single", masking="infill"))
     assert_refused(result, "rows without a second text", "--masking")
@@ -85,7 +107,7 @@ def test_masks_must_fit_the_records(tmp_path, data, flags, pretrain):
     made = {"settings": {"objective": "infill"}}
     (folder / ".a.tfrecord.json").write_text(json.dumps(made))
     result = pretrain(flags(tmp_path / "out", input_file=folder, dynamic_masking=True))
-    assert_refused(result, "made with --objective=infill")
+    assert_refused(result, "made with --objective=infill", "pass --masking=infill")
     code, _, err = pretrain(flags(tmp_path / "out", "unmasked", masking="infill"))
     assert code == 0, err
 
