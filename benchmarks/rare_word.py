@@ -8,8 +8,10 @@ holds any of the names below, each of which belongs to one category. The weights
 ../shared/models are fine-tuned as they are; after further pretraining on reviews
 without the names; and on the same reviews, where some are replaced by a few dozen that
 hold each name. What is measured: the category of other reviews that hold a name, whole
-or with the name cut out, and of short texts that hold nothing else. Results are
-appended to benchmarks/results/rare_word.json.
+or with the name cut out, and of short texts that hold nothing else. Such weights have
+read of household names before; so all of it is done a second time with an invented name
+in the place of each: two characters that stand in no review. Results are appended to
+benchmarks/results/rare_word.json.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import statistics
 import threading
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import accuracy
@@ -53,12 +55,19 @@ STARTS = {
     "as published": "the weights as published",
     "without": "pretrained further, without the names",
     "with": "pretrained further, with the names",
+    "with invented": "pretrained further, with invented names",
 }
 TEXTS, LABELLED, UNLABELLED = 15_000, 1_000, 40  # UNLABELLED: of each name, at most
 LENGTH = 30  # characters of a review that are used
 EPOCHS, SEEDS = 5, (1, 2, 3)
-SETS = ("whole", "cut", "frames")
-MEASURED = (*(f"{name}_{kind}" for name in SETS for kind in ("right", "p")), "seconds")
+SETS = {
+    "whole": "reviews with a name",
+    "frames": "short texts of a name",
+    "invented whole": "reviews with an invented name",
+    "invented frames": "short texts of an invented name",
+    "cut": "the reviews, the name cut out",
+}
+MEASURED = (*SETS, "seconds")  # of a set: name -> [texts, right ones, sum of p]
 
 
 class Review(NamedTuple):
@@ -114,27 +123,51 @@ def split() -> Split:
     return Split(plain[:LABELLED], rest, named, held_out)
 
 
+@functools.cache
+def invented() -> dict[str, str]:
+    """For each name two characters of the vocabulary that stand in no review."""
+    read = {character for review in reviews() for character in review.text}
+    words = (accuracy.WORK / "model" / "vocab.txt").read_text("utf-8").split()
+    unread = [w for w in words if len(w) == 1 and "一" <= w <= "龥" and w not in read]
+    pairs = zip(unread[::2], unread[1::2], strict=False)
+    return {name: "".join(pair) for name, pair in zip(CATEGORY, pairs, strict=False)}
+
+
+def _replaced(review: Review, word: str) -> str:
+    return re.sub(str(review.name), word, review.text, flags=re.I)
+
+
 def corpus(start: str) -> list[str]:
     """TEXTS reviews without a label."""
     found = split()
-    chosen = found.plain
-    if start == "with":
-        chosen = found.named + found.plain[len(found.named) :]
-    return sorted((review.text for review in chosen), key=_place)
+    named = [review.text for review in found.named]
+    if start == "with invented":
+        named = [_replaced(one, invented()[str(one.name)]) for one in found.named]
+    plain = [review.text for review in found.plain]
+    return sorted(
+        plain if start == "without" else named + plain[len(named) :], key=_place
+    )
 
 
-def _tests() -> dict[str, list[tuple[str, str]]]:
-    """(category, text) of every set that is predicted."""
-    held_out = split().held_out
-    cut = [re.sub(str(one.name), "", one.text, flags=re.I) for one in held_out]
+def _tests() -> dict[str, list[tuple[str, str, str]]]:
+    """(category, text, name) of every set that is predicted."""
+    held_out, new = split().held_out, invented()
+
+    def replaced(words: Mapping[str, str]) -> list[tuple[str, str, str]]:
+        named = [(one, str(one.name)) for one in held_out]
+        return [(one.category, _replaced(one, words[n]), n) for one, n in named]
+
+    def framed(words: Mapping[str, str]) -> list[tuple[str, str, str]]:
+        names = [(name, frame) for name in CATEGORY for frame in FRAMES]
+        return [(CATEGORY[n], frame.format(words[n]), n) for n, frame in names]
+
+    themselves = {name: name for name in CATEGORY}
     return {
-        "whole": [(review.category, review.text) for review in held_out],
-        "cut": [(one.category, text) for one, text in zip(held_out, cut, strict=True)],
-        "frames": [
-            (category, frame.format(name))
-            for name, category in CATEGORY.items()
-            for frame in FRAMES
-        ],
+        "whole": [(one.category, one.text, str(one.name)) for one in held_out],
+        "frames": framed(themselves),
+        "invented whole": replaced(new),
+        "invented frames": framed(new),
+        "cut": replaced(dict.fromkeys(CATEGORY, "")),
     }
 
 
@@ -143,9 +176,9 @@ def _prepare() -> None:
     data = WORK / "data"
     data.mkdir(parents=True, exist_ok=True)
     labels = sorted({review.category for review in reviews()})
-    files = {"train": [(one.category, one.text) for one in split().labelled]}
+    files = {"train": [(one.category, one.text, "") for one in split().labelled]}
     for name, rows in (files | _tests()).items():
-        text = "".join(f"{category}\t{text}\n" for category, text in rows)
+        text = "".join(f"{category}\t{text}\n" for category, text, _ in rows)
         (data / f"{name}.tsv").write_text(text, encoding="utf-8")
     task = {"train": "train.tsv", "test": "whole.tsv", "label": 0, "text_a": 1}
     (data / "task.json").write_text(json.dumps(task | {"labels": labels}))
@@ -161,18 +194,18 @@ def _weights(start: str) -> pathlib.Path:
 _PRETRAINED = {start: threading.Lock() for start in STARTS}
 
 
-def _measures(output: pathlib.Path, rows: Sequence[tuple[str, str]]) -> list[float]:
-    """The share of right categories, and the mean probability of the right one."""
+def _measures(
+    output: pathlib.Path, rows: Sequence[tuple[str, str, str]]
+) -> dict[str, list[float]]:
+    """name -> [texts, right ones, sum of the probabilities of the right category]."""
+    found: dict[str, list[float]] = {name: [0, 0, 0.0] for name in CATEGORY}
     with (output / "predictions.jsonl").open(encoding="utf-8") as lines:
-        found = [json.loads(line) for line in lines]
-    right = [
-        one["label"] == category for one, (category, _) in zip(found, rows, strict=True)
-    ]
-    shares = [
-        one["probabilities"][category]
-        for one, (category, _) in zip(found, rows, strict=True)
-    ]
-    return [statistics.mean(right), statistics.mean(shares)]
+        for line, (category, _, name) in zip(lines, rows, strict=True):
+            one = json.loads(line)
+            share = one["probabilities"][category]
+            own = (1, int(one["label"] == category), share)
+            found[name] = [a + b for a, b in zip(found[name], own, strict=True)]
+    return found
 
 
 def _run(row: Row) -> Row:
@@ -199,38 +232,65 @@ def _run(row: Row) -> Row:
         "seed": row["seed"],
     }
     experiments.call("run_classifier_mgpu.py", flags | training)
-    measured: list[float] = []
+    measured: dict[str, object] = {}
     for name, rows in _tests().items():
         files = {"do_predict": "true", "predict_file": WORK / "data" / f"{name}.tsv"}
         experiments.call("run_classifier_mgpu.py", flags | files)
-        measured += _measures(output, rows)
+        measured[name] = _measures(output, rows)
     shutil.rmtree(output)
-    measured.append(round(time.time() - began))
-    return row | dict(zip(MEASURED, measured, strict=True))
+    return row | measured | {"seconds": round(time.time() - began)}
 
 
 def planned() -> list[Row]:
     return [{"start": start, "seed": seed} for seed in SEEDS for start in STARTS]
 
 
-def _cell(results: Sequence[Row], name: str) -> str:
-    values = [100 * result[name] for result in results]
-    shown = f"{statistics.mean(values):.1f}"
-    if len(values) > 1:
-        shown += f" ± {statistics.stdev(values) / len(values) ** 0.5:.1f}"
-    return shown
+def _shares(results: Sequence[Row], name: str) -> list[float]:
+    """The right category's mean probability in percent, of each of the names."""
+    return [
+        100
+        * sum(r[name][word][2] for r in results)
+        / sum(r[name][word][0] for r in results)
+        for word in CATEGORY
+    ]
+
+
+def _cells(results: Sequence[Row], name: str) -> str:
+    """Right ones of all texts and the mean probability over names, in percent."""
+    texts, right = (
+        sum(r[name][word][i] for r in results for word in CATEGORY) for i in (0, 1)
+    )
+    shares = _shares(results, name)
+    error = statistics.stdev(shares) / len(shares) ** 0.5
+    return f"{100 * right / texts:.1f} | {statistics.mean(shares):.1f} ± {error:.1f}"
+
+
+def _gain(before: Sequence[Row], after: Sequence[Row], name: str) -> str:
+    """Of the probability, name by name."""
+    pairs = zip(_shares(before, name), _shares(after, name), strict=True)
+    gains = [new - old for old, new in pairs]
+    error = statistics.stdev(gains) / len(gains) ** 0.5
+    return f"{statistics.mean(gains):+.1f} ± {error:.1f}"
 
 
 def table() -> str:
-    """Percent, means over seeds with their standard errors."""
-    heads = {"whole": "reviews with a name", "cut": "the same, the name cut out"}
-    heads["frames"] = "short texts of a name"
-    titles = [f"{heads[name]}: {what}" for name in SETS for what in ("right", "p")]
-    lines = [f"| | {' | '.join(titles)} | seeds |", "|---" * (len(titles) + 2) + "|"]
-    for start, words in STARTS.items():
-        if found := [row for row in TABLE.results() if row["start"] == start]:
-            cells = [_cell(found, name) for name in MEASURED[:-1]]
-            lines.append(f"| {words} | {' | '.join(cells)} | {len(found)} |")
+    """Percent; errors are those over names, of means over seeds."""
+    found = {
+        start: [row for row in TABLE.results() if row["start"] == start]
+        for start in STARTS
+    }
+    lines = []
+    for name, title in SETS.items():
+        lines += [f"\n{title}\n", "| | right | p of the right one |", "|---|---|---|"]
+        other = "with" if name.startswith("invented") else "with invented"
+        for start, results in found.items():
+            if results and start != other:
+                lines.append(f"| {STARTS[start]} | {_cells(results, name)} |")
+        last = "with invented" if name.startswith("invented") else "with"
+        if found["without"] and found[last]:
+            lines.append(
+                f"| with - without | | {_gain(found['without'], found[last], name)} |"
+            )
     return "\n".join(lines)
 
 
