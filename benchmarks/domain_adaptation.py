@@ -133,31 +133,21 @@ def table() -> str:
 
 
 def plot() -> None:
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
     found = _accuracies()
-    for start, name in STARTS.items():
-        points = [
-            (rows, of_start[start])
-            for rows, of_start in found.items()
-            if start in of_start
-        ]
-        axes.errorbar(
-            [rows for rows, _ in points],
-            [statistics.mean(values) for _, values in points],
-            [_error(values) for _, values in points],
-            marker="o",
-            capsize=3,
-            label=name,
-        )
-    axes.set_xscale("log")
-    axes.set_xticks([*EPOCHS], [f"{rows:,}" for rows in EPOCHS])
-    axes.set_xlabel("labelled headlines")
-    axes.set_ylabel("accuracy on 10,000 others, %")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(PLOT, dpi=120)
+    along, upwards = "labelled headlines", "accuracy on 10,000 others, %"
+    with experiments.picture(PLOT, along, upwards) as axes:
+        for start, name in STARTS.items():
+            points = {rows: of[start] for rows, of in found.items() if start in of}
+            axes.errorbar(
+                [*points],
+                [statistics.mean(values) for values in points.values()],
+                [_error(values) for values in points.values()],
+                marker="o",
+                capsize=3,
+                label=name,
+            )
+        axes.set_xscale("log")
+        axes.set_xticks([*EPOCHS], [f"{rows:,}" for rows in EPOCHS])
 
 
 def _show() -> None:

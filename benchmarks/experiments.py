@@ -7,6 +7,7 @@ as soon as it is there; the same command goes on with what is missing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any, NamedTuple
 
@@ -60,6 +61,20 @@ def call(script: str, flags: Mapping[str, Any]) -> None:
     """Runs a script of ours."""
     given = [f"--{name}={value}" for name, value in flags.items()]
     subprocess.run([sys.executable, ROOT / script, *given], check=True)
+
+
+@contextlib.contextmanager
+def picture(path: pathlib.Path, along: str, upwards: str) -> Iterator[Any]:
+    """Axes to draw on, with these labels; the picture is written at the end."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+    yield axes
+    axes.set_xlabel(along)
+    axes.set_ylabel(upwards)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
 
 
 def run(table: Table, work: Callable[[Row], Row], limit: int, workers: int) -> None:

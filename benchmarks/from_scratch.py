@@ -152,20 +152,12 @@ def table() -> str:
 
 
 def plot() -> None:
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
-    for row in TABLE.results():
-        minutes = [
-            step * row["seconds"] / row["steps"] / 60 for step, _ in row["curve"]
-        ]
-        losses = [loss for _, loss in row["curve"]]
-        axes.plot(minutes, losses, label=f"--padding={row['padding']}")
-    axes.set_xlabel("minutes")
-    axes.set_ylabel("loss of masked words")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(PLOT, dpi=120)
+    with experiments.picture(PLOT, "minutes", "loss of masked words") as axes:
+        for row in TABLE.results():
+            pace = row["seconds"] / row["steps"] / 60
+            minutes = [step * pace for step, _ in row["curve"]]
+            losses = [loss for _, loss in row["curve"]]
+            axes.plot(minutes, losses, label=f"--padding={row['padding']}")
 
 
 def _show() -> None:
