@@ -129,7 +129,8 @@ def invented() -> dict[str, str]:
     read = {character for review in reviews() for character in review.text}
     words = (accuracy.WORK / "model" / "vocab.txt").read_text("utf-8").split()
     unread = [w for w in words if len(w) == 1 and "一" <= w <= "龥" and w not in read]
-    pairs = zip(unread[::2], unread[1::2], strict=False)
+    spread = unread[:: len(unread) // (2 * len(CATEGORY))]  # not all of one radical
+    pairs = zip(spread[::2], spread[1::2], strict=False)
     return {name: "".join(pair) for name, pair in zip(CATEGORY, pairs, strict=False)}
 
 
