@@ -1,6 +1,6 @@
 """How fast text becomes records beside Google's script, and in how much memory.
 
-    python benchmarks/preparation.py [--runs 5] [--documents 2000] [--skip_memory]
+    python benchmarks/preparation.py [--runs 5] [--documents 300] [--skip_memory]
 
 Speed: rows a second of processor time, whole runs on Chinese laws, one process each,
 ten duplicates; runs are interleaved, medians count. Memory: the largest process of runs
@@ -153,7 +153,7 @@ def main() -> int:
     """1 where a figure misses what it must reach."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--documents", type=int, default=2000)
+    parser.add_argument("--documents", type=int, default=300)
     parser.add_argument("--skip_memory", action="store_true")
     args = parser.parse_args()
     results = speeds(args.documents, args.runs)

@@ -115,7 +115,9 @@ class Text:
         self.line_hashes, self.document_hashes = bytearray(), bytearray()
         self._job, self._tools = job, tools(job)
         # Room for a token a byte, which costs memory only when it is used.
-        self._ids = np.empty(block.text.stat().st_size, np.int32)
+        few = len(self._tools.tokenizer.tokens) <= 1 << 16
+        dtype = np.uint16 if few else np.int32
+        self._ids = np.empty(block.text.stat().st_size, dtype)
         self._starts = np.empty(len(self._ids) if job.whole_words else 0, bool)
         self._sentences, self._documents = array.array("q", [0]), array.array("q", [0])
         self._labels = array.array("i")

@@ -26,7 +26,7 @@ _TRIES = 10  # to draw another document than one's own
 class Documents(NamedTuple):
     """Token ids of a block of documents; for "infill" see `_pairs`."""
 
-    ids: np.ndarray  # int32, of all sentences one after the other
+    ids: np.ndarray  # uint16 or int32, of all sentences one after the other
     starts: np.ndarray | None  # bool, whether a word begins there; None: no words
     sentences: array.array[int]  # "q" [S + 1], where each sentence begins in `ids`
     documents: array.array[int]  # "q" [D + 1], where each begins in `sentences`
