@@ -13,6 +13,15 @@ from tensorflow.python.client.device_lib import list_local_devices
 
 from bert_mgpu.errors import UserError
 
+_REWRITES = {
+    # It would flatten the pairwise sum over towers into one sum from left to right,
+    # whose bits depend on how many towers a device has.
+    "arithmetic_optimization": False,
+    # It would make a copy of the model for every tower, and the first step so many
+    # times as long.
+    "function_optimization": False,
+}
+
 
 def configure(device: str, cpu_devices: int, towers: int = 1) -> list[str]:
     """Sets the devices up and names all that are there, e.g. ["GPU:0", "GPU:1"].
@@ -21,9 +30,7 @@ def configure(device: str, cpu_devices: int, towers: int = 1) -> list[str]:
     cpu_devices: splits the CPU into so many logical devices.
     towers: GPUs beyond that many are left alone, their memory too.
     """
-    # It would flatten the pairwise sum over towers into one sum from left to right,
-    # whose bits depend on how many towers a device has.
-    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
+    tf.config.optimizer.set_experimental_options(_REWRITES)
     # TF32 has 10 bits of mantissa: float32 is to mean float32 on every device.
     tf.config.experimental.enable_tensor_float_32_execution(False)
     gpus = tf.config.list_physical_devices("GPU")

@@ -11,7 +11,7 @@ from bert_mgpu import errors
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.train.towers import Towers
 from tests.conftest import CONFIG
-from tests.run.conftest import assert_same_run, edit_config
+from tests.run.conftest import assert_same_run, edit_config, no_memory
 
 
 def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):
@@ -104,11 +104,7 @@ def test_diverged_names_the_step_and_saves_nothing_of_it(
 def test_predicting_says_what_one_row_would_need_less_of(resumed, inside, monkeypatch):
     out = resumed.root / "out"
     before = (out / "predict.txt").read_text()
-
-    def full(*_):
-        tf.zeros([2**30, 2**20]).numpy()
-
-    monkeypatch.setattr(Towers, "outputs", full)
+    monkeypatch.setattr(Towers, "outputs", no_memory)
     code, _, err = inside(resumed.flags(out, do_predict=True))
     assert code == 4
     (line,) = (line for line in err.splitlines() if line.startswith("error: "))
