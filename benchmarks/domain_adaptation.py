@@ -49,21 +49,20 @@ STARTS = {
     "laws": Start("pretrained further on laws", "laws"),
     "faster": Start("headlines at four times the rate", "headlines", 2e-4),
 }
-EPOCHS = {500: 6, 2_000: 3, 10_000: 2}  # of fine-tuning, by its rows
+FINE_TUNED = ((500, 6), (2_000, 3), (2_000, 10), (10_000, 2))  # rows, epochs of them
 
 
 def planned() -> list[Row]:
-    """Three seeds of 2,000 rows, then one of the others; the rate by 2,000 rows."""
-    seeds = [(2_000, seed) for seed in (1, 2, 3)]
+    """2,000 rows with three seeds, the others with one; the rate comes last."""
     *starts, faster = STARTS
     rows = [
-        (start, *one) for one in [*seeds, (500, 1), (10_000, 1)] for start in starts
+        {"start": start, "rows": count, "epochs": epochs, "seed": seed}
+        for count, epochs in FINE_TUNED
+        for seed in ((1, 2, 3) if count == 2_000 else (1,))
+        for start in starts
     ]
-    rows += [(faster, *one) for one in seeds]
-    return [
-        {"start": start, "rows": count, "epochs": EPOCHS[count], "seed": seed}
-        for start, count, seed in rows
-    ]
+    last = {"start": faster, "rows": 2_000, "epochs": 10}
+    return [*rows, *({**last, "seed": seed} for seed in (1, 2, 3))]
 
 
 def _texts(corpus: str) -> list[str]:
@@ -108,10 +107,11 @@ def _run(row: Row) -> Row:
     return row | found | {"seconds": round(time.time() - began)}
 
 
-def _accuracies() -> dict[int, dict[str, list[float]]]:
-    found: dict[int, dict[str, list[float]]] = {}
+def _accuracies() -> dict[tuple[int, int], dict[str, list[float]]]:
+    """(rows, epochs) -> start -> percent of each seed."""
+    found: dict[tuple[int, int], dict[str, list[float]]] = {}
     for row in TABLE.results():
-        of_start = found.setdefault(row["rows"], {})
+        of_start = found.setdefault((row["rows"], row["epochs"]), {})
         of_start.setdefault(row["start"], []).append(100 * row["eval_accuracy"])
     return dict(sorted(found.items()))
 
@@ -135,32 +135,33 @@ def table() -> str:
     """Gains are over the weights as published, paired by seed."""
     lines = ["| labelled rows x epochs | start | accuracy, % | gain | seeds |"]
     lines.append("|---|---|---|---|---|")
-    for rows, found in _accuracies().items():
+    for (rows, epochs), found in _accuracies().items():
         first = found["as published"]
         for start, values in found.items():
             shown = f"{statistics.mean(values):.2f} ± {_error(values):.2f}"
             gain = "" if values is first else _gain(first, values)
-            what = f"{rows:,} x {EPOCHS[rows]}", STARTS[start].title
+            what = f"{rows:,} x {epochs}", STARTS[start].title
             lines.append(f"| {' | '.join((*what, shown, gain, str(len(values))))} |")
     return "\n".join(lines)
 
 
 def plot() -> None:
     found = _accuracies()
-    along, upwards = "labelled headlines", "accuracy on 10,000 others, %"
+    names = [f"{rows:,} x {epochs}" for rows, epochs in found]
+    along, upwards = "labelled headlines x epochs", "accuracy on 10,000 others, %"
     with experiments.picture(PLOT, along, upwards) as axes:
-        for start, (title, *_) in STARTS.items():
-            points = {rows: of[start] for rows, of in found.items() if start in of}
+        for number, (start, (title, *_)) in enumerate(STARTS.items()):
+            there = [i for i, of in enumerate(found.values()) if start in of]
+            values = [[*found.values()][i][start] for i in there]
             axes.errorbar(
-                [*points],
-                [statistics.mean(values) for values in points.values()],
-                [_error(values) for values in points.values()],
-                marker="o",
+                [i + 0.12 * (number - 1.5) for i in there],
+                [statistics.mean(one) for one in values],
+                [_error(one) for one in values],
+                fmt="o",
                 capsize=3,
                 label=title,
             )
-        axes.set_xscale("log")
-        axes.set_xticks([*EPOCHS], [f"{rows:,}" for rows in EPOCHS])
+        axes.set_xticks(range(len(names)), names)
 
 
 def _show() -> None:
