@@ -1,9 +1,9 @@
-# make setup | demo | check | test | test-faults | parity | bench | clean. Python 3.10 to 3.13, no GPU needed.
+# make setup | demo | check | test | parity | bench | clean. Python 3.10 to 3.13, no GPU needed.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
-.PHONY: setup demo check test test-faults parity bench clean
+.PHONY: setup demo check test parity bench clean
 
 setup: .venv/.ready
 
@@ -46,10 +46,6 @@ check: .venv/.dev
 
 test: check
 	$(BIN)/python -m pytest -n 2
-
-# Kills runs at random moments; takes long.
-test-faults: .venv/.dev
-	$(BIN)/python -m pytest -m faults
 
 # Compares with Google's code and transformers, live.
 parity: .venv/.parity

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-# Resident memory in MB: the peak of a step, and what was there before them.
+# Resident memory in MB: the peak of a few steps, and what was there before them.
 # Rows of 256 tokens.
 SCRIPT = """
 import dataclasses, sys
@@ -26,7 +26,8 @@ batch = {"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}
 batch["label_ids"] = np.zeros((n, rows), np.int32)
 batch["is_real_example"] = np.ones((n, rows), np.float32)
 before = devices.peak_of_process()
-float(towers.train_step(batch, 0, 1e-5).norm)
+for step in range(3):
+    float(towers.train_step(batch, step, 1e-5).norm)
 print(devices.peak_of_process() // 2**20, before // 2**20)
 """
 
@@ -62,15 +63,12 @@ def test_six_towers_need_little_more_than_one(how):
     assert six < 1.3 * one, f"{one} MB with one tower, {six} MB with six"
 
 
-@pytest.mark.parametrize(
-    ("how", "shares"),
-    [("plain", {"attention": 0.9, "block": 0.75}), ("xla", {"block": 0.75})],
-)
-def test_working_it_out_again_saves_memory(how, shares):
+@pytest.mark.parametrize("how", ["xla", "plain"])
+def test_working_it_out_again_saves_memory(how):
     """Also where a compiler sees both passes and could keep what it has."""
     above = {}
-    for recompute in ("none", *shares):
+    for recompute in ("none", "attention", "block"):
         peak, before = memory(1, 96, how, recompute)
         above[recompute] = peak - before
-    for recompute, share in shares.items():
-        assert above[recompute] < share * above["none"], above
+    assert above["block"] < 0.75 * above["none"], above
+    assert above["attention"] < 0.9 * above["none"], above
