@@ -38,7 +38,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 def _job(shape: Shape, flags: dict[str, Any]) -> Any:
     """A training.Job with these flags, on one device."""
-    from bert_mgpu import training
+    from bert_mgpu import opening, training
     from bert_mgpu.run_config import FinetuneConfig
     from bert_mgpu.sources import Model
     from bert_mgpu.tasks.classification import Classification
@@ -51,9 +51,8 @@ def _job(shape: Shape, flags: dict[str, Any]) -> Any:
     task = Classification(
         "x", model.config, labels, shape.length, recompute=run.recompute
     )
-    return training.Job(
-        *(run, model, task, None, devices.configure("auto", 1), pathlib.Path())
-    )
+    world = opening.alone(run, devices.configure("auto", 1))
+    return training.Job(run, model, task, None, world, pathlib.Path())
 
 
 def _towers(job: Any) -> Any:
@@ -146,7 +145,9 @@ def ours_predicts(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     )
 
     def step(_: None) -> float:
-        outputs = pipeline.forward_all(features, placements, towers.outputs)
+        outputs = pipeline.in_order(
+            pipeline.forward_all(features, placements, towers.outputs)
+        )
         return float(outputs["logits"].sum())
 
     return Contestant(*(step, lambda number: [None], [None], len(features)), held=_held)

@@ -181,7 +181,7 @@ def _prepare() -> None:
     for name, rows in (files | _tests()).items():
         text = "".join(f"{category}\t{text}\n" for category, text, _ in rows)
         (data / f"{name}.tsv").write_text(text, encoding="utf-8")
-    task = {"train": "train.tsv", "test": "whole.tsv", "label": 0, "text_a": 1}
+    task = {"train": "train.tsv", "dev": "whole.tsv", "label": 0, "text_a": 1}
     (data / "task.json").write_text(json.dumps(task | {"labels": labels}))
 
 

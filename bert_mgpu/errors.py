@@ -51,6 +51,12 @@ class OutOfMemory(RunError):
     exit_code = 4
 
 
+class Lost(RunError):
+    """Another process of the run ended, or was lost: this one cannot go on."""
+
+    exit_code = 5
+
+
 class Preempted(RunError):
     """SIGTERM came, the state is saved: start the same command again."""
 

@@ -5,25 +5,23 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from bert_mgpu import inputs, planning, results, sources, training
+from bert_mgpu import inputs, opening, planning, results, sources, training
 from bert_mgpu.errors import listed
 from bert_mgpu.inference import forward
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface
+from bert_mgpu.opening import World
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.tasks import custom
 from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import devices
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 from bert_mgpu.training import Job
 
 
-def finetune(run: FinetuneConfig, output_dir: pathlib.Path, remarks: list[str]) -> None:
+def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
     """Does what the flags ask for. Raises RunError where that ends early."""
-    # 1. The devices, before anything is built on them.
-    visible = training.open_devices(run, remarks)
-    # 2. The model without its weights, the task, its labels.
+    # 1. The model without its weights, the task, its labels.
     model = sources.find_model(run, output_dir)
     for note in sources.notes(run, model):
         say(note)
@@ -43,19 +41,19 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, remarks: list[str]) 
     if run.export_hf:
         huggingface.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
-    data = Inputs(run, files, model, cache)
-    # 3. The towers, and the weights on them.
-    job = Job(run, model, task, data, visible, output_dir)
-    say(devices.describe(devices.lay_out(run.n_gpus, len(visible)), visible))
+    data = Inputs(run, files, model, cache, world.group)
+    # 2. The towers, and the weights on them.
+    job = Job(run, model, task, data, world, output_dir)
+    say(opening.placement(world))
     if run.plan:
         return planning.show(job)
     state, towers = training.trained(job)
-    # 4. What comes of it.
+    # 3. What comes of it.
     if run.do_eval:
         _evaluate(run, task, data, towers, state.step, output_dir)
     if run.do_predict:
         _predict(run, task, data, towers, output_dir)
-    if run.export_hf:
+    if run.export_hf and world.group.rank == 0:
         huggingface.export(
             run.export_hf,
             state.averaged,
@@ -77,6 +75,8 @@ def _evaluate(
 ) -> None:
     features, _ = data.load("dev")
     outputs = forward(run, features, run.eval_batch_size, towers, "evaluate")
+    if towers.group.rank > 0:
+        return
     scores = task.score(outputs, features)
     # Google's four keys in its order, then all others.
     loss = scores["eval_loss"]
@@ -97,6 +97,8 @@ def _predict(
 ) -> None:
     features, _ = data.load("test")
     outputs = forward(run, features, run.prediction_batch, towers, "predict")
+    if towers.group.rank > 0:
+        return
     written = results.write_predictions(
         output_dir, outputs["logits"], features.lines, task.labels
     )

@@ -10,6 +10,7 @@ from bert_mgpu.data import orders, pipeline
 from bert_mgpu.errors import Diverged, OutOfMemory, out_of_memory, smaller
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.task import Rows
+from bert_mgpu.train import collective
 from bert_mgpu.train.recorder import progress, say
 from bert_mgpu.train.towers import Towers
 
@@ -19,25 +20,36 @@ def forward(
 ) -> dict[str, np.ndarray]:
     """The task's outputs of all rows, `batch` of them at a time, or as many as fit.
 
-    batch: rows of a tower. Raises Diverged where an output is no number.
+    batch: rows of a tower. Each process works out those of its towers and gets those
+    of all. Raises Diverged where an output is no number.
     """
+    group = towers.group
     placements = orders.forward_placements(
         *(rows.lengths, towers.n_towers, batch, run.padding, run.max_seq_length),
         rows.counts,
     )
     share = pipeline.padding_share(placements, rows.lengths)
     say(f"  {share:.0%} of the tokens are padding")
+    own = [one.share(towers.own, towers.n_towers) for one in placements]
     began, compilations = time.perf_counter(), towers.compilations
+    lacking, outputs = None, {}
     try:
         outputs = pipeline.forward_all(
-            *(rows, placements, towers.outputs),
+            *(rows, own, towers.outputs),
             progress=lambda batches: progress(batches, what),
         )
     except Exception as error:
         lacking = out_of_memory(error)
         if lacking is None:
             raise
-    else:
+    group.pausing()
+    # What is too much for one of the processes is done anew by all.
+    said = [
+        facts["lacking"] for facts in collective.all_of(group, {"lacking": lacking})
+    ]
+    lacking = next(filter(None, said), None)
+    if lacking is None:
+        outputs = pipeline.in_order(collective.joined(group, outputs))
         seconds = time.perf_counter() - began
         shapes = towers.compilations - compilations
         made = (

@@ -15,7 +15,8 @@ from bert_mgpu.task import Features
 from bert_mgpu.tasks import builtin, classification, custom
 from bert_mgpu.tasks.builtin import TaskFiles
 from bert_mgpu.text import normalization, tokenization, truncation
-from bert_mgpu.train import checkpoint
+from bert_mgpu.train import checkpoint, collective
+from bert_mgpu.train.collective import SOLO, Collective
 from bert_mgpu.train.recorder import say
 
 # The flag for a seeded sample of so many rows.
@@ -115,6 +116,7 @@ class Inputs:
     files: TaskFiles  # its labels are complete
     model: Model
     cache: pathlib.Path
+    group: Collective = SOLO
 
     def __post_init__(self) -> None:
         """A mistake in a file is said now, not when the training is over."""
@@ -133,6 +135,7 @@ class Inputs:
         if source.note:
             say(source.note)
         features, key = self._read(split, source)
+        collective.agree(self.group, {"--data_dir (its contents)": key})
         notes = features.notes
         shares = ", ".join(
             f"{share} %: {length}"
@@ -196,9 +199,11 @@ class Inputs:
             return records.to_tensors(features), features.notes
 
         name = f"{files.name}-{split}"
-        features = records.from_tensors(
-            *records.cached(self.cache, name, settings, make)
-        )
+        # The others find what the first one wrote, or make it for themselves.
+        with collective.first_alone(self.group):
+            writes = self.group.rank == 0
+            found = records.cached(self.cache, name, settings, make, writes)
+        features = records.from_tensors(*found)
         if records.file_hash(source.path) != data["data"]:
             raise UserError(
                 f"{source.path}: was changed while it was read: start again"

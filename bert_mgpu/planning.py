@@ -41,7 +41,7 @@ def show(job: Job) -> None:
     towers = make_towers(job)
     plan, _, state = start(job, len(rows), data_key, towers)
     left = plan.steps - state.step
-    tried = orders_of(run, rows)
+    tried = orders_of(job, rows)
     shares = padding_shares(tried, rows.lengths, plan.steps, job.batch)
     tokens = {
         padding: rows.lengths.mean() * job.batch / (1 - share)

@@ -8,26 +8,25 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_mgpu import planning, recorded, results, sources, training
+from bert_mgpu import opening, planning, recorded, results, sources, training
 from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.inference import forward
 from bert_mgpu.interop import google_ckpt, huggingface
+from bert_mgpu.opening import World
 from bert_mgpu.recorded import Recorded
 from bert_mgpu.run_config import PretrainConfig
 from bert_mgpu.tasks.pretraining import NEXT_HEAD, Pretraining
 from bert_mgpu.tasks.scoring import MaskedWords, Scoring
-from bert_mgpu.train import checkpoint, devices
+from bert_mgpu.train import checkpoint
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 from bert_mgpu.training import Job
 
 
-def pretrain(run: PretrainConfig, output_dir: pathlib.Path, remarks: list[str]) -> None:
+def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> None:
     """Does what the flags ask for. Raises RunError where that ends early."""
-    # 1. The devices, before anything is built on them.
-    visible = training.open_devices(run, remarks)
-    # 2. The model without its weights, the records, the task.
+    # 1. The model without its weights, the records, the task.
     model = sources.find_model(run, output_dir, recorded.made_with(run))
     for note in sources.notes(run, model):
         say(note)
@@ -38,7 +37,7 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, remarks: list[str]) 
         _ = model.vocabulary
         huggingface.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
-    data = Recorded(run, model, cache)
+    data = Recorded(run, model, cache, world)
     if run.do_train:
         also = " and whether a sentence follows" * data.next_sentence
         say(f"to learn: masked words{also}")
@@ -48,18 +47,18 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, remarks: list[str]) 
     task = Pretraining(
         *(model.config, run.max_seq_length, next_sentence, run.recompute)
     )
-    # 3. The towers, and the weights on them.
-    job = Job(run, model, task, data, visible, output_dir)
-    say(devices.describe(devices.lay_out(run.n_gpus, len(visible)), visible))
+    # 2. The towers, and the weights on them.
+    job = Job(run, model, task, data, world, output_dir)
+    say(opening.placement(world))
     if run.plan:
         return planning.show(job)
     state, towers = training.trained(job)
-    # 4. What comes of it.
+    # 3. What comes of it.
     if run.do_eval:
         _evaluate(run, task, data, towers, state.step, output_dir)
     if run.do_predict:
         _score(job, state.averaged)
-    if run.export_hf:
+    if run.export_hf and world.group.rank == 0:
         huggingface.export(
             *(run.export_hf, state.averaged, model.config, model.vocabulary),
             *(model.do_lower_case, None),
@@ -97,6 +96,8 @@ def _score(job: Job, params: Mapping[str, np.ndarray]) -> None:
     if run.padding == "pack":  # a row has one masked word
         run = dataclasses.replace(run, padding="longest")
     losses = forward(run, rows, run.prediction_batch, towers, "predict")["losses"]
+    if towers.group.rank > 0:
+        return
     scores = list(rows.scores(losses))
     written = results.write_sentence_scores(job.output_dir, scores)
     known = [score["ppl"] for score in scores if score["ppl"] is not None]
@@ -114,6 +115,8 @@ def _evaluate(
 ) -> None:
     rows, _ = data.load("dev")
     outputs = forward(run, rows, run.eval_batch_size, towers, "evaluate")
+    if towers.group.rank > 0:
+        return
     scores = task.score(outputs, rows)
     # Google's six keys in its order, then ours.
     results.write_evaluation(output_dir, {"global_step": step} | scores)

@@ -12,9 +12,11 @@ from bert_mgpu.data import record_rows, records
 from bert_mgpu.data.drawing import Draw
 from bert_mgpu.data.record_rows import Form, Index, RecordRows
 from bert_mgpu.errors import UserError, listed
+from bert_mgpu.opening import World
 from bert_mgpu.run_config import PretrainConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.text.masking import Masking, too_few
+from bert_mgpu.train import collective
 from bert_mgpu.train.recorder import progress, say
 
 _SUFFIX = ".tfrecord"
@@ -101,11 +103,13 @@ class Recorded:
 
     flag = "input_file"  # where a user says which files
 
-    def __init__(self, run: PretrainConfig, model: Model, cache: pathlib.Path):
+    def __init__(
+        self, run: PretrainConfig, model: Model, cache: pathlib.Path, world: World
+    ):
         """Looks through all records that the run will read. Raises UserError for any
         that is no good.
         """
-        self._run = run
+        self._run, self._world = run, world
         self._draw = self._make_draw(run, model)
         if self._draw and (note := too_few(self._draw.masking, run.max_seq_length)):
             say(note)
@@ -119,10 +123,13 @@ class Recorded:
         for split, files in self._files.items():
             for file in files:
                 _check_vocabulary(file, model)
-            self._indices[split] = [
-                record_rows.index(file, form, run.skip_bad_records, cache)
-                for file in progress(files, "look through", "file")
-            ]
+            # The others find what the first one wrote, or make it for themselves.
+            with collective.first_alone(world.group):
+                how = run.skip_bad_records, cache, world.group.rank == 0
+                self._indices[split] = [
+                    record_rows.index(file, form, *how)
+                    for file in progress(files, "look through", "file")
+                ]
             for file, index in zip(files, self._indices[split], strict=True):
                 _check_count(file, len(index.sizes), run.skip_bad_records)
             if not any(len(index.sizes) for index in self._indices[split]):
@@ -182,7 +189,7 @@ class Recorded:
         run, files, indices = self._run, self._files[split], self._indices[split]
         most = None
         if split == "dev":
-            most = run.max_eval_steps * run.eval_batch_size * run.n_gpus
+            most = run.max_eval_steps * run.eval_batch_size * self._world.towers
         rows = RecordRows(files, indices, self._draw, most)
         for index in indices:
             for line in index.bad[:3]:
@@ -192,7 +199,12 @@ class Recorded:
             f"{split}: {len(rows)} rows of {listed(files, 3)}"
             + f"; {bad} bad records are left out" * (bad > 0)
         )
+        if 1 < len(files) < (processes := self._world.group.size):
+            say(
+                f"  fewer files than {processes} processes: each reads rows of any file"
+            )
         tokens = int(rows.lengths.sum())
         say(f"  {tokens} tokens, {tokens / len(rows):.1f} a row")
         key = records.fingerprint({"content": [index.content for index in indices]})
+        collective.agree(self._world.group, {"--input_file (its contents)": key})
         return rows, key

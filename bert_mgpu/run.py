@@ -11,10 +11,12 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO, cast
 
-from bert_mgpu import command, files, flags
+from bert_mgpu import command, files, flags, launch
 from bert_mgpu.errors import Interrupted, Preempted, RunError, UserError, smaller
+from bert_mgpu.launch import Place
 from bert_mgpu.run_config import FinetuneConfig, PretrainConfig, RunConfig
 from bert_mgpu.tasks import custom
+from bert_mgpu.watch import Watch
 
 _TENSORFLOW_LOG = "tensorflow.log"
 
@@ -50,72 +52,111 @@ def _main(
     work: Callable[[], Callable[..., None]],
 ) -> int:
     """check: refuses what it can before anything is loaded; work: loads the rest."""
-    before = signal.signal(signal.SIGTERM, _end)
+    watch = Watch(Place(), None, 0)  # of a process alone, until its place is known
+
+    def preempt(number: int, frame: object) -> None:
+        raise Preempted("the same command goes on from what is saved")
+
+    def end(number: int, frame: object) -> None:
+        """The same at once, while TensorFlow loads: its import swallows exceptions."""
+        try:
+            preempt(number, frame)
+        except Preempted as stopped:
+            os._exit(_fail(stopped, watch))
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
         run, remarks = flags.parse(argv, usage, table)
+        place = launch.find()
+        folder = pathlib.Path(run.output_dir) if run.output_dir else None
+        watch = Watch(place, folder, run.peer_timeout)
+        watch.open()
         check(run)
         output_dir = pathlib.Path(str(run.output_dir))
-        name = f"--output_dir={output_dir}"
         with (
-            files.locked(output_dir, name, "folder"),
-            _tensorflow_log(output_dir, run.tf_log),
+            _taken(output_dir, place),
+            _tensorflow_log(output_dir, run.tf_log, place),
         ):
-            return _guarded(run, output_dir, remarks, work)
+            watch.begin()
+            _work(run, output_dir, remarks, work, place, watch, preempt)
+        watch.close()
+        return 0
     except flags.HelpAsked as asked:
         return command.show(str(asked))
     except RunError as error:
-        return command.fail(error)
+        return _fail(error, watch)
     except KeyboardInterrupt:
-        return command.fail(Interrupted("stopped by Ctrl-C"))
+        return _fail(Interrupted("stopped by Ctrl-C"), watch)
     except OSError as error:  # what the checks could not look at
-        return command.fail(command.unusable(error, None, ""))
+        return _fail(command.unusable(error, None, ""), watch)
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _guarded(
+class _Fault(RunError):
+    """Ours; its traceback is printed."""
+
+    def __init__(self, error: Exception, output_dir: pathlib.Path):
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.report = "".join(traceback.format_exception(error)) + (
+            "this is a fault of bert_mgpu: please report it, with the file"
+            f" {output_dir / _TENSORFLOW_LOG}"
+        )
+
+
+def _fail(error: RunError, watch: Watch) -> int:
+    """Says why the run ends; the exit code."""
+    ended = watch.end(error)
+    if isinstance(ended, _Fault):
+        print(ended.report, file=sys.stderr)
+        code = ended.exit_code
+    else:
+        code = command.fail(ended)
+    watch.leave(code)
+    return code
+
+
+@contextlib.contextmanager
+def _taken(output_dir: pathlib.Path, place: Place) -> Iterator[None]:
+    """The first process takes the folder, for all of them."""
+    if not place.leads:
+        yield
+        return
+    with files.locked(output_dir, f"--output_dir={output_dir}", "folder"):
+        yield
+
+
+def _work(
     run: RunConfig,
     output_dir: pathlib.Path,
     remarks: list[str],
     work: Callable[[], Callable[..., None]],
-) -> int:
+    place: Place,
+    watch: Watch,
+    preempt: Callable[[int, object], None],
+) -> None:
     """TensorFlow is imported here, when everything cheap has been checked."""
     import tensorflow as tf
 
-    from bert_mgpu import sources
+    from bert_mgpu import opening, sources
 
-    signal.signal(signal.SIGTERM, _preempt)  # while training, the loop has its own
+    signal.signal(signal.SIGTERM, preempt)  # while training, the loop has its own
     if not run.tf_log:
         tf.get_logger().setLevel("ERROR")
     try:
         run, remembered = sources.as_trained(run, output_dir)
-        work()(run, output_dir, remarks + remembered)
-        return 0
+        world = opening.open_world(run, remarks + remembered, place, watch)
+        work()(run, output_dir, world)
+        world.group.gather(b"")  # no process leaves while another one writes
     except (RunError, KeyboardInterrupt):
         raise
     except Exception as error:
         advice = smaller(run.do_train, run.recompute)
         if explained := command.explain(error, output_dir, "output_dir", advice):
             raise explained from None
-        traceback.print_exc()
-        print(
-            "this is a fault of bert_mgpu: please report it, with the file"
-            f" {output_dir / _TENSORFLOW_LOG}",
-            file=sys.stderr,
-        )
-        return 1
-
-
-def _preempt(number: int, frame: object) -> None:
-    raise Preempted("the same command goes on from what is saved")
-
-
-def _end(number: int, frame: object) -> None:
-    """The same at once, while TensorFlow loads: its import may swallow exceptions."""
-    try:
-        _preempt(number, frame)
-    except Preempted as stopped:
-        os._exit(command.fail(stopped))
+        if lost := watch.broke(error):
+            raise lost from None
+        raise _Fault(error, output_dir) from error
 
 
 def _check_asked(run: RunConfig, needed: Sequence[str]) -> None:
@@ -125,6 +166,11 @@ def _check_asked(run: RunConfig, needed: Sequence[str]) -> None:
     if not (run.do_train or run.do_eval or run.do_predict or run.export_hf):
         raise UserError(
             "nothing to do: pass --do_train=true, --do_eval=true or --do_predict=true"
+        )
+    if run.allreduce_dtype == "bfloat16":
+        raise UserError(
+            "--allreduce_dtype=bfloat16: gloo, which carries what processes say to each"
+            " other, has no such type: pass float16"
         )
     if run.plan and not run.do_train:
         raise UserError("--plan is of a training: pass --do_train=true as well")
@@ -163,28 +209,31 @@ def _check_finetuning(run: FinetuneConfig) -> None:
 
 
 @contextlib.contextmanager
-def _tensorflow_log(output_dir: pathlib.Path, shown: bool) -> Iterator[None]:
+def _tensorflow_log(
+    output_dir: pathlib.Path, shown: bool, place: Place
+) -> Iterator[None]:
     """Sends what TensorFlow's C++ prints to a file, unless it is to be shown.
 
     It writes to the process's standard error, before any of its settings act; so
-    ours moves to a descriptor of its own.
+    ours moves to a descriptor of its own. Of several processes the first one alone has
+    something to say, until one ends.
     """
-    if shown:
-        yield
-        return
     sys.stderr.flush()
-    ours = os.dup(2)
+    ours, before = os.dup(2), sys.stderr
+    path = output_dir / _TENSORFLOW_LOG if place.leads else pathlib.Path(os.devnull)
     try:
-        with open(output_dir / _TENSORFLOW_LOG, "wb") as log:
-            os.dup2(log.fileno(), 2)
+        if not shown:
+            with open(path, "wb") as log:
+                os.dup2(log.fileno(), 2)
     except OSError as error:
         name = f"--output_dir={output_dir}"
         raise files.unwritable(name, "folder", error) from None
-    before = sys.stderr
-    sys.stderr = cast(TextIO, command.Unbroken(os.fdopen(ours, "w", buffering=1)))
+    said = os.dup(ours) if place.leads else os.open(os.devnull, os.O_WRONLY)
+    sys.stderr = cast(TextIO, command.Unbroken(os.fdopen(said, "w", buffering=1)))
     try:
         yield
     finally:
         os.dup2(ours, 2)
+        os.close(ours)
         sys.stderr.close()
         sys.stderr = before

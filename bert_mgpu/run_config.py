@@ -94,6 +94,9 @@ class RunConfig(Table, abc.ABC):
     recompute: str = _flag("none", SPEED, "what a training step works out twice instead of keeping it in memory: nothing, attention (all of length x length), or whole layers", choices=("none", "attention", "block"))
     xla: str = _flag("auto", SPEED, "compile the step with XLA; auto is on, but for bfloat16 on a CPU, where it is slower", choices=("auto", "on", "off"))
 
+    allreduce_dtype: str = _flag("float32", SPEED, "between processes (horovodrun): what gradients are sent in; float16 halves the bytes, bfloat16 is refused, since gloo has none", identity=True, choices=("float32", "float16", "bfloat16"))
+    peer_timeout: float = _flag(600.0, SPEED, "between processes (horovodrun): seconds without a step of any of them after which the run ends", least=1)
+
     save_checkpoints_steps: int = _flag(1000, FILES, "steps between checkpoints", least=1)
     keep_checkpoint_max: int = _flag(5, FILES, "newest checkpoints to keep; 0 keeps all", least=0)
     cache_dir: str | None = _flag(None, FILES, "folder for tokenized rows and for indices of records [output_dir/cache]")

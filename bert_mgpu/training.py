@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import itertools
 import math
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
 
-import bert_mgpu
-from bert_mgpu import starting
+from bert_mgpu import opening, starting
 from bert_mgpu.data import orders, pipeline
 from bert_mgpu.errors import OutOfMemory, UserError, listed, out_of_memory, smaller
+from bert_mgpu.opening import World
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Rows, Task
-from bert_mgpu.train import checkpoint, devices, loop, rules, schedule
+from bert_mgpu.train import checkpoint, collective, loop, rules, schedule
 from bert_mgpu.train.checkpoint import TrainState
+from bert_mgpu.train.collective import Horovod
 from bert_mgpu.train.optimizers import Optimizer
-from bert_mgpu.train.recorder import Recorder, say
+from bert_mgpu.train.recorder import Recorder, Silence, say
 from bert_mgpu.train.towers import Towers
 
 _SAMPLED_EXAMPLES = 20_000  # that the shares of padding are told from
@@ -50,8 +51,12 @@ class Job(NamedTuple):
     model: Model
     task: Task
     data: Data
-    devices: list[str]
+    world: World
     output_dir: pathlib.Path
+
+    @property
+    def devices(self) -> list[str]:
+        return self.world.devices
 
     @property
     def frozen(self) -> list[str]:
@@ -90,14 +95,16 @@ class Job(NamedTuple):
     def batch(self) -> int:
         """Examples of an optimizer step."""
         run = self.run
-        return run.train_batch_size * run.n_gpus * run.gradient_accumulation_steps
+        turns = run.gradient_accumulation_steps
+        return run.train_batch_size * self.world.towers * turns
 
     @property
     def batch_in_words(self) -> str:
         run, turns = self.run, self.run.gradient_accumulation_steps
+        towers, processes = self.world.towers, self.world.group.size
         return (
-            f"{run.train_batch_size} rows x {run.n_gpus}"
-            f" tower{'s' * (run.n_gpus > 1)}"
+            f"{run.train_batch_size} rows x {towers} tower{'s' * (towers > 1)}"
+            + f" of {processes} processes" * (processes > 1)
             + f" x {turns} accumulation steps" * (turns > 1)
             + f" = {self.batch} examples a step"
         )
@@ -114,23 +121,11 @@ class Start(NamedTuple):
 def make_towers(job: Job) -> Towers:
     run = job.run
     return Towers(
-        *(job.task, run.n_gpus, job.devices, run.seed, job.compiles),
+        *(job.task, job.world.towers, job.devices, run.seed, job.compiles),
         *(run.precision, job.optimizer, job.frozen),
         xla_update=run.xla != "off",
+        group=job.world.group,
     )
-
-
-def open_devices(run: RunConfig, remarks: Sequence[str]) -> list[str]:
-    """Says which program this is, and gives the devices that its towers may use."""
-    say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
-    for remark in remarks:
-        say(remark)
-    visible = devices.configure(run.device, run.cpu_devices, run.n_gpus)
-    if "cpu_devices" in run.given and visible[0].startswith("GPU"):
-        say("--cpu_devices splits the CPU; the towers are on GPUs: see --device")
-    if warning := devices.missing_gpus(run.device):
-        say(warning)
-    return visible
 
 
 def trained(job: Job) -> tuple[TrainState, Towers]:
@@ -139,7 +134,10 @@ def trained(job: Job) -> tuple[TrainState, Towers]:
         return train(job)
     specs, labels = job.task.param_specs(), list(job.task.labels)
     identity = starting.model_identity(job.model, labels)
-    state = starting.trained_state(job.run, specs, identity, job.output_dir)
+    state = opening.shared_state(
+        job.world.group,
+        lambda: starting.trained_state(job.run, specs, identity, job.output_dir),
+    )
     towers = make_towers(job)
     towers.load(state.params, {})
     return state, towers
@@ -172,6 +170,13 @@ def _with_smaller_parts(job: Job, lacking: str) -> RunConfig:
     run = job.run
     begun = bool(checkpoint.saved_steps(job.output_dir))
     rows, turns = run.train_batch_size, run.gradient_accumulation_steps
+    if rows > 1 and job.world.group.size > 1:
+        # The others wait for this step: they cannot begin anew.
+        parts = next(n for n in range(2, rows + 1) if rows % n == 0)
+        raise OutOfMemory(
+            f"{lacking}: pass --train_batch_size={rows // parts}"
+            f" --gradient_accumulation_steps={turns * parts}, the same rows a step"
+        )
     if rows == 1:
         raise OutOfMemory(
             f"{lacking}, with one row at a time: {smaller(True, run.recompute)}"
@@ -195,21 +200,28 @@ def start(job: Job, rows: int, data_key: str, towers: Towers) -> Start:
 
     Raises UserError where output_dir holds a run that this one cannot go on with.
     """
-    plan = _plan(job.run, rows, job.batch)
+    plan = _plan(job, rows)
     identity = starting.identity(
         *(job.run, job.model, job.task, {job.data.flag: data_key}, job.batch),
         plan.peak_rate,
     )
-    state = starting.training_state(
-        job.run,
-        job.task.param_specs(),
-        job.model,
-        identity,
-        job.output_dir,
-        towers.first_slots,
-        job.task.labels,
+    collective.agree(job.world.group, identity)
+    state = opening.shared_state(
+        job.world.group,
+        lambda: starting.training_state(
+            job.run,
+            job.task.param_specs(),
+            job.model,
+            identity,
+            job.output_dir,
+            towers.first_slots,
+            job.task.labels,
+        ),
     )
     towers.load(state.params, state.slots)
+    if job.world.group.size > 1:
+        loaded = TrainState(*towers.snapshot(), state.step)
+        checkpoint.check_same(loaded, job.world.group)
     return Start(plan, identity, state)
 
 
@@ -219,12 +231,16 @@ def _train(job: Job, rows: Rows, data_key: str, towers: Towers) -> TrainState:
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
-    tried = orders_of(run, rows)
+    tried = orders_of(job, rows)
     shares = padding_shares(tried, rows.lengths, plan.steps, job.batch)
     texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
     say(f"tokens that are padding: {', '.join(texts)}; chosen: --padding={run.padding}")
     order = tried[run.padding]
-    starting.write_run_files(run, model, labels, job.frozen, identity, job.output_dir)
+    group = job.world.group
+    if group.rank == 0:
+        starting.write_run_files(
+            run, model, labels, job.frozen, identity, job.output_dir
+        )
     say(
         f"training: steps {state.step + 1} to {plan.steps}, learning rate"
         f" {plan.peak_rate:g} after a warm-up until step {plan.warmup}; seed {run.seed}"
@@ -234,15 +250,13 @@ def _train(job: Job, rows: Rows, data_key: str, towers: Towers) -> TrainState:
 
     def batches() -> Iterator[dict[str, np.ndarray]]:
         for step in itertools.count(state.step):
-            yield pipeline.collate(rows, order.placement(step))
+            placed = order.placement(step).share(towers.own, towers.n_towers)
+            yield pipeline.collate(rows, placed)
 
     def save(state: TrainState) -> None:
         checkpoint.save(job.output_dir, state, run.keep_checkpoint_max)
 
-    recorder = Recorder(
-        job.output_dir, state.step, plan.steps, job.batch, run.log_steps
-    )
-    with pipeline.ahead(batches()) as made, recorder:
+    with pipeline.ahead(batches()) as made, _recorder(job, state, plan) as recorder:
         # The devices hold the weights now: the host's copies can go.
         state = dataclasses.replace(state, params={}, slots={})
         try:
@@ -253,12 +267,28 @@ def _train(job: Job, rows: Rows, data_key: str, towers: Towers) -> TrainState:
             raise
 
 
-def orders_of(run: RunConfig, rows: Rows) -> dict[str, orders.TrainingOrder]:
+def _recorder(
+    job: Job, state: TrainState, plan: loop.Plan
+) -> contextlib.AbstractContextManager[loop.Recorder]:
+    group, run = job.world.group, job.run
+    if group.rank > 0:
+        return contextlib.nullcontext(Silence())
+    sent = 0
+    if isinstance(group, Horovod):
+        specs = job.task.param_specs()
+        trained = specs.keys() - set(job.frozen)
+        sent = group.bytes_sent(sum(math.prod(specs[name][0]) for name in trained))
+    places = job.output_dir, state.step, plan.steps
+    return Recorder(*places, job.batch, run.log_steps, sent)
+
+
+def orders_of(job: Job, rows: Rows) -> dict[str, orders.TrainingOrder]:
     """Which rows each step gets, under each padding policy.
 
     Those policies that are not used are only to be compared, by a few steps.
     """
-    parts = run.n_gpus * run.gradient_accumulation_steps
+    run = job.run
+    parts = job.world.towers * run.gradient_accumulation_steps
     few = _sampled_steps(parts * run.train_batch_size)
     return {
         padding: orders.TrainingOrder(
@@ -288,7 +318,8 @@ def padding_shares(
     }
 
 
-def _plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:
+def _plan(job: Job, rows: int) -> loop.Plan:
+    run, batch = job.run, job.batch
     steps = run.steps_of(rows, batch)
     if steps < 1:
         epochs = getattr(run, "num_train_epochs", 1.0)
@@ -300,6 +331,8 @@ def _plan(run: RunConfig, rows: int, batch: int) -> loop.Plan:
         steps=steps,
         warmup=run.warmup_of(steps),
         decay_power=run.lr_decay_power,
-        peak_rate=schedule.scaled_rate(run.learning_rate, run.n_gpus, run.lr_scaling),
+        peak_rate=schedule.scaled_rate(
+            run.learning_rate, job.world.towers, run.lr_scaling
+        ),
         save_every=run.save_checkpoints_steps,
     )

@@ -1,10 +1,12 @@
 """A tiny model with data for several tasks, and ways to run the script on them."""
 
 import dataclasses
+import importlib.metadata
 import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 
@@ -179,3 +181,40 @@ def inside(capfd):
         return code, *capfd.readouterr()
 
     return call
+
+
+class Cluster:
+    """Runs of several processes, as horovodrun starts them on this machine."""
+
+    def start(self, processes, args, program=SCRIPT, options=(), env=None):
+        """horovodrun in a session of its own; `options` are its own."""
+        launcher = pathlib.Path(sys.executable).with_name("horovodrun")
+        where = [] if options else ["-H", f"localhost:{processes}"]
+        np = ["-np", str(processes)]
+        return subprocess.Popen(
+            [launcher, *np, *where, *options, sys.executable, program, *args],
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def run(self, processes, args, timeout=240, **options):
+        """(exit code, what all processes printed)."""
+        started = self.start(processes, args, **options)
+        try:
+            out, _ = started.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGKILL)
+            raise
+        return started.returncode, out
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    try:
+        importlib.metadata.version("horovod")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("Horovod is not installed: make horovod")
+    return Cluster()

@@ -14,7 +14,10 @@ FLOORS = {
     "errors": 0,
     "config": 2,
     "files": 1,
+    "horovod_parts": 1,
+    "machine": 1,
     "run_config": 2,
+    "install_horovod": 2,
     "task": 2,
     "text": 3,
     "nn": 3,
@@ -34,9 +37,14 @@ FLOORS = {
     "weights": 7,
     "starting": 8,
     "training": 9,
+    "opening": 6,
+    "launch": 1,
+    "watch": 2,
     "planning": 10,
     "finetune": 11,
     "pretrain": 11,
+    "selftest": 11,
+    "doctor": 12,
     "run": 12,
 }
 APART = {"text", "nn", "train"}
@@ -77,7 +85,9 @@ def test_imports_go_down(path):
     own = own_part(path)
     for name in imports_of(path):
         if not name.startswith("bert_mgpu"):
-            assert name.split(".")[0] not in NEVER, f"{path}: {name}"
+            top = name.split(".")[0]
+            known = top == "horovod" and path == PACKAGE / "train" / "collective.py"
+            assert known or top not in NEVER, f"{path}: {name}"
             continue
         other = part_of(name)
         if other.startswith("_") or other == own:

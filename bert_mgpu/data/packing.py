@@ -32,6 +32,12 @@ class Placement(NamedTuple):
     length: int  # T
     targets: int = 0  # P, places for targets in a row
 
+    def share(self, towers: range, of: int) -> Placement:
+        """What some of the towers get, of so many: each has as many parts of it."""
+        parts = len(self.numbers) // of
+        own = slice(towers.start * parts, towers.stop * parts)
+        return self._replace(numbers=self.numbers[own], offsets=self.offsets[own])
+
 
 def one_a_row(numbers: np.ndarray, towers: int, length: int) -> Placement:
     """int64 [N * R] -> every example in a row of its own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from bert_mgpu.data.packing import EMPTY, Placement
 from bert_mgpu.task import POSITIONS, Features, Rows
 
 Item = TypeVar("Item")
+NUMBERS = "numbers"  # of rows, beside their outputs
 
 
 def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
@@ -101,18 +102,25 @@ def forward_all(
     outputs: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
 ) -> dict[str, np.ndarray]:
-    """`outputs` of every row, in the order of the rows: arrays [rows, ...]."""
-    results: dict[str, np.ndarray] = {}
+    """`outputs` of the rows that are placed, and their numbers: arrays [placed, ...].
+
+    In the order of the placements; see `in_order`.
+    """
+    results: dict[str, list[np.ndarray]] = {}
     with ahead(collate(rows, placement) for placement in placements) as batches:
         for placement, batch in zip(progress(placements), batches, strict=True):
             numbers = placement.numbers.reshape(-1)
             real = numbers != EMPTY
-            for name, values in outputs(batch).items():
-                if name not in results:
-                    shape = (len(rows), *values.shape[1:])
-                    results[name] = np.empty(shape, values.dtype)
-                results[name][numbers[real]] = values[real]
-    return results
+            found = outputs(batch) | {NUMBERS: numbers}
+            for name, values in found.items():
+                results.setdefault(name, []).append(values[real])
+    return {name: np.concatenate(parts) for name, parts in results.items()}
+
+
+def in_order(results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What `forward_all` gives of all rows, in the order of the rows."""
+    order = np.argsort(results[NUMBERS])
+    return {n: values[order] for n, values in results.items() if n != NUMBERS}
 
 
 @contextlib.contextmanager

@@ -171,8 +171,12 @@ def unpadded(columns: Mapping[str, Ragged]) -> Features:
     return Features(ragged, dense, np.arange(1, count + 1), targets=targets)
 
 
-def index(path: str, form: Form, skip_bad: bool, cache: pathlib.Path) -> Index:
+def index(
+    path: str, form: Form, skip_bad: bool, cache: pathlib.Path, writes: bool = True
+) -> Index:
     """Where the records of a file are, from the cache if the file has not changed.
+
+    writes: keep what is found in the cache.
 
     Raises UserError with file and byte for the first record that is no good, but for
     what `skip_bad` leaves out (see tfrecord.scan).
@@ -203,7 +207,7 @@ def index(path: str, form: Form, skip_bad: bool, cache: pathlib.Path) -> Index:
         return tensors, {"bad": found.bad, "content": digest}
 
     tensors, notes = records.cached(
-        cache, f"{pathlib.Path(path).name}-index", parts, make
+        cache, f"{pathlib.Path(path).name}-index", parts, make, writes
     )
     found: dict[str, Any] = tensors | notes
     return Index(**{name: found[name] for name in Index._fields})

@@ -111,16 +111,18 @@ def cached(
     name: str,
     parts: Mapping[str, Any],
     make: Callable[[], tuple[Tensors, dict[str, Any]]],
+    writes: bool = True,
 ) -> tuple[Tensors, dict[str, Any]]:
     """Tensors and notes from the cache, else from `make`.
 
-    `parts` are all that they depend on: data, settings, code.
+    `parts` are all that they depend on: data, settings, code. writes: keep them.
     """
     path = directory / f"{name}-{fingerprint(parts)}.safetensors"
     found = load(path)
     if found is None:
         found = make()
-        save(path, *found)
+        if writes:
+            save(path, *found)
     return found
 
 

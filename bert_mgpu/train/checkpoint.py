@@ -13,15 +13,17 @@ import os
 import pathlib
 import re
 import shutil
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bert_mgpu import files
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import RunError, UserError
 from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train import optimizers, precision
+from bert_mgpu.train import collective, optimizers, precision
+from bert_mgpu.train.collective import Collective
 
 _STEM = "model.ckpt"
 _SAVING = ".saving"
@@ -117,6 +119,24 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
         ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_same(state: TrainState, group: Collective) -> None:
+    """Raises RunError where the processes do not hold the same bits."""
+    total = 0
+    if group.size > 1:
+        for tensors in (state.params, state.slots):
+            for name in sorted(tensors):
+                value = np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8)
+                total = zlib.crc32(value.data, zlib.crc32(name.encode(), total))
+    said = [facts["crc"] for facts in collective.all_of(group, {"crc": total})]
+    other = [rank for rank, crc in enumerate(said) if crc != said[0]]
+    if other:
+        raise RunError(
+            f"step {state.step}: process {other[0]} holds other weights than the first:"
+            " nothing is saved: look for a faulty machine, then start the same command"
+            " again"
+        )
 
 
 def _left(directory: pathlib.Path) -> str:

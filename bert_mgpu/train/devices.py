@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import resource
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.client.device_lib import list_local_devices
@@ -23,17 +24,20 @@ _REWRITES = {
 }
 
 
-def configure(device: str, cpu_devices: int, towers: int = 1) -> list[str]:
+def configure(
+    device: str, cpu_devices: int, towers: int = 1, only: list[Any] | None = None
+) -> list[str]:
     """Sets the devices up and names all that are there, e.g. ["GPU:0", "GPU:1"].
 
     device: auto takes the visible GPUs (CUDA_VISIBLE_DEVICES), else the CPU.
     cpu_devices: splits the CPU into so many logical devices.
     towers: GPUs beyond that many are left alone, their memory too.
+    only: the GPUs to take, instead of all.
     """
     tf.config.optimizer.set_experimental_options(_REWRITES)
     # TF32 has 10 bits of mantissa: float32 is to mean float32 on every device.
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = tf.config.list_physical_devices("GPU") if only is None else only
     if device == "gpu" and not gpus:
         raise UserError(
             "--device=gpu: TensorFlow sees no GPU: check nvidia-smi and"
@@ -58,6 +62,35 @@ def configure(device: str, cpu_devices: int, towers: int = 1) -> list[str]:
             " decided once, at its first run"
         )
     return [f"CPU:{index}" for index in range(cpu_devices)]
+
+
+def configure_local(device: str, local_rank: int, local_size: int) -> list[str]:
+    """The one device of a process, of those that share its host: see `configure`.
+
+    Each takes the GPU of its place, or its share of the CPU's threads.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus and device != "cpu":
+        # A scheduler may show each process its own GPU alone.
+        if 1 < len(gpus) < local_size:
+            raise UserError(
+                f"{local_size} processes on this host, but {len(gpus)} visible GPUs:"
+                " start one process for each GPU"
+            )
+        gpus = [gpus[local_rank % len(gpus)]]
+    else:
+        threads = max(1, len(os.sched_getaffinity(0)) // local_size)
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+    return configure(device, 1, only=gpus)
+
+
+def identify(device: str) -> str | None:
+    """Which card of its host a GPU is; None for a CPU."""
+    if not device.startswith("GPU"):
+        return None
+    shown = [d for d in list_local_devices() if d.device_type == "GPU"]
+    bus = re.search(r"pci bus id: (\S+?),", shown[0].physical_device_desc)
+    return bus[1] if bus else None
 
 
 def missing_gpus(device: str) -> str | None:

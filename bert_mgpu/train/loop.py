@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from bert_mgpu.errors import Diverged, Interrupted, Preempted, RunError
-from bert_mgpu.train import precision, schedule
+from bert_mgpu.train import checkpoint, precision, schedule
 from bert_mgpu.train.checkpoint import TrainState
+from bert_mgpu.train.collective import Collective
 from bert_mgpu.train.towers import StepResult, Towers
 
 
@@ -42,6 +43,7 @@ class Done:
     seconds: float  # since the step before
     waited: float  # seconds of them that its batch was not ready
     compiled: bool  # the first of its shape: compilation is in the seconds
+    reduction: float = 0.0  # seconds of them until other processes' sums were there
 
 
 class Recorder(Protocol):
@@ -64,20 +66,27 @@ def train(
 
     `batches` starts with the batch of state.step. Raises Diverged where a loss or
     the gradient is not finite: nothing of that step is saved. SIGTERM and Ctrl-C
-    save and raise Preempted and Interrupted.
+    save and raise Preempted and Interrupted: in all processes of a group, after the
+    same step, whichever of them it was that got the signal.
     """
+    group = towers.group
 
     def saved(step: int) -> TrainState:
+        group.pausing()
         params, slots = towers.snapshot()
         state_now = dataclasses.replace(state, params=params, slots=slots, step=step)
-        save(state_now)
+        checkpoint.check_same(state_now, group)
+        if group.rank == 0:
+            save(state_now)
+        group.gather(b"")  # no process leaves before it is saved
         return state_now
 
     # Reading a result waits for the device: it is read when the next step is on its
     # way, so that the device never waits for us.
     unread: list[Callable[[], None]] = []
     clock = time.perf_counter()
-    with _stop_signals() as stop:
+    with _stop_signals(once=group.size == 1) as stop:
+        votes = _Votes(group, stop)
         for step in range(state.step, plan.steps):
             asked = time.perf_counter()
             batch = next(batches)
@@ -86,7 +95,7 @@ def train(
                 *(step, plan.peak_rate, plan.steps, plan.warmup), plan.decay_power
             )
             compilations = towers.compilations
-            result = towers.train_step(batch, step, rate)
+            result = towers.train_step(batch, step, rate, votes.own)
             compiled = towers.compilations > compilations
             clock, began = time.perf_counter(), clock
             times = clock - began, waited, compiled
@@ -96,7 +105,7 @@ def train(
             done = step + 1
             while len(unread) > (0 if compiled else 1):
                 unread.pop(0)()
-            asked_to = stop[:]  # what comes later meets the next step
+            asked_to = votes.after(result)  # what comes later meets the next step
             ends = asked_to or done == plan.steps
             if ends or done % plan.save_every == 0:
                 while unread:
@@ -107,8 +116,8 @@ def train(
                 break
             if not ends:  # the host has no use for them until the next time
                 state = dataclasses.replace(state, params={}, slots={})
-        if stop:
-            raise stop[0](
+        if any(group.gather(b"stop" if stop else b"")):
+            raise (stop or [Preempted])[0](
                 f"step {state.step} of {plan.steps} is saved: the same command goes on"
                 " from there"
             )
@@ -142,23 +151,52 @@ def _report(
             " lower --learning_rate, or pass --precision=bfloat16, with another"
             " --output_dir"
         )
-    recorder.step(
-        Done(step + 1, losses, rate, norm, scaling, seconds, waited, compiled)
-    )
+    reduction = float(result.reduction)
+    times = seconds, waited, compiled, reduction
+    recorder.step(Done(step + 1, losses, rate, norm, scaling, *times))
+
+
+class _Votes:
+    """Whether to stop: what this process was asked, or any of several.
+
+    Those learn of each other's signals by the sums of a step, which are read when the
+    next one is on its way: all of them after the same step.
+    """
+
+    def __init__(self, group: Collective, stop: list[type[RunError]]):
+        self._group, self._stop = group, stop
+        self._last: StepResult | None = None
+
+    @property
+    def own(self) -> bool:
+        return bool(self._stop)
+
+    def after(self, result: StepResult) -> list[type[RunError]]:
+        """The errors to end with after this step; none to go on."""
+        if self._group.size == 1:
+            return self._stop[:]
+        before, self._last = self._last, result
+        if before is None or not float(before.stops):
+            return []
+        return self._stop[:] or [Preempted]
 
 
 @contextlib.contextmanager
-def _stop_signals() -> Iterator[list[type[RunError]]]:
-    """Collects what asks the run to stop; the loop looks between two steps."""
+def _stop_signals(once: bool) -> Iterator[list[type[RunError]]]:
+    """Collects what asks the run to stop; the loop looks between two steps.
+
+    once: the second time means now; a launcher's signals may come several times.
+    """
     asked: list[type[RunError]] = []
     meanings = {signal.SIGTERM: Preempted, signal.SIGINT: Interrupted}
 
     def note(number: int, frame: Any) -> None:
-        if asked:  # the second time means now
+        if asked and once:
             raise asked[0](
                 "at once: the same command goes on from the newest checkpoint"
             )
-        asked.append(meanings[signal.Signals(number)])
+        if not asked:
+            asked.append(meanings[signal.Signals(number)])
 
     before = {number: signal.signal(number, note) for number in meanings}
     try:
@@ -166,7 +204,7 @@ def _stop_signals() -> Iterator[list[type[RunError]]]:
     except RunError:
         raise
     except Exception as error:  # nothing that is tried again must forget them
-        if asked:
+        if asked and once:
             again = "the same command goes on from the newest checkpoint"
             raise asked[0](again) from error
         raise

@@ -48,7 +48,10 @@ class Recorder:
         steps: int,
         batch: int,
         every: int,
+        sent: int = 0,
     ):
+        """sent: bytes that a step sends to other processes."""
+        self._sent = sent
         self._start, self._steps = start, steps
         self._batch, self._every = batch, every
         self._file = _continued(directory / "metrics.jsonl", start)
@@ -82,6 +85,10 @@ class Recorder:
             waited = sum(one.waited for one in steady) / len(steady)
             record["examples_per_second"] = round(speed, 2)
             record["input_wait_seconds"] = round(waited, 6)
+            if self._sent:
+                wait = sum(one.reduction for one in steady) / len(steady)
+                record |= {"allreduce_bytes": self._sent}
+                record |= {"allreduce_seconds": round(wait, 6)}
         self._write(record)
         self._show(record)
 
@@ -139,6 +146,12 @@ class Recorder:
         self._bar.close()
         self._file.close()
         self._events.close()
+
+
+class Silence:
+    """What the processes record that are not the first."""
+
+    def step(self, done: Done) -> None: ...
 
 
 def _mean(values: Iterable[float]) -> float:

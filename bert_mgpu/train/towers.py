@@ -5,6 +5,8 @@ gives sums. A device is placement: it holds one copy of the weights and runs its
 towers one after the other. Gradients are added in a pairwise tree over all the
 towers, so that on CPUs every placement of powers of two gives the same bits. Between
 GPUs NCCL adds, in its own order: there it is the same up to rounding.
+
+A process has its share of the towers of all processes, and of the rows of a batch.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from bert_mgpu.train import devices as devices_lib
 from bert_mgpu.train import optimizers, turns
 from bert_mgpu.train import precision as precision_lib
 from bert_mgpu.train import update as update_lib
+from bert_mgpu.train.collective import SOLO, Collective
 from bert_mgpu.train.optimizers import Optimizer
 
 
@@ -37,6 +40,8 @@ class StepResult(NamedTuple):
     losses: dict[str, tf.Tensor]  # weighted means over the global batch
     norm: tf.Tensor  # of the summed gradient before clipping
     scaling: dict[str, tf.Tensor]  # the state of loss scaling, if there is one
+    stops: tf.Tensor  # how many processes were asked to stop
+    reduction: tf.Tensor  # seconds until the sums of other processes were there
 
 
 class Towers:
@@ -53,16 +58,21 @@ class Towers:
         optimizer: Optimizer = Optimizer(),  # noqa: B008 (it is frozen)
         frozen: Collection[str] = (),
         xla_update: bool | None = None,
+        group: Collective = SOLO,
     ):
-        """xla: compile the passes through the model; xla_update: the update (as xla).
+        """n_towers: of all processes of the group, which share them evenly.
 
+        xla: compile the passes through the model; xla_update: the update (as xla).
         frozen: names of the parameters that are not trained.
         """
         self._task = task
         self._precision = precision
         self._optimizer = optimizer
         self._frozen = frozenset(frozen)
-        self.places = devices_lib.lay_out(n_towers, len(devices))
+        self.group = group
+        self.n_towers = n_towers
+        self.own = devices_lib.lay_out(n_towers, group.size)[group.rank]
+        self.places = devices_lib.lay_out(len(self.own), len(devices))
         self._strategy = _strategy(devices[: len(self.places)])
         self._seed = seed
         self._params: dict[str, tf.Variable] = {}
@@ -83,10 +93,6 @@ class Towers:
         self._forward = jitted(self._task.outputs)
         self._train_step = tf.function(self._replicated_step, autograph=False)
         self._outputs = tf.function(self._replicated_outputs, autograph=False)
-
-    @property
-    def n_towers(self) -> int:
-        return self.places[-1].stop
 
     # -- the weights --------------------------------------------------------
 
@@ -137,15 +143,20 @@ class Towers:
 
     # -- training -----------------------------------------------------------
 
-    def train_step(self, batch: Batch, step: int, rate: float) -> StepResult:
-        """One optimizer step on a global batch of arrays [M, b, ...].
+    def train_step(
+        self, batch: Batch, step: int, rate: float, stop: bool = False
+    ) -> StepResult:
+        """One optimizer step on this process's share of a batch, arrays [M, b, ...].
 
-        M is a multiple of the number of towers: each tower works its share of the
-        parts off, one after the other, and needs the memory of one of them.
+        M is a multiple of the number of its towers: each works its share of the parts
+        off, one after the other, and needs the memory of one of them.
+        stop: tells the other processes that this one was asked to.
         """
+        self.group.working(step)
         tensors = {name: tf.constant(value) for name, value in batch.items()}
         return self._train_step(
-            tensors, tf.constant(step, tf.int64), tf.constant(rate, tf.float32)
+            *(tensors, tf.constant(step, tf.int64), tf.constant(rate, tf.float32)),
+            tf.constant(float(stop)),
         )
 
     @property
@@ -186,7 +197,7 @@ class Towers:
         return update_lib.apply_gradients(self._optimizer, *tensors)
 
     def _replicated_step(
-        self, batch: Batch, step: tf.Tensor, rate: tf.Tensor
+        self, batch: Batch, step: tf.Tensor, rate: tf.Tensor, stop: tf.Tensor
     ) -> StepResult:
         # Denominators are global and known before any backward pass, so that
         # gradients of towers simply add.
@@ -194,9 +205,10 @@ class Towers:
             name: tf.reshape(value, [-1, *value.shape[2:]])
             for name, value in batch.items()
         }
-        weights = self._task.loss_weights(rows)
+        weights, stops = self._sum({**self._task.loss_weights(rows)}, stop)
         parts, rows_per_part = batch["input_ids"].shape[:2]
-        parts_per_tower = parts // self.n_towers
+        parts_per_tower = parts // len(self.own)
+        first_part = self.own.start * parts_per_tower
         noise = Noise(
             tf.constant(self._seed, tf.uint64), step, tf.constant(0, tf.int64)
         )
@@ -217,15 +229,16 @@ class Towers:
             scale = slots.get(precision_lib.SCALE, one)
 
             def part(index: int) -> Any:
-                first_row = tf.constant(index * rows_per_part, tf.int64)
-                place = noise._replace(first_row=first_row)
+                first_row = (first_part + index) * rows_per_part
+                place = noise._replace(first_row=tf.constant(first_row, tf.int64))
                 return gradients(*low, _tower_rows(batch, index), place, weights, scale)
 
             place = self.places[replica]
             mine = range(place.start * parts_per_tower, place.stop * parts_per_tower)
             summed = turns.sum_in_turn(part, mine)
             context = tf.distribute.get_replica_context()
-            losses, grads = context.all_reduce(tf.distribute.ReduceOp.SUM, summed)
+            summed = context.all_reduce(tf.distribute.ReduceOp.SUM, summed)
+            (losses, grads), seconds = self._sum_of_processes(summed)
             trained, _ = self._split(params)
             norm = update_lib.global_norm(grads)
             trained, slots, norm = update(trained, slots, grads, norm, rate, step)
@@ -233,10 +246,31 @@ class Towers:
                 for name, value in values.items():
                     self._local(table[name], replica).assign(value)
             scaling = {n: slots[n] for n in precision_lib.STATE if n in slots}
-            return StepResult(losses, norm, scaling)
+            return StepResult(losses, norm, scaling, stops, seconds)
 
         result = self._strategy.run(replica_step)
         return tf.nest.map_structure(self._first, result)
+
+    def _sum(self, weights: dict, stop: tf.Tensor) -> tuple[dict, tf.Tensor]:
+        """Loss weights and votes to stop, of all processes."""
+        if self.group.size == 1:
+            return weights, stop
+        values = [tf.stack([*map(tf.convert_to_tensor, weights.values()), stop])]
+        *sums, stops = tf.unstack(self.group.sum(values, "weights")[0])
+        return dict(zip(weights, sums, strict=True)), stops
+
+    def _sum_of_processes(self, summed: Any) -> tuple[Any, tf.Tensor]:
+        """(sums over all processes, seconds until they were there)."""
+        if self.group.size == 1:
+            return summed, tf.constant(0.0)
+        values = tf.nest.flatten(summed)
+        with tf.control_dependencies(values):
+            began = tf.timestamp()
+        with tf.control_dependencies([began]):
+            sums = self.group.sum(values, "gradients")
+        with tf.control_dependencies(sums):
+            seconds = tf.cast(tf.timestamp() - began, tf.float32)
+        return tf.nest.pack_sequence_as(summed, sums), seconds
 
     def _split(self, params: Params) -> tuple[Params, Params]:
         """(trained, frozen)."""
@@ -246,7 +280,11 @@ class Towers:
     # -- forward only -------------------------------------------------------
 
     def outputs(self, batch: Batch) -> dict[str, np.ndarray]:
-        """The task's outputs for a global batch [N, b, ...], rows [N * b, ...]."""
+        """The task's outputs for a batch [N, b, ...] of the N towers of this process.
+
+        Rows [N * b, ...].
+        """
+        self.group.working()
         tensors = {name: tf.constant(value) for name, value in batch.items()}
         return {
             name: np.concatenate(

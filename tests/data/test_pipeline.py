@@ -51,7 +51,7 @@ def check_forward(features, batch, towers, padding):
             assert (ends == own.sum(-2))[real].all()
         return {"row": first.reshape(-1) - 1, "tokens": own.sum(-2).reshape(-1)}
 
-    found = pipeline.forward_all(features, placements, stub)
+    found = pipeline.in_order(pipeline.forward_all(features, placements, stub))
     assert found["row"].tolist() == list(range(len(features)))
     assert found["tokens"].tolist() == features.lengths.tolist()
 

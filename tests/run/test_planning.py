@@ -10,6 +10,7 @@ import pytest
 
 from bert_mgpu import planning
 from bert_mgpu.config import BertConfig
+from bert_mgpu.opening import alone
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.tasks.classification import Classification
@@ -127,7 +128,7 @@ def job_of(**flags):
     config = BertConfig(1000, 64, 4, 4, 256)
     task = Classification("x", config, ["a", "b"], 128, recompute=run.recompute)
     model = Model(config, "", None, "", True, ["a", "b"])
-    return Job(run, model, task, None, ["CPU:0"], pathlib.Path())
+    return Job(run, model, task, None, alone(run, ["CPU:0"]), pathlib.Path())
 
 
 def need(rows=8, length=128, **flags):

@@ -1,0 +1,120 @@
+"""The place of this process among those that horovodrun started; one alone has all.
+
+horovodrun tells each process by its environment, and keeps a small store of values over
+HTTP by which processes find each other. Nothing here imports horovod.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
+
+from bert_mgpu.errors import UserError
+
+TOWERS = "BERT_MGPU_TOWERS"  # of an elastic job, which processes that are left keep
+_NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
+
+
+class Place(NamedTuple):
+    """Which process this is."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0  # on its host
+    local_size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """The first process alone writes, and says what happens."""
+        return self.rank == 0
+
+    @property
+    def alone(self) -> bool:
+        return self.size == 1
+
+
+def find(environment: Mapping[str, str] = os.environ) -> Place:
+    """The place that horovodrun gave this process. Raises UserError for half of one."""
+    names = [f"HOROVOD_{name}" for name in _NAMES[:4]]
+    if "HOROVOD_RANK" not in environment:
+        return Place()
+    try:
+        place = Place(*(int(environment[name]) for name in names))
+    except (KeyError, ValueError):
+        said = [f"{name}={environment.get(name, '')}" for name in names]
+        raise UserError(
+            f"{', '.join(said)}: not the place of a process: start it by horovodrun, or"
+            " unset HOROVOD_RANK"
+        ) from None
+    if not (0 <= place.rank < place.size and 0 <= place.local_rank < place.local_size):
+        raise UserError(
+            f"HOROVOD_RANK={place.rank} of HOROVOD_SIZE={place.size}: there is no such"
+            " process: start it by horovodrun, or unset HOROVOD_RANK"
+        )
+    return place
+
+
+def elastic(environment: Mapping[str, str] = os.environ) -> bool:
+    """Do the others go on when a process is lost?"""
+    return environment.get("HOROVOD_ELASTIC") == "1" and "HOROVOD_RANK" in environment
+
+
+def towers(environment: Mapping[str, str] = os.environ) -> int | None:
+    """Those of all processes, where the job began with others than are left."""
+    said = environment.get(TOWERS)
+    return int(said) if said else None
+
+
+def store() -> tuple[str, int] | None:
+    """Host and port of horovodrun's store; None where another launcher has none."""
+    host = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
+    port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
+    return (host, int(port)) if host and port else None
+
+
+# A proxy of the user's is for the world outside.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _url(scope: str, key: str) -> str:
+    host, port = store() or ("", 0)
+    return f"http://{host}:{port}/{scope}/{key}"
+
+
+def put(scope: str, key: str, value: str) -> None:
+    """Puts a value into the store. Raises OSError where it does not answer."""
+    request = urllib.request.Request(_url(scope, key), value.encode(), method="PUT")
+    with _OPENER.open(request, timeout=10):
+        pass
+
+
+def get(scope: str, key: str, timeout: float = 10) -> str | None:
+    """A value of the store; None where it has none. Raises OSError, see `put`."""
+    try:
+        with _OPENER.open(_url(scope, key), timeout=timeout) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def rejoin(towers: int) -> NoReturn:
+    """Starts this process anew at the place that horovodrun has for it now.
+
+    horovodrun answers when every process of the job is either lost or asks. towers:
+    those of all processes, which stay. Raises OSError where it no longer answers.
+    """
+    key = f"{os.environ['HOROVOD_HOSTNAME']}:{os.environ['HOROVOD_LOCAL_RANK']}"
+    values = (get("rank_and_size", key, timeout=600) or "-1").split(",")
+    if values[0] == "-1":
+        raise OSError("horovodrun has no place left for this process")
+    for name, value in zip(_NAMES, values, strict=False):
+        os.environ[f"HOROVOD_{name}"] = value.strip()
+    os.environ[TOWERS] = str(towers)
+    command = [sys.executable, *sys.orig_argv[1:]]
+    os.execv(sys.executable, command)

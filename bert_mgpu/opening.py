@@ -1,0 +1,125 @@
+"""How a run begins: its devices, its place among other processes, what all agree on."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+import bert_mgpu
+from bert_mgpu import launch
+from bert_mgpu.errors import UserError
+from bert_mgpu.launch import Place
+from bert_mgpu.run_config import RunConfig, fields
+from bert_mgpu.train import collective, devices
+from bert_mgpu.train.checkpoint import TrainState
+from bert_mgpu.train.collective import SOLO, Collective, Horovod
+from bert_mgpu.train.recorder import say
+from bert_mgpu.watch import Watch
+
+
+class World(NamedTuple):
+    """What a run works with, all of its processes together."""
+
+    group: Collective
+    devices: list[str]  # of this process
+    towers: int  # of all processes
+
+
+def alone(run: RunConfig, visible: list[str]) -> World:
+    """One process on these devices; with the towers of a job that lost its others."""
+    return World(SOLO, visible, launch.towers() or run.n_gpus)
+
+
+def open_world(
+    run: RunConfig, remarks: Sequence[str], place: Place, watch: Watch
+) -> World:
+    """Says which program this is, and finds the devices and the other processes."""
+    say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
+    for remark in remarks:
+        say(remark)
+    if run.plan and not place.alone:
+        raise UserError("--plan is of one process: leave horovodrun out")
+    visible = _devices(run, place)
+    if "cpu_devices" in run.given and visible[0].startswith("GPU"):
+        say("--cpu_devices splits the CPU; the towers are on GPUs: see --device")
+    if warning := devices.missing_gpus(run.device):
+        say(warning)
+    if place.alone:
+        return alone(run, visible)
+    on_gpu = visible[0].startswith("GPU")
+    group = Horovod(on_gpu, run.allreduce_dtype, watch.working, watch.pausing)
+    said = _agree(group, run, visible)
+    towers = next(filter(None, (one["towers"] for one in said)), None)
+    towers = towers or run.n_gpus * place.size
+    if towers < place.size:
+        raise UserError(
+            f"{place.size} processes for {towers} towers: pass as many to horovodrun"
+        )
+    if launch.elastic():
+        watch.rejoins = lambda: launch.rejoin(towers)
+    way = "NCCL" if group.ring else "gloo"
+    say(f"{place.size} processes, sums by {way} in {run.allreduce_dtype}")
+    return World(group, visible, towers)
+
+
+def _devices(run: RunConfig, place: Place) -> list[str]:
+    if place.alone:
+        return devices.configure(run.device, run.cpu_devices, run.n_gpus)
+    if run.cpu_devices > 1:
+        raise UserError(
+            "--cpu_devices: a process of horovodrun has one device: raise -np instead"
+        )
+    return devices.configure_local(run.device, place.local_rank, place.local_size)
+
+
+def _agree(group: Collective, run: RunConfig, visible: list[str]) -> list[dict]:
+    """Raises UserError where the processes are not of one kind."""
+    facts = {f"--{one.name}": getattr(run, one.name) for one in fields(type(run))}
+    facts |= {
+        "TensorFlow": tf.__version__,
+        "bert_mgpu": bert_mgpu.__version__,
+        "device": visible[0].split(":")[0],
+    }
+    collective.agree(group, facts)
+    # Cards of one host must differ, whatever hides them from each process.
+    card = devices.identify(visible[0])
+    own = {"towers": launch.towers(), "host": platform.node(), "card": card}
+    said = collective.all_of(group, own)
+    if card:
+        cards = [(one["host"], one["card"]) for one in said]
+        for rank, one in enumerate(cards):
+            if cards.index(one) < rank:
+                raise UserError(
+                    f"processes {cards.index(one)} and {rank} share the GPU {one[1]} of"
+                    f" {one[0]}: start as many processes there as it has GPUs, with the"
+                    " same CUDA_VISIBLE_DEVICES for all"
+                )
+    return said
+
+
+def placement(world: World) -> str:
+    """Where the towers are, in words."""
+    own = devices.lay_out(world.towers, world.group.size)
+    counts = sorted({len(towers) for towers in own}, reverse=True)
+    places = devices.lay_out(counts[0], len(world.devices))
+    words = devices.describe(places, world.devices)
+    if world.group.size == 1:
+        return words
+    shared = f"{world.towers} towers of {world.group.size} processes"
+    if len(counts) > 1:
+        return f"{shared}: {counts[0]} in some, {counts[1]} in the others"
+    return f"{shared}: in each {words}"
+
+
+def shared_state(group: Collective, find: Callable[[], TrainState]) -> TrainState:
+    """The state that the first process finds, which alone has to see the files."""
+    if group.size == 1:
+        return find()
+    state = find() if group.rank == 0 else TrainState({}, {})
+    facts = {"step": state.step, "identity": state.identity}
+    said = collective.all_of(group, facts)[0]
+    params, slots = group.first(state.params), group.first(state.slots)
+    return TrainState(params, slots, said["step"], said["identity"])

@@ -1,0 +1,188 @@
+"""What the processes of a run do together; one alone does nothing.
+
+The only file that imports horovod, and only where a run has several processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.errors import UserError
+from bert_mgpu.train import turns
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Collective(Protocol):
+    """Every method is called by all processes, in the same order."""
+
+    rank: int
+    size: int
+
+    def sum(self, values: list[tf.Tensor], name: str) -> list[tf.Tensor]:
+        """Sums over processes, inside a graph; all of them have the same bits."""
+        ...
+
+    def gather(self, value: bytes) -> list[bytes]:
+        """The values of all processes, by rank, on every one of them."""
+        ...
+
+    def first(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
+        """The arrays of the first process, which alone passes them."""
+        ...
+
+    def working(self, step: int | None = None) -> None:
+        """Says that a piece of work is done: whoever stops saying so may hang."""
+        ...
+
+    def pausing(self) -> None:
+        """Says that something follows that may take long."""
+        ...
+
+
+class Solo:
+    """One process."""
+
+    rank, size = 0, 1
+
+    def sum(self, values: list[tf.Tensor], name: str) -> list[tf.Tensor]:
+        return values
+
+    def gather(self, value: bytes) -> list[bytes]:
+        return [value]
+
+    def first(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
+        return {**(arrays or {})}
+
+    def working(self, step: int | None = None) -> None: ...
+
+    def pausing(self) -> None: ...
+
+
+SOLO = Solo()
+
+
+class Horovod:
+    """The processes that horovodrun started (Sergeev and Del Balso 2018).
+
+    On GPUs NCCL adds, in an order of its own. On CPUs gloo's ring would add from left
+    to right, beginning elsewhere in each part of a tensor; so each process gets one
+    part of all of them, adds them in pairs, and gives its sum to all: as many bytes as
+    the ring sends, and the bits of one process that has all the towers.
+    """
+
+    def __init__(
+        self, on_gpu: bool, dtype: str, working: Callable, pausing: Callable[[], None]
+    ):
+        """dtype: of what is sent: float32 or float16."""
+        import horovod.tensorflow as hvd
+
+        hvd.init()
+        self._hvd = hvd
+        self.rank: int = hvd.rank()
+        self.size: int = hvd.size()
+        self.ring = on_gpu and bool(hvd.nccl_built())
+        self._dtype = tf.as_dtype(dtype)
+        self.working, self.pausing = working, pausing
+
+    def sum(self, values: list[tf.Tensor], name: str) -> list[tf.Tensor]:
+        hvd = self._hvd
+        if self.ring:
+            sent = [tf.cast(value, self._dtype) for value in values]
+            sums = hvd.grouped_allreduce(sent, op=hvd.Sum, name=name)
+            return [tf.cast(value, tf.float32) for value in sums]
+        with tf.device("/CPU:0"):
+            flat = tf.concat([tf.reshape(value, [-1]) for value in values], 0)
+            total = self._pairwise(flat, name)
+            parts = tf.split(total, [value.shape.num_elements() for value in values])
+        return [
+            tf.reshape(part, value.shape)
+            for part, value in zip(parts, values, strict=True)
+        ]
+
+    def _pairwise(self, flat: tf.Tensor, name: str) -> tf.Tensor:
+        """float32 [n], the sum of those of all processes."""
+        hvd, count = self._hvd, flat.shape[0]
+        share = -(-count // self.size)  # elements that this process adds
+        sent = tf.cast(tf.pad(flat, [[0, share * self.size - count]]), self._dtype)
+        received, _ = hvd.alltoall(sent, [share] * self.size, name=f"{name}_parts")
+        parts = tf.reshape(tf.cast(received, tf.float32), [self.size, share])
+        own = tf.cast(turns.pairwise_sum(tf.unstack(parts)), self._dtype)
+        total = hvd.allgather(own, name=f"{name}_sums")
+        return tf.ensure_shape(tf.cast(total, tf.float32)[:count], [count])
+
+    def bytes_sent(self, values: int) -> int:
+        """By one process, to sum so many values."""
+        return round(2 * (self.size - 1) / self.size * values * self._dtype.size)
+
+    def gather(self, value: bytes) -> list[bytes]:
+        hvd = self._hvd
+        with tf.device("/CPU:0"):
+            own = tf.constant(np.frombuffer(value, np.uint8))
+            sizes = hvd.allgather(tf.constant([len(value)], tf.int64), name="sizes")
+            joined = hvd.allgather(own, name="bytes").numpy()
+        ends = np.cumsum(sizes.numpy())
+        return [part.tobytes() for part in np.split(joined, ends[:-1])]
+
+    def first(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
+        given = {} if arrays is None else {**arrays}
+        facts = {name: [v.dtype.str, v.shape] for name, v in given.items()}
+        shapes = json.loads(self.gather(json.dumps(facts).encode())[0])
+        found = {}
+        for name, (dtype, shape) in shapes.items():
+            value = np.ascontiguousarray(given.get(name, np.empty(shape, dtype)))
+            found[name] = self._broadcast(value.reshape(-1).view(np.uint8))
+            found[name] = found[name].view(dtype).reshape(shape)
+        return found
+
+    def _broadcast(self, values: np.ndarray) -> np.ndarray:
+        with tf.device("/CPU:0"):
+            sent = tf.constant(values)
+            return self._hvd.broadcast(sent, 0, name="first").numpy()
+
+
+@contextlib.contextmanager
+def first_alone(group: Collective) -> Iterator[None]:
+    """The first process does something, then the others: they find what it wrote."""
+    if group.rank > 0:
+        group.gather(b"")
+    yield
+    if group.rank == 0:
+        group.gather(b"")
+
+
+def all_of(group: Collective, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What each process says, JSON values by name."""
+    return [json.loads(one) for one in group.gather(json.dumps(facts).encode())]
+
+
+def agree(group: Collective, facts: Mapping[str, Any]) -> None:
+    """Raises UserError where a process says something else than the first one."""
+    said = all_of(group, facts)
+    for rank, one in enumerate(said):
+        for name, was in said[0].items():
+            if one[name] != was:
+                now = "" if len(str(was)) > 40 else f" ({one[name]}, there {was})"
+                raise UserError(
+                    f"{name}: process {rank} has another one than process 0{now}: give"
+                    " all machines the same command, software and files"
+                )
+
+
+def joined(group: Collective, arrays: Arrays) -> dict[str, np.ndarray]:
+    """Rows of all processes, one after the other: [own rows, ...] -> [rows, ...]."""
+    if group.size == 1:
+        return {**arrays}
+    found: dict[str, np.ndarray] = {}
+    for name in sorted(arrays):
+        value = arrays[name]
+        parts: Sequence[bytes] = group.gather(np.ascontiguousarray(value).tobytes())
+        flat = np.frombuffer(b"".join(parts), value.dtype)
+        found[name] = flat.reshape(-1, *value.shape[1:])
+    return found

@@ -1,0 +1,105 @@
+"""A script in which something goes wrong in one process, after some of its steps.
+
+faulty.py RANK STEP FAULT SCRIPT FLAGS...: a program of its own, since the fault must
+come from inside of a process that horovodrun has started. How each process ends stands
+in $CODES/RANK, since horovodrun does not tell of all.
+"""
+
+import errno
+import os
+import pathlib
+import signal
+import sys
+import time
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT))
+
+
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def freeze(*_):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def hang(*_):
+    while True:
+        time.sleep(1)
+
+
+def terminate(*_):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def crash(*_):
+    raise RuntimeError("a fault of the test")
+
+
+def no_memory(*_):
+    raise MemoryError
+
+
+def make_nan(towers, batch):
+    """An input that no finite loss follows from: the weights of this process."""
+    name = "bert/embeddings/LayerNorm/gamma"
+    variable = towers._params[name]
+    variable.assign(np.full(variable.shape, np.nan, np.float32))
+
+
+FAULTS = {
+    "killed": kill,
+    "frozen": freeze,
+    "hangs": hang,
+    "SIGTERM": terminate,
+    "crash": crash,
+    "no memory": no_memory,
+    "NaN": make_nan,
+}
+
+
+def watch_over(child):
+    """Stands between horovodrun and the process."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: os.kill(child, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    name = os.environ["HOROVOD_RANK"]
+    (pathlib.Path(os.environ["CODES"]) / name).write_text(str(code))
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def main():
+    child = os.fork()
+    if child:
+        watch_over(child)
+    rank, at, fault, script = sys.argv[1:5]
+    sys.argv = [script, *sys.argv[5:]]
+    if os.environ["HOROVOD_RANK"] == rank and fault == "full disk":
+        from bert_mgpu.interop import google_ckpt
+
+        def full(*_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "model.ckpt")
+
+        google_ckpt.write = full
+    elif os.environ["HOROVOD_RANK"] == rank:
+        from bert_mgpu.train import towers
+
+        original = towers.Towers.train_step
+
+        def step(self, batch, number, *rest):
+            if number == int(at):
+                FAULTS[fault](self, batch)
+            return original(self, batch, number, *rest)
+
+        towers.Towers.train_step = step
+    from bert_mgpu import run
+
+    work = run.pretrain if "pretraining" in script else run.finetune
+    sys.exit(work(sys.argv, "usage"))
+
+
+if __name__ == "__main__":
+    main()

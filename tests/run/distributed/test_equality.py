@@ -1,0 +1,86 @@
+"""Several processes give what one process gives that has all of their towers."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bert_mgpu.interop import google_ckpt
+from tests.run.conftest import assert_same_run
+
+# 24 rows, 3 at a time on 4 towers: batches run across the ends of epochs.
+FLAGS = {"do_train": True, "do_eval": True, "do_predict": True, "log_steps": 1}
+FLAGS |= {"num_train_epochs": 27, "train_batch_size": 3, "eval_batch_size": 2}
+OUTPUTS = ("predict.txt", "test_results.tsv", "predictions.jsonl", "eval_results.txt")
+TOWERS, STEPS = 4, 54
+
+
+@pytest.fixture(scope="module")
+def alone(tiny, tmp_path_factory, script):
+    """One process with all the towers, without XLA and with it."""
+
+    def made(name, **flags):
+        output = tmp_path_factory.mktemp("alone") / name
+        args = tiny.flags(output, **{**FLAGS, "n_gpus": TOWERS, **flags})
+        code, _, err = script(args)
+        assert code == 0, err
+        return output
+
+    return made
+
+
+def losses(output):
+    return [json.loads(line)["loss"] for line in (output / "metrics.jsonl").open()]
+
+
+@pytest.mark.parametrize(
+    ("processes", "flags"),
+    [
+        (2, {"n_gpus": 2, "padding": "pack"}),
+        (4, {"n_gpus": 1, "xla": "on"}),
+        (2, {"n_gpus": 1, "gradient_accumulation_steps": 2, "freeze_layers": "0"}),
+    ],
+)
+def test_the_same_bits(tiny, tmp_path, alone, cluster, processes, flags):
+    """Dropout on, more than 50 steps; files of evaluation and prediction as well."""
+    turns = flags.get("gradient_accumulation_steps", 1)
+    same = {k: v for k, v in flags.items() if k != "n_gpus"}
+    wanted = alone("one", **same, n_gpus=TOWERS // turns)
+    output = tmp_path / "several"
+    code, out = cluster.run(processes, tiny.flags(output, **{**FLAGS, **flags}))
+    assert code == 0, out
+    assert google_ckpt.read(output)["global_step"] == STEPS
+    assert_same_run(wanted, output)
+    assert losses(output) == losses(wanted) and len(losses(output)) == STEPS
+    for name in OUTPUTS:
+        assert (output / name).read_bytes() == (wanted / name).read_bytes(), name
+
+
+def test_three_processes_agree_up_to_rounding(tiny, tmp_path, alone, cluster):
+    """The tolerance of weights after many steps: 1e-4 of the largest of a tensor."""
+    flags = {"train_batch_size": 4, "num_train_epochs": 25}  # 50 steps of 12 rows
+    wanted = google_ckpt.read(alone("one", n_gpus=3, **flags))
+    output = tmp_path / "several"
+    args = tiny.flags(output, **{**FLAGS, "n_gpus": 1, **flags})
+    code, out = cluster.run(3, args)
+    assert code == 0, out
+    found = google_ckpt.read(output)
+    assert found["global_step"] == 50 and found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        if name.startswith("bert/") and "self/key/bias" not in name:
+            limit = 1e-4 * np.abs(value).max() + 1e-6
+            np.testing.assert_allclose(found[name], value, 0, limit, err_msg=name)
+
+
+def test_float16_halves_the_bytes_and_changes_little(tiny, tmp_path, alone, cluster):
+    flags = {"num_train_epochs": 2, "do_predict": False}
+    wanted, output = alone("one", **flags), tmp_path / "several"
+    flags |= {"n_gpus": 2, "allreduce_dtype": "float16"}
+    code, out = cluster.run(2, tiny.flags(output, **{**FLAGS, **flags}))
+    assert code == 0, out
+    np.testing.assert_allclose(losses(output), losses(wanted), rtol=2e-3)
+    records = [json.loads(line) for line in (output / "metrics.jsonl").open()]
+    tensors = google_ckpt.read(output)
+    values = sum(v.size for n, v in tensors.items() if n.endswith("/adam_m"))
+    assert {one.get("allreduce_bytes") for one in records[1:]} == {2 * values}
+    assert all(one["allreduce_seconds"] > 0 for one in records[1:])
