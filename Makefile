@@ -1,9 +1,10 @@
-# make setup | demo | check | test | parity | bench | clean. Python 3.10 to 3.13, no GPU needed.
+# make setup | horovod | demo | check | test | test-faults | parity | bench | clean.
+# Python 3.10 to 3.13, no GPU needed.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
-.PHONY: setup demo check test parity bench clean
+.PHONY: setup horovod demo check test test-faults parity bench clean
 
 setup: .venv/.ready
 
@@ -28,6 +29,14 @@ setup: .venv/.ready
 	$(PIP) -r requirements-parity.txt
 	@touch $@
 
+# For several processes or machines: builds Horovod from source, minutes.
+horovod: .venv/.horovod
+
+.venv/.horovod: .venv/.ready requirements-horovod.txt constraints.txt \
+  bert_mgpu/install_horovod.py bert_mgpu/horovod_parts.py
+	$(BIN)/python -m bert_mgpu.install_horovod
+	@touch $@
+
 # Trains a small BERT on real news with two towers, about 3 minutes on 2 cores.
 demo: .venv/.demo
 	$(BIN)/python examples/demo_data.py demo
@@ -44,8 +53,12 @@ check: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: check
+test: check .venv/.horovod
 	$(BIN)/python -m pytest -n 2
+
+# Kills, freezes and breaks processes of runs, 50 times or more: about half an hour.
+test-faults: .venv/.dev .venv/.horovod
+	$(BIN)/python -m pytest -n 2 -m faults tests/run/distributed
 
 # Compares with Google's code and transformers, live.
 parity: .venv/.parity

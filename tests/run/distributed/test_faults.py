@@ -1,7 +1,10 @@
 """One process goes wrong: all end, say why, and the same command goes on exactly."""
 
+import contextlib
 import json
+import os
 import pathlib
+import random
 import re
 import signal
 import time
@@ -13,6 +16,8 @@ from bert_mgpu.train import checkpoint
 from tests.run.conftest import assert_same_run
 
 FAULTY = pathlib.Path(__file__).with_name("faulty.py")
+LOST, KILLED = Lost.exit_code, -signal.SIGKILL
+KILLS = 40
 BOUND = 90  # seconds until everything has ended, the start of it included
 FLAGS = {"do_train": True, "num_train_epochs": 6, "save_checkpoints_steps": 5}
 
@@ -21,18 +26,19 @@ def flags_of(tiny, output, **changed):
     return tiny.flags(output, **{**FLAGS, **changed})
 
 
-def run_with(cluster, fault, rank, step, args, folder, processes=2):
+def run_with(cluster, fault, rank, step, args, folder, processes=2, bound=BOUND):
     """(exit.json, exit code of each rank, lines of the processes)."""
     began = time.monotonic()
     wrapped = [str(rank), str(step), fault, "run_classifier_mgpu.py", *args]
     (folder / "codes").mkdir()
     env = {"CODES": str(folder / "codes")}
     code, out = cluster.run(processes, wrapped, program=FAULTY, env=env)
-    assert code == 1 and time.monotonic() - began < BOUND, out
+    assert code == 1 and time.monotonic() - began < bound, out
     end = json.loads((folder / "out" / "exit.json").read_text())
     codes = {int(f.name): int(f.read_text()) for f in (folder / "codes").iterdir()}
     said = [line for line in out.splitlines() if re.match(r"\[\d+\]<", line)]
-    return end, [codes[rank] for rank in range(processes)], said
+    # What horovodrun itself has to kill takes whoever watches over it along.
+    return end, [codes.get(rank, KILLED) for rank in range(processes)], said
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +50,18 @@ def straight(tiny, tmp_path_factory, script):
     return output
 
 
-LOST = Lost.exit_code
-KILLED = -signal.SIGKILL
-
-
 @pytest.mark.parametrize(
     ("fault", "rank", "codes", "reason"),
     [
         ("killed", 1, [LOST, KILLED], "connection broke"),
-        ("killed", 0, [KILLED, LOST], "connection broke"),
-        ("hangs", 1, [LOST, LOST], "see --peer_timeout"),
+        pytest.param(
+            *("killed", 0, [KILLED, LOST], "connection broke"),
+            marks=pytest.mark.faults,
+        ),
+        pytest.param(
+            *("hangs", 1, [LOST, LOST], "see --peer_timeout"),
+            marks=pytest.mark.faults,
+        ),
     ],
 )
 def test_a_lost_process(tiny, tmp_path, cluster, straight, fault, rank, codes, reason):
@@ -109,3 +117,106 @@ def test_the_others_go_on_without_a_lost_process(tiny, tmp_path, cluster, straig
     assert "process 1 was lost at step 12" in out and "going on without it" in out
     assert "2 towers of 1 process" in out or "2 towers on 1 CPU device" in out
     assert_same_run(straight, tmp_path / "out")
+
+
+SLOW = 120  # seconds: a frozen process is given up after 30, and killed after 30 more
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    ("fault", "rank", "codes", "reason"),
+    [
+        ("frozen", 1, [LOST, KILLED], "no sign of life"),
+        ("frozen", 0, [KILLED, LOST], "no sign of life"),
+        ("hangs", 0, [LOST, LOST], "see --peer_timeout"),
+        ("NaN", 1, [3, 3], "diverged"),
+        ("crash", 1, [LOST, 1], "RuntimeError: a fault of the test"),
+        ("crash", 0, [1, LOST], "RuntimeError: a fault of the test"),
+        ("no memory", 1, [LOST, 4], "--gradient_accumulation_steps=2"),
+        ("full disk", 0, [2, LOST], "No space left"),
+        ("SIGTERM", 0, [75, 75], "is saved"),
+    ],
+)
+def test_the_table_of_faults(
+    tiny, tmp_path, cluster, straight, fault, rank, codes, reason
+):
+    """All end within the bound with their codes; the same command ends what was begun.
+
+    A run that diverged is not begun again: it would diverge again.
+    """
+    args = flags_of(tiny, tmp_path / "out", peer_timeout=30)
+    end, found, said = run_with(cluster, fault, rank, 12, args, tmp_path, bound=SLOW)
+    assert found == codes and reason in end["reason"], (end, found, said)
+    assert end["code"] == (codes[rank] if codes[rank] > 0 else LOST)
+    assert sum("Traceback" in line for line in said) == (fault == "crash")
+    assert cluster.run(2, flags_of(tiny, tmp_path / "out"))[0] == 0
+    assert_same_run(straight, tmp_path / "out")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    ("changed", "codes"),
+    [
+        ({"init_checkpoint": "nowhere"}, [2, LOST]),  # the first one alone reads it
+        ({"data_dir": "nowhere"}, [2, 2]),
+        ({"cpu_devices": 2}, [2, 2]),
+        ({"plan": True}, [2, 2]),
+        ({"allreduce_dtype": "bfloat16"}, [2, 2]),
+    ],
+)
+def test_mistakes_end_all(tiny, tmp_path, cluster, changed, codes):
+    args = flags_of(tiny, tmp_path / "out", **changed)
+    end, found, said = run_with(cluster, "none", 0, 0, args, tmp_path)
+    assert end["code"] == 2 and found == codes, (end, found, said)
+    assert not any("Traceback" in line for line in said)
+
+
+def processes_of(launcher):
+    """rank -> pid, of the processes that a horovodrun has started."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, KeyError):
+            command = (folder / "cmdline").read_bytes().split(b"\0")
+            lines = (folder / "environ").read_bytes().split(b"\0")
+            values = dict(line.split(b"=", 1) for line in lines if b"=" in line)
+            ours = values.get(b"FAULT_RUN") == launcher.tag.encode()
+            if ours and b"run_classifier_mgpu.py" in b" ".join(command[:3]):
+                found[int(values[b"HOROVOD_RANK"])] = int(folder.name)
+    return found
+
+
+@pytest.mark.faults
+def test_forty_kills_at_any_moment(tiny, tmp_path, cluster, straight):
+    """Of any process, at its start, in a step, in a save: nothing is lost.
+
+    Each run is begun again after each kill, with the same command, until it is done;
+    then its tensors are those of the run that nothing happened to.
+    """
+    rng = random.Random(5)
+    kills = done = 0
+    while kills < KILLS:
+        output = tmp_path / f"out{done}"
+        args = flags_of(tiny, output, save_checkpoints_steps=2)
+        while True:
+            tag = f"{done}-{kills}"
+            started = cluster.start(2, args, env={"FAULT_RUN": tag})
+            started.tag = tag
+            began, after = time.monotonic(), rng.uniform(4, 16)
+            hit = False
+            while started.poll() is None:
+                due = not hit and time.monotonic() - began > after
+                if there := processes_of(started) if due else {}:
+                    victim = rng.choice(sorted(there.values()))
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(victim, signal.SIGKILL)
+                        hit = True
+                assert time.monotonic() - began < BOUND, "did not end"
+                time.sleep(0.05)
+            started.stdout.close()
+            if started.returncode == 0:
+                break
+            assert hit, "ended without a fault"
+            kills += 1
+        done += 1
+        assert_same_run(straight, output)
+    print(f"{kills} kills in {done} runs")

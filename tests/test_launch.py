@@ -1,0 +1,62 @@
+"""The place of a process, as horovodrun's environment has it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from bert_mgpu import launch
+from bert_mgpu.errors import UserError
+
+NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+
+
+def environment(*values, **more):
+    pairs = zip(NAMES, values, strict=True)
+    return {f"HOROVOD_{name}": str(value) for name, value in pairs} | more
+
+
+def test_without_horovodrun_a_process_is_alone():
+    place = launch.find({})
+    assert place == (0, 1, 0, 1) and place.alone and place.leads
+
+
+def test_the_place_is_that_of_the_environment():
+    place = launch.find(environment(5, 8, 1, 4))
+    assert (place.rank, place.size, place.local_rank, place.local_size) == (5, 8, 1, 4)
+    assert not place.alone and not place.leads
+    assert launch.find(environment(0, 8, 0, 4)).leads
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((8, 8, 0, 4), "HOROVOD_RANK=8 of HOROVOD_SIZE=8"),
+        ((-1, 2, 0, 1), "HOROVOD_RANK=-1"),
+        (("two", 8, 0, 4), "HOROVOD_RANK=two"),
+        ((1, "", 0, 4), "HOROVOD_SIZE="),
+    ],
+)
+def test_half_a_place_is_refused(values, shown):
+    with pytest.raises(UserError, match="unset HOROVOD_RANK") as error:
+        launch.find(environment(*values))
+    assert shown in str(error.value)
+
+
+def test_elastic_jobs_are_those_that_horovodrun_calls_so():
+    assert not launch.elastic({"HOROVOD_ELASTIC": "1"})  # left in a shell
+    assert not launch.elastic(environment(0, 2, 0, 2))
+    assert launch.elastic(environment(0, 2, 0, 2, HOROVOD_ELASTIC="1"))
+
+
+def test_towers_stay_those_of_the_first_start():
+    assert launch.towers({}) is None
+    assert launch.towers({launch.TOWERS: "6"}) == 6
+
+
+def test_a_process_alone_does_not_load_horovod():
+    code = (
+        "import sys; from bert_mgpu import finetune, pretrain, run;"
+        "sys.exit('horovod' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
