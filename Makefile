@@ -67,10 +67,12 @@ parity: .venv/.parity
 
 # Speed and memory beside Google's code, transformers and ourselves; see the file for
 # parts of it.
-bench: .venv/.parity
+bench: .venv/.parity .venv/.horovod
 	$(BIN)/python benchmarks/tokenizer.py
 	$(BIN)/python benchmarks/preparation.py
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/cluster.py run
+	$(BIN)/python benchmarks/cluster.py show
 
 clean:
 	rm -rf .venv demo build .mypy_cache .pytest_cache .ruff_cache

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from bert_mgpu import launch
-from bert_mgpu.errors import Lost, Preempted, RunError
+from bert_mgpu.errors import Lost, Preempted, RunError, UserError
 from bert_mgpu.launch import Place
 
 FILE = "exit.json"
@@ -114,6 +114,11 @@ class Watch:
         """Finds the other processes. Raises Lost where that takes too long."""
         if self._place.alone:
             return
+        if launch.store() is None:
+            raise UserError(
+                "HOROVOD_RANK is set, but not HOROVOD_GLOO_RENDEZVOUS_ADDR: start the"
+                " processes by horovodrun, or unset HOROVOD_RANK"
+            )
         self._voice = os.dup(2)  # that a log may have later
         if self._place.leads:
             self._listen()
@@ -182,7 +187,12 @@ class Watch:
         server.settimeout(_START)
         address = f"{_own_address()}:{server.getsockname()[1]}"
         self._thread(self._accept, server)
-        launch.put(_SCOPE, "first", address)
+        try:
+            launch.put(_SCOPE, "first", address)
+        except OSError as error:
+            raise Lost(
+                f"horovodrun's store of values does not answer: {error}"
+            ) from None
 
     def _accept(self, server: socket.socket) -> None:
         """Until all are there."""

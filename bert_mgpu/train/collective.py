@@ -25,8 +25,13 @@ class Collective(Protocol):
     rank: int
     size: int
 
-    def sum(self, values: list[tf.Tensor], name: str) -> list[tf.Tensor]:
-        """Sums over processes, inside a graph; all of them have the same bits."""
+    def sum(
+        self, values: list[tf.Tensor], name: str, exact: bool = True
+    ) -> list[tf.Tensor]:
+        """Sums over processes, inside a graph; all of them have the same bits.
+
+        exact: float32, else what gradients are sent in.
+        """
         ...
 
     def gather(self, value: bytes) -> list[bytes]:
@@ -51,7 +56,9 @@ class Solo:
 
     rank, size = 0, 1
 
-    def sum(self, values: list[tf.Tensor], name: str) -> list[tf.Tensor]:
+    def sum(
+        self, values: list[tf.Tensor], name: str, exact: bool = True
+    ) -> list[tf.Tensor]:
         return values
 
     def gather(self, value: bytes) -> list[bytes]:
@@ -80,7 +87,7 @@ class Horovod:
     def __init__(
         self, on_gpu: bool, dtype: str, working: Callable, pausing: Callable[[], None]
     ):
-        """dtype: of what is sent: float32 or float16."""
+        """dtype: what gradients are sent in, float32 or float16."""
         import horovod.tensorflow as hvd
 
         hvd.init()
@@ -91,34 +98,36 @@ class Horovod:
         self._dtype = tf.as_dtype(dtype)
         self.working, self.pausing = working, pausing
 
-    def sum(self, values: list[tf.Tensor], name: str) -> list[tf.Tensor]:
-        hvd = self._hvd
+    def sum(
+        self, values: list[tf.Tensor], name: str, exact: bool = True
+    ) -> list[tf.Tensor]:
+        hvd, dtype = self._hvd, tf.float32 if exact else self._dtype
         if self.ring:
-            sent = [tf.cast(value, self._dtype) for value in values]
+            sent = [tf.cast(value, dtype) for value in values]
             sums = hvd.grouped_allreduce(sent, op=hvd.Sum, name=name)
             return [tf.cast(value, tf.float32) for value in sums]
         with tf.device("/CPU:0"):
             flat = tf.concat([tf.reshape(value, [-1]) for value in values], 0)
-            total = self._pairwise(flat, name)
+            total = self._pairwise(flat, name, dtype)
             parts = tf.split(total, [value.shape.num_elements() for value in values])
         return [
             tf.reshape(part, value.shape)
             for part, value in zip(parts, values, strict=True)
         ]
 
-    def _pairwise(self, flat: tf.Tensor, name: str) -> tf.Tensor:
+    def _pairwise(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
         """float32 [n], the sum of those of all processes."""
         hvd, count = self._hvd, flat.shape[0]
         share = -(-count // self.size)  # elements that this process adds
-        sent = tf.cast(tf.pad(flat, [[0, share * self.size - count]]), self._dtype)
+        sent = tf.cast(tf.pad(flat, [[0, share * self.size - count]]), dtype)
         received, _ = hvd.alltoall(sent, [share] * self.size, name=f"{name}_parts")
         parts = tf.reshape(tf.cast(received, tf.float32), [self.size, share])
-        own = tf.cast(turns.pairwise_sum(tf.unstack(parts)), self._dtype)
+        own = tf.cast(turns.pairwise_sum(tf.unstack(parts)), dtype)
         total = hvd.allgather(own, name=f"{name}_sums")
         return tf.ensure_shape(tf.cast(total, tf.float32)[:count], [count])
 
     def bytes_sent(self, values: int) -> int:
-        """By one process, to sum so many values."""
+        """By one process, to sum gradients of so many values."""
         return round(2 * (self.size - 1) / self.size * values * self._dtype.size)
 
     def gather(self, value: bytes) -> list[bytes]:

@@ -263,11 +263,13 @@ class Towers:
         """(sums over all processes, seconds until they were there)."""
         if self.group.size == 1:
             return summed, tf.constant(0.0)
-        values = tf.nest.flatten(summed)
-        with tf.control_dependencies(values):
+        losses, grads = (tf.nest.flatten(part) for part in summed)
+        with tf.control_dependencies([*losses, *grads]):
             began = tf.timestamp()
         with tf.control_dependencies([began]):
-            sums = self.group.sum(values, "gradients")
+            sums = self.group.sum([tf.stack(losses)], "losses")
+            sums = [*tf.unstack(sums[0])]
+            sums += self.group.sum(grads, "gradients", exact=False)
         with tf.control_dependencies(sums):
             seconds = tf.cast(tf.timestamp() - began, tf.float32)
         return tf.nest.pack_sequence_as(summed, sums), seconds

@@ -83,6 +83,7 @@ def test_float16_halves_the_bytes_and_changes_little(tiny, tmp_path, alone, clus
     flags |= {"n_gpus": 2, "allreduce_dtype": "float16"}
     code, out = cluster.run(2, tiny.flags(output, **{**FLAGS, **flags}))
     assert code == 0, out
+    assert losses(output)[0] == losses(wanted)[0]  # before the first update
     np.testing.assert_allclose(losses(output), losses(wanted), rtol=2e-3)
     records = [json.loads(line) for line in (output / "metrics.jsonl").open()]
     tensors = google_ckpt.read(output)
