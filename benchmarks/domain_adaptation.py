@@ -152,6 +152,8 @@ def plot() -> None:
     with experiments.picture(PLOT, along, upwards) as axes:
         for number, (start, (title, *_)) in enumerate(STARTS.items()):
             there = [i for i, of in enumerate(found.values()) if start in of]
+            if not there:
+                continue
             values = [[*found.values()][i][start] for i in there]
             axes.errorbar(
                 [i + 0.12 * (number - 1.5) for i in there],
@@ -162,6 +164,7 @@ def plot() -> None:
                 label=title,
             )
         axes.set_xticks(range(len(names)), names)
+        axes.set_xlim(-0.5, len(names) - 0.5)
 
 
 def _show() -> None:

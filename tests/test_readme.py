@@ -21,6 +21,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "docs/architecture.md",
+    "docs/cluster.md",
     "docs/performance.md",
     "docs/pretraining.md",
 )
