@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from bert_mgpu.errors import UserError
 from bert_mgpu.train import turns
 
 Arrays = Mapping[str, np.ndarray]
+_TIMEOUT, _START = "HOROVOD_GLOO_TIMEOUT_SECONDS", 120
 
 
 class Collective(Protocol):
@@ -90,6 +92,9 @@ class Horovod:
         """dtype: what gradients are sent in, float32 or float16."""
         import horovod.tensorflow as hvd
 
+        # horovodrun's 30 s are too few where a busy machine loads TensorFlow slowly.
+        asked = int(os.environ.get(_TIMEOUT, "0"))
+        os.environ[_TIMEOUT] = str(max(asked, _START))
         hvd.init()
         self._hvd = hvd
         self.rank: int = hvd.rank()
