@@ -20,63 +20,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from bert_mgpu import launch
+from bert_mgpu import launch, peers
 from bert_mgpu.errors import Lost, Preempted, RunError, UserError
 from bert_mgpu.launch import Place
+from bert_mgpu.peers import SILENCE, End, Peer
 
 FILE = "exit.json"
 _BEAT = 1.0  # seconds between two signs of life
-_SILENCE = 30.0  # without any: the process is frozen, or its network is gone
 _START = 120.0  # for the first process to be found
 _GRACE = 2.0  # for a process to end by an error of its own
 _SCOPE = "bert_mgpu"
-
-
-class End(NamedTuple):
-    """How the first process that ended did so."""
-
-    code: int
-    rank: int
-    step: int  # optimizer steps that it had done
-    reason: str
-
-    def __str__(self) -> str:
-        if self.code == Lost.exit_code:
-            return f"process {self.rank} was lost at step {self.step}: {self.reason}"
-        return (
-            f"process {self.rank} ended at step {self.step} with exit code {self.code}:"
-            f" {self.reason}"
-        )
-
-
-class _Peer:
-    """A connection that carries a line of JSON at a time."""
-
-    def __init__(self, connection: socket.socket):
-        connection.settimeout(_SILENCE)
-        self._connection = connection
-        self._lines = connection.makefile("r", encoding="utf-8")
-        self._lock = threading.Lock()
-
-    def send(self, message: dict[str, Any]) -> None:
-        with self._lock, contextlib.suppress(OSError):  # its reader knows
-            self._connection.sendall(json.dumps(message).encode() + b"\n")
-
-    def receive(self) -> dict[str, Any] | None:
-        """None where the other side is gone. Raises TimeoutError if it is silent."""
-        try:
-            line = self._lines.readline()
-            return json.loads(line) if line.endswith("\n") else None
-        except TimeoutError:
-            raise
-        except (OSError, ValueError):
-            return None
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
 
 
 class Watch:
@@ -86,7 +41,7 @@ class Watch:
         """patience: seconds in which some process has to make a step."""
         self._place, self._patience = place, patience
         self._file = output_dir and output_dir / FILE
-        self._peers: dict[int, _Peer] = {}
+        self._peers: dict[int, Peer] = {}
         self._lock = threading.Lock()
         self._ended: End | None = None
         self._known = threading.Event()  # that one has ended
@@ -173,7 +128,7 @@ class Watch:
 
     def broke(self, error: Exception) -> Lost | None:
         """A collective failed: which process is gone? None if none seems to be."""
-        if self._place.alone or not self._known.wait(_SILENCE):
+        if self._place.alone or not self._known.wait(SILENCE):
             return None
         return Lost(str(self._ended))
 
@@ -200,7 +155,7 @@ class Watch:
         with server:
             while len(self._peers) < self._place.size - 1:
                 try:
-                    peer = _Peer(server.accept()[0])
+                    peer = Peer(server.accept()[0])
                     hello = peer.receive() or {}
                 except TimeoutError:
                     hello = {}
@@ -222,7 +177,7 @@ class Watch:
                     self._ended = End(*json.loads(ended))
                     raise self._as_error(self._ended)
                 host, _, port = (launch.get(_SCOPE, "first") or "").rpartition(":")
-                peer = _Peer(socket.create_connection((host, int(port)), timeout=10))
+                peer = Peer(socket.create_connection((host, int(port)), timeout=10))
                 self._peers[0] = peer
                 peer.send({"rank": self._place.rank, "size": self._place.size})
                 self._thread(self._read, peer, 0)
@@ -252,13 +207,13 @@ class Watch:
                     " the furthest behind: see --peer_timeout",
                 )
 
-    def _read(self, peer: _Peer, rank: int) -> None:
+    def _read(self, peer: Peer, rank: int) -> None:
         """What another process sends: the first of all others, or one of these."""
         while True:
             try:
                 message = peer.receive()
             except TimeoutError:
-                return self._lose(rank, f"no sign of life for {_SILENCE:.0f} s")
+                return self._lose(rank, f"no sign of life for {SILENCE:.0f} s")
             if message is None:
                 if not self._closing:
                     self._lose(rank, "its connection broke: it was killed")
@@ -297,24 +252,11 @@ class Watch:
         self._known.set()
 
     def _write(self, end: End) -> None:
-        """exit.json; the first one to write it is right, if the first process is gone.
-
-        All of them may see the folder, or the first one alone.
-        """
-        if self._file is None:
-            return
+        """All of them may see the folder, or the first one alone, which knows most."""
         if not self._place.leads:
-            time.sleep(_GRACE / 2)  # it knows more
-        own = f".{FILE}.{socket.gethostname()}.{os.getpid()}"
-        temporary = self._file.with_name(own)
-        with contextlib.suppress(OSError):
-            if self._place.leads:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(end._asdict(), ensure_ascii=False) + "\n"
-            temporary.write_text(text, encoding="utf-8")
-            with contextlib.suppress(FileExistsError):
-                os.link(temporary, self._file)
-            temporary.unlink()
+            time.sleep(_GRACE / 2)
+        if self._file is not None:
+            peers.write_once(self._file, end, makes_folder=self._place.leads)
 
     def _as_error(self, end: End) -> RunError:
         error = Lost(str(end))

@@ -40,6 +40,7 @@ FLOORS = {
     "opening": 6,
     "launch": 1,
     "watch": 2,
+    "peers": 1,
     "planning": 10,
     "finetune": 11,
     "pretrain": 11,
