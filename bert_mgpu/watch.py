@@ -107,7 +107,7 @@ class Watch:
         if isinstance(error, (Lost, Preempted)):
             self._known.wait(_GRACE)
         self._speaking.acquire()
-        found = self._ended
+        found = self._ended or self._told()
         same = found is not None and found.code == error.exit_code
         if found is None or (same and not isinstance(error, Lost)):
             reason = " ".join(str(error).split())
@@ -149,6 +149,13 @@ class Watch:
                 f"horovodrun's store of values does not answer: {error}"
             ) from None
 
+    def _told(self) -> End | None:
+        """The end of another process, of which the store knows before any connection."""
+        with contextlib.suppress(OSError, ValueError):
+            if ended := launch.get(_SCOPE, "end"):
+                self._ended = End(*json.loads(ended))
+        return self._ended
+
     def _accept(self, server: socket.socket) -> None:
         """Until all are there."""
         deadline = time.monotonic() + _START
@@ -173,9 +180,8 @@ class Watch:
         while time.monotonic() < deadline:
             # The store may have the address of an earlier first process.
             with contextlib.suppress(OSError, ValueError):
-                if ended := launch.get(_SCOPE, "end"):
-                    self._ended = End(*json.loads(ended))
-                    raise self._as_error(self._ended)
+                if ended := self._told():
+                    raise self._as_error(ended)
                 host, _, port = (launch.get(_SCOPE, "first") or "").rpartition(":")
                 peer = Peer(socket.create_connection((host, int(port)), timeout=10))
                 self._peers[0] = peer

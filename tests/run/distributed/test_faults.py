@@ -158,19 +158,21 @@ def test_the_table_of_faults(
 
 @pytest.mark.faults
 @pytest.mark.parametrize(
-    ("changed", "codes"),
+    "changed",
     [
-        ({"init_checkpoint": "nowhere"}, [2, 2]),
-        ({"data_dir": "nowhere"}, [2, 2]),
-        ({"cpu_devices": 2}, [2, 2]),
-        ({"plan": True}, [2, 2]),
-        ({"allreduce_dtype": "bfloat16"}, [2, 2]),
+        {"init_checkpoint": "nowhere"},
+        {"data_dir": "nowhere"},
+        {"cpu_devices": 2},
+        {"plan": True},
+        {"allreduce_dtype": "bfloat16"},
     ],
 )
-def test_mistakes_end_all(tiny, tmp_path, cluster, changed, codes):
+def test_mistakes_end_all(tiny, tmp_path, cluster, changed):
+    """Of all processes: whoever has not seen it yet is ended by the first that has."""
     args = flags_of(tiny, tmp_path / "out", **changed)
     end, found, said = run_with(cluster, "none", 0, 0, args, tmp_path)
-    assert end["code"] == 2 and found == codes, (end, found, said)
+    assert end["code"] == 2 and 2 in found, (end, found, said)
+    assert {*found} <= {2, LOST}, said
     assert not any("Traceback" in line for line in said)
 
 
