@@ -150,7 +150,7 @@ class Watch:
             ) from None
 
     def _told(self) -> End | None:
-        """The end of another process, of which the store knows before any connection."""
+        """The end of another process, which the store knows before any connection."""
         with contextlib.suppress(OSError, ValueError):
             if ended := launch.get(_SCOPE, "end"):
                 self._ended = End(*json.loads(ended))
