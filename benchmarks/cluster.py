@@ -53,7 +53,6 @@ def prepare() -> None:
     rng = random.Random(1)
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = [f"w{number}" for number in range(WORDS)]
-    (WORK / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens + words))
     # The vocabulary that such models have: it makes the gradient as large as theirs.
     (WORK / "bert_config.json").write_text(json.dumps(from_scratch.CONFIG))
     vocabulary = tokens + words
