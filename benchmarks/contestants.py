@@ -37,8 +37,9 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 
 def _job(shape: Shape, flags: dict[str, Any]) -> Any:
-    """A training.Job with these flags, on one device."""
-    from bert_mgpu import opening, training
+    """A job.Job with these flags, on one device."""
+    from bert_mgpu import opening
+    from bert_mgpu.job import Job
     from bert_mgpu.run_config import FinetuneConfig
     from bert_mgpu.sources import Model
     from bert_mgpu.tasks.classification import Classification
@@ -52,15 +53,15 @@ def _job(shape: Shape, flags: dict[str, Any]) -> Any:
         "x", model.config, labels, shape.length, recompute=run.recompute
     )
     world = opening.alone(run, devices.configure("auto", 1))
-    return training.Job(run, model, task, None, world, pathlib.Path())
+    return Job(run, model, task, None, world, pathlib.Path())
 
 
 def _towers(job: Any) -> Any:
     """Those of a run, with fresh weights."""
-    from bert_mgpu import training
+    from bert_mgpu.job import make_towers
     from bert_mgpu.nn import params as params_lib
 
-    towers = training.make_towers(job)
+    towers = make_towers(job)
     params = params_lib.initialize(job.task.param_specs(), 0.02, SEED)
     towers.load(params, towers.first_slots(params))
     return towers

@@ -76,7 +76,8 @@ def _save(length: int, path: str) -> None:
 
 def ours_pretrains(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     """Trains as a run does."""
-    from bert_mgpu import opening, training
+    from bert_mgpu import opening
+    from bert_mgpu.job import Job, make_towers
     from bert_mgpu.nn import params as params_lib
     from bert_mgpu.run_config import PretrainConfig
     from bert_mgpu.sources import Model
@@ -87,8 +88,8 @@ def ours_pretrains(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     model = Model(shape.config, "", None, None, True, None)
     task = Pretraining(model.config, shape.length, next_sentence=True)
     world = opening.alone(run, devices.configure("auto", 1))
-    job = training.Job(run, model, task, None, world, pathlib.Path())
-    towers = training.make_towers(job)
+    job = Job(run, model, task, None, world, pathlib.Path())
+    towers = make_towers(job)
     params = params_lib.initialize(task.param_specs(), 0.02, SEED)
     towers.load(params, towers.first_slots(params))
     numbers = itertools.count()

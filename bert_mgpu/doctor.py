@@ -2,7 +2,8 @@
 
   python -m bert_mgpu.doctor
 
-Nothing is changed. Exit codes: 0 told, 2 wrong flags.
+Nothing is changed. Exit codes: 0 told, or nothing differs; 1 --selftest found that
+something does; 2 wrong flags.
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ from bert_mgpu.errors import listed
 from bert_mgpu.inference import forward
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface
+from bert_mgpu.job import Job
 from bert_mgpu.opening import World
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.tasks import custom
 from bert_mgpu.tasks.classification import Classification
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
-from bert_mgpu.training import Job
 
 
 def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:

@@ -42,11 +42,11 @@ def forward(
         lacking = out_of_memory(error)
         if lacking is None:
             raise
-    group.pausing()
     # What is too much for one of the processes is done anew by all.
     said = [
         facts["lacking"] for facts in collective.all_of(group, {"lacking": lacking})
     ]
+    group.pausing()  # not before: whoever waits for a process that hangs is working
     lacking = next(filter(None, said), None)
     if lacking is None:
         outputs = pipeline.in_order(collective.joined(group, outputs))

@@ -6,16 +6,23 @@ HTTP by which processes find each other. Nothing here imports horovod.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pathlib
+import platform
+import signal
+import socket
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from bert_mgpu.errors import UserError
 
 TOWERS = "BERT_MGPU_TOWERS"  # of an elastic job, which processes that are left keep
+GLOO_TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
+_PATIENCE = 120  # seconds
 _NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
 
 
@@ -76,6 +83,47 @@ def store() -> tuple[str, int] | None:
     return (host, int(port)) if host and port else None
 
 
+def own_address() -> str:
+    """The address of this host as the other processes see it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(store() or ("127.0.0.1", 1))  # sends nothing
+        return probe.getsockname()[0]
+
+
+def patience() -> int:
+    """Seconds in which all processes must have started, horovodrun's flag if longer.
+
+    horovodrun's own 30 s are too few where a busy machine loads TensorFlow slowly.
+    """
+    asked = os.environ.get(GLOO_TIMEOUT, "0")
+    if not asked.isdecimal():
+        raise UserError(f"{GLOO_TIMEOUT}={asked}: pass a number of seconds")
+    return max(int(asked), _PATIENCE)
+
+
+def machine() -> str:
+    """Which machine this is, not by its name, which others may have too."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return platform.node()
+
+
+def whereabouts() -> tuple[str, int]:
+    """Where to find this process: its machine and container, its id there."""
+    space = ""
+    with contextlib.suppress(OSError):
+        space = os.readlink("/proc/self/ns/pid")
+    return f"{machine()} {space}", os.getpid()
+
+
+def kill(where: Sequence[Any]) -> None:
+    """Ends a process that is frozen, if it is on this machine."""
+    place, process = where
+    if place == whereabouts()[0]:
+        with contextlib.suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+
+
 # A proxy of the user's is for the world outside.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -103,16 +151,22 @@ def get(scope: str, key: str, timeout: float = 10) -> str | None:
         raise
 
 
+class NoPlace(Exception):
+    """horovodrun goes on without this process: it has given its host up."""
+
+
 def rejoin(towers: int) -> NoReturn:
     """Starts this process anew at the place that horovodrun has for it now.
 
     horovodrun answers when every process of the job is either lost or asks. towers:
-    those of all processes, which stay. Raises OSError where it no longer answers.
+    those of all processes, which stay. Raises NoPlace, and OSError where horovodrun
+    does not answer in HOROVOD_ELASTIC_TIMEOUT.
     """
     key = f"{os.environ['HOROVOD_HOSTNAME']}:{os.environ['HOROVOD_LOCAL_RANK']}"
-    values = (get("rank_and_size", key, timeout=600) or "-1").split(",")
+    seconds = float(os.environ.get("HOROVOD_ELASTIC_TIMEOUT", "600"))
+    values = (get("rank_and_size", key, timeout=seconds) or "-1").split(",")
     if values[0] == "-1":
-        raise OSError("horovodrun has no place left for this process")
+        raise NoPlace
     for name, value in zip(_NAMES, values, strict=False):
         os.environ[f"HOROVOD_{name}"] = value.strip()
     os.environ[TOWERS] = str(towers)

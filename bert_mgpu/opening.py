@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -59,7 +60,7 @@ def open_world(
             f"{place.size} processes for {towers} towers: pass as many to horovodrun"
         )
     if launch.elastic():
-        watch.rejoins = lambda: launch.rejoin(towers)
+        watch.rejoins = functools.partial(launch.rejoin, towers)
     way = "NCCL" if group.ring else "gloo"
     say(f"{place.size} processes, sums by {way} in {run.allreduce_dtype}")
     return World(group, visible, towers)
@@ -67,7 +68,9 @@ def open_world(
 
 def _devices(run: RunConfig, place: Place) -> list[str]:
     if place.alone:
-        return devices.configure(run.device, run.cpu_devices, run.n_gpus)
+        return devices.configure(
+            *(run.device, run.cpu_devices, launch.towers() or run.n_gpus)
+        )
     if run.cpu_devices > 1:
         raise UserError(
             "--cpu_devices: a process of horovodrun has one device: raise -np instead"
@@ -75,28 +78,30 @@ def _devices(run: RunConfig, place: Place) -> list[str]:
     return devices.configure_local(run.device, place.local_rank, place.local_size)
 
 
-def _agree(group: Collective, run: RunConfig, visible: list[str]) -> list[dict]:
+def _agree(group: Horovod, run: RunConfig, visible: list[str]) -> list[dict]:
     """Raises UserError where the processes are not of one kind."""
-    facts = {f"--{one.name}": getattr(run, one.name) for one in fields(type(run))}
-    facts |= {
-        "TensorFlow": tf.__version__,
+    facts = {
         "bert_mgpu": bert_mgpu.__version__,
+        "TensorFlow": tf.__version__,
+        "Horovod": group.version,
         "device": visible[0].split(":")[0],
+        "sums by NCCL": group.ring,
     }
+    facts |= {f"--{one.name}": getattr(run, one.name) for one in fields(type(run))}
     collective.agree(group, facts)
     # Cards of one host must differ, whatever hides them from each process.
-    card = devices.identify(visible[0])
-    own = {"towers": launch.towers(), "host": platform.node(), "card": card}
+    own = {"towers": launch.towers(), "host": platform.node()}
+    own |= {"machine": launch.machine(), "card": devices.identify(visible[0])}
     said = collective.all_of(group, own)
-    if card:
-        cards = [(one["host"], one["card"]) for one in said]
-        for rank, one in enumerate(cards):
-            if cards.index(one) < rank:
-                raise UserError(
-                    f"processes {cards.index(one)} and {rank} share the GPU {one[1]} of"
-                    f" {one[0]}: start as many processes there as it has GPUs, with the"
-                    " same CUDA_VISIBLE_DEVICES for all"
-                )
+    cards = [(one["machine"], one["card"]) for one in said]
+    for rank, (_, card) in enumerate(cards):
+        first = cards.index(cards[rank])
+        if card and first < rank:
+            raise UserError(
+                f"processes {first} and {rank} share the GPU {card} of"
+                f" {said[rank]['host']}: start as many processes there as it has GPUs,"
+                " with the same CUDA_VISIBLE_DEVICES for all"
+            )
     return said
 
 

@@ -18,12 +18,13 @@ from bert_mgpu import sources
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.errors import out_of_memory, smaller
+from bert_mgpu.job import Job, make_towers
 from bert_mgpu.nn import footprint
 from bert_mgpu.task import Batch
 from bert_mgpu.train import devices, loop, rules
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
-from bert_mgpu.training import Job, make_towers, orders_of, padding_shares, start
+from bert_mgpu.training import orders_of, padding_shares, start
 
 _FILLED = 0.9  # of a memory: more leaves no room for what nobody foresaw
 _HIGH_RATE = 1e-4  # google-research/bert trains with 2e-5 to 5e-5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import pathlib
 from collections.abc import Mapping
 
@@ -13,15 +14,15 @@ from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.inference import forward
 from bert_mgpu.interop import google_ckpt, huggingface
+from bert_mgpu.job import Job, make_towers
 from bert_mgpu.opening import World
 from bert_mgpu.recorded import Recorded
 from bert_mgpu.run_config import PretrainConfig
 from bert_mgpu.tasks.pretraining import NEXT_HEAD, Pretraining
 from bert_mgpu.tasks.scoring import MaskedWords, Scoring
-from bert_mgpu.train import checkpoint
+from bert_mgpu.train import checkpoint, collective
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
-from bert_mgpu.training import Job
 
 
 def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> None:
@@ -84,6 +85,8 @@ def _score(job: Job, params: Mapping[str, np.ndarray]) -> None:
     rows = MaskedWords(texts, job.model.tokenizer, run.max_seq_length)
     if not len(rows):
         raise UserError(f"{run.predict_file}: no text in there")
+    read = {"--predict_file": hashlib.sha256("\n".join(texts).encode()).hexdigest()}
+    collective.agree(job.world.group, read)
     say(
         f"to score: {len(texts)} lines of {run.predict_file}, {len(rows)} words;"
         f" {rows.truncated} lines are cut at {run.max_seq_length} tokens"
@@ -91,7 +94,7 @@ def _score(job: Job, params: Mapping[str, np.ndarray]) -> None:
     task = Scoring(config, run.max_seq_length, int(rows.counts.max()))
     # Its parameters are fewer: what the training freezes may not be among them.
     used = dataclasses.replace(run, freeze=None, freeze_layers=None)
-    towers = training.make_towers(job._replace(run=used, task=task))
+    towers = make_towers(job._replace(run=used, task=task))
     towers.load({name: params[name] for name in task.param_specs()}, {})
     if run.padding == "pack":  # a row has one masked word
         run = dataclasses.replace(run, padding="longest")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pathlib
 import signal
@@ -70,6 +71,9 @@ def _main(
         place = launch.find()
         folder = pathlib.Path(run.output_dir) if run.output_dir else None
         watch = Watch(place, folder, run.peer_timeout)
+        if launch.elastic():  # a loss may come before the others are met
+            towers = launch.towers() or run.n_gpus * place.size
+            watch.rejoins = functools.partial(launch.rejoin, towers)
         watch.open()
         check(run)
         output_dir = pathlib.Path(str(run.output_dir))

@@ -32,6 +32,7 @@ _CONFIG = {
 }
 _TASK = {"train": "train.tsv", "dev": "train.tsv", "label": 0, "text_a": 1}
 _TOWERS, _ROWS, _EPOCHS = 4, 32, 25  # 2 rows a tower: 4 x 25 = 100 steps
+_PATIENCE = 600  # seconds for a run
 _TOLERANCE = 1e-4  # of a tensor's largest value: sums in another order, 100 steps
 
 
@@ -51,7 +52,9 @@ def _write_inputs(folder: pathlib.Path) -> None:
     (folder / "train.tsv").write_text("".join(rows))
 
 
-def _flags(folder: pathlib.Path, output: str, towers: int, devices: int) -> list[str]:
+def _flags(
+    folder: pathlib.Path, output: str, towers: int, devices: int, device: str
+) -> list[str]:
     values = {
         "task_name": "selftest",
         "data_dir": folder,
@@ -66,6 +69,7 @@ def _flags(folder: pathlib.Path, output: str, towers: int, devices: int) -> list
         "log_steps": 1,
         "n_gpus": towers,
         "cpu_devices": devices,
+        "device": device,
     }
     return [f"--{name}={value}" for name, value in values.items()]
 
@@ -127,16 +131,22 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         _write_inputs(folder)
-        return _run_all(runs, folder)
+        return _run_all(runs, folder, "gpu" if gpus else "cpu")
 
 
 def _run_all(
-    runs: Mapping[str, tuple[list[str], dict[str, str], int, int]], folder: pathlib.Path
+    runs: Mapping[str, tuple[list[str], dict[str, str], int, int]],
+    folder: pathlib.Path,
+    device: str,
 ) -> int:
     agreed, first = True, folder / "run0"
     for number, (title, (start, env, towers, devices)) in enumerate(runs.items()):
-        flags = _flags(folder, f"run{number}", towers, devices)
-        ended = _call([*start, sys.executable, str(_SCRIPT), *flags], env)
+        flags = _flags(folder, f"run{number}", towers, devices, device)
+        try:
+            ended = _call([*start, sys.executable, str(_SCRIPT), *flags], env)
+        except subprocess.TimeoutExpired:
+            print(f"{title}: not done after {_PATIENCE} s")
+            return 1
         if ended.returncode:
             print(f"{title}: failed:\n{ended.stdout[-2000:]}")
             return 1
@@ -161,6 +171,7 @@ def _call(
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        timeout=_PATIENCE,
     )
 
 

@@ -7,23 +7,20 @@ import dataclasses
 import gc
 import itertools
 import math
-import pathlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bert_mgpu import opening, starting
 from bert_mgpu.data import orders, pipeline
 from bert_mgpu.errors import OutOfMemory, UserError, listed, out_of_memory, smaller
-from bert_mgpu.opening import World
+from bert_mgpu.job import Job, make_towers
 from bert_mgpu.run_config import RunConfig
-from bert_mgpu.sources import Model
-from bert_mgpu.task import Rows, Task
-from bert_mgpu.train import checkpoint, collective, loop, rules, schedule
+from bert_mgpu.task import Rows
+from bert_mgpu.train import checkpoint, collective, loop, schedule
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.collective import Horovod
-from bert_mgpu.train.optimizers import Optimizer
 from bert_mgpu.train.recorder import Recorder, Silence, say
 from bert_mgpu.train.towers import Towers
 
@@ -34,82 +31,6 @@ class _DoesNotFit(Exception):
     """A step needs more memory than there is; its argument says for what."""
 
 
-class Data(Protocol):
-    """The sets of rows of a run."""
-
-    flag: str  # where a user says which files
-
-    def load(self, split: str) -> tuple[Rows, str]:
-        """(rows, a fingerprint of them) of train, dev or test, told in the log."""
-        ...
-
-
-class Job(NamedTuple):
-    """What a run works with, once all of it is found."""
-
-    run: RunConfig
-    model: Model
-    task: Task
-    data: Data
-    world: World
-    output_dir: pathlib.Path
-
-    @property
-    def devices(self) -> list[str]:
-        return self.world.devices
-
-    @property
-    def frozen(self) -> list[str]:
-        """The parameters that are not trained."""
-        run, layers = self.run, self.model.config.num_hidden_layers
-        names = [*self.task.param_specs()]
-        try:
-            asked = rules.frozen(names, run.freeze, run.freeze_layers, layers)
-        except ValueError as error:
-            raise UserError(str(error)) from None
-        # Weight decay would wear down what no gradient holds up.
-        return [name for name in names if name in self.task.unused or name in asked]
-
-    @property
-    def optimizer(self) -> Optimizer:
-        run, layers = self.run, self.model.config.num_hidden_layers
-        rates = rules.layer_decay(layers, run.layer_lr_decay)
-        try:
-            kind = run.optimizer, int(run.slot_bits), run.ema_decay
-            return Optimizer(*kind, rates, run.weight_decay)
-        except ValueError as error:  # of what the flags allow, only this can be wrong
-            raise UserError(f"--slot_bits={run.slot_bits}: {error}") from None
-
-    @property
-    def compiles(self) -> bool:
-        """Are passes through the model compiled? The update is, but for --xla=off.
-
-        XLA makes products of bfloat16 at half the speed of TensorFlow on a CPU.
-        """
-        if self.run.xla == "auto":
-            slow = self.run.precision == "bfloat16" and "CPU" in self.devices[0]
-            return not slow
-        return self.run.xla == "on"
-
-    @property
-    def batch(self) -> int:
-        """Examples of an optimizer step."""
-        run = self.run
-        turns = run.gradient_accumulation_steps
-        return run.train_batch_size * self.world.towers * turns
-
-    @property
-    def batch_in_words(self) -> str:
-        run, turns = self.run, self.run.gradient_accumulation_steps
-        towers, processes = self.world.towers, self.world.group.size
-        return (
-            f"{run.train_batch_size} rows x {towers} tower{'s' * (towers > 1)}"
-            + f" of {processes} processes" * (processes > 1)
-            + f" x {turns} accumulation steps" * (turns > 1)
-            + f" = {self.batch} examples a step"
-        )
-
-
 class Start(NamedTuple):
     """What a training starts from, and what it will do."""
 
@@ -118,22 +39,13 @@ class Start(NamedTuple):
     state: TrainState
 
 
-def make_towers(job: Job) -> Towers:
-    run = job.run
-    return Towers(
-        *(job.task, job.world.towers, job.devices, run.seed, job.compiles),
-        *(run.precision, job.optimizer, job.frozen),
-        xla_update=run.xla != "off",
-        group=job.world.group,
-    )
-
-
 def trained(job: Job) -> tuple[TrainState, Towers]:
     """The model as this run trains it, else as it was trained before."""
     if job.run.do_train:
         return train(job)
     specs, labels = job.task.param_specs(), list(job.task.labels)
     identity = starting.model_identity(job.model, labels)
+    collective.agree(job.world.group, identity)
     state = opening.shared_state(
         job.world.group,
         lambda: starting.trained_state(job.run, specs, identity, job.output_dir),

@@ -11,27 +11,30 @@ of it is gone.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pathlib
 import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from bert_mgpu import launch, peers
+from bert_mgpu import launch, meeting
 from bert_mgpu.errors import Lost, Preempted, RunError, UserError
 from bert_mgpu.launch import Place
-from bert_mgpu.peers import SILENCE, End, Peer
+from bert_mgpu.peers import SILENCE, End, ExitFile, Peer
 
-FILE = "exit.json"
 _BEAT = 1.0  # seconds between two signs of life
-_START = 120.0  # for the first process to be found
 _GRACE = 2.0  # for a process to end by an error of its own
-_SCOPE = "bert_mgpu"
+
+
+class State(NamedTuple):
+    """What a process has begun: the more, the greater."""
+
+    step: int
+    batch: int  # of an evaluation or a prediction after that step
+    working: bool  # is the next one to be expected?
 
 
 class Watch:
@@ -40,30 +43,31 @@ class Watch:
     def __init__(self, place: Place, output_dir: pathlib.Path | None, patience: float):
         """patience: seconds in which some process has to make a step."""
         self._place, self._patience = place, patience
-        self._file = output_dir and output_dir / FILE
+        self._file = ExitFile(output_dir, place.leads)
         self._peers: dict[int, Peer] = {}
+        self._where: dict[int, Any] = {}  # to find a process that is silent
         self._lock = threading.Lock()
         self._ended: End | None = None
         self._known = threading.Event()  # that one has ended
         self._speaking = threading.Lock()  # whoever has it ends this process
         self._closing = False
-        self._done = 0  # pieces of work: steps, batches
-        self._step = 0
-        self._working = False  # is any of them to be expected?
-        self._seen: dict[int, tuple[int, int, bool]] = {}  # of each rank
+        self._state = State(0, 0, False)
+        self._seen: dict[int, State] = {}  # of each rank
         self.rejoins: Callable[[], None] | None = None  # instead of an end
 
     # -- what this process tells ---------------------------------------------
 
     def working(self, step: int | None = None) -> None:
         """A piece of work is done, and the next one follows at once."""
-        self._working = True
-        self._done += 1
-        self._step = self._step if step is None else step
+        before = self._state
+        if step is None:
+            self._state = State(before.step, before.batch + 1, True)
+        else:
+            self._state = State(step, 0, True)
 
     def pausing(self) -> None:
         """What follows takes as long as it takes: files are read or written."""
-        self._working = False
+        self._state = self._state._replace(working=False)
 
     def open(self) -> None:
         """Finds the other processes. Raises Lost where that takes too long."""
@@ -76,15 +80,18 @@ class Watch:
             )
         self._voice = os.dup(2)  # that a log may have later
         if self._place.leads:
-            self._listen()
+            meeting.host(self._place, self._joined, self._lose)
         else:
-            self._connect()
-        self._thread(self._beat)
+            self._peers[0] = meeting.join(self._place)
+            meeting.thread(self._read, self._peers[0], 0)
+        meeting.thread(self._beat)
 
     def begin(self) -> None:
-        """What an earlier run says of its end is over."""
-        if self._file:
-            self._file.unlink(missing_ok=True)
+        """The first process has the folder, for all of them."""
+        if self._place.leads:
+            self._file.begin()
+            for peer in list(self._peers.values()):
+                peer.send({"begun": True})
 
     def close(self) -> None:
         """This process has done its work; the others may do so later."""
@@ -107,15 +114,15 @@ class Watch:
         if isinstance(error, (Lost, Preempted)):
             self._known.wait(_GRACE)
         self._speaking.acquire()
-        found = self._ended or self._told()
+        found = self._ended = self._ended or meeting.told()
         same = found is not None and found.code == error.exit_code
         if found is None or (same and not isinstance(error, Lost)):
             reason = " ".join(str(error).split())
-            own = End(error.exit_code, self._place.rank, self._step, reason)
+            own = End(error.exit_code, self._place.rank, self._state.step, reason)
             self._spread(own)
             return error
         self._go_on(found)
-        return self._as_error(found)
+        return found.error()
 
     def leave(self, code: int) -> None:
         """Ends this process after an error, if there are others: a usual exit waits for
@@ -128,90 +135,34 @@ class Watch:
 
     def broke(self, error: Exception) -> Lost | None:
         """A collective failed: which process is gone? None if none seems to be."""
-        if self._place.alone or not self._known.wait(SILENCE):
+        of_sums = type(error).__module__.split(".")[0] in ("tensorflow", "horovod")
+        if self._place.alone or not self._known.wait(SILENCE if of_sums else 0):
             return None
         return Lost(str(self._ended))
 
     # -- threads -------------------------------------------------------------
 
-    def _thread(self, work: Callable[..., None], *arguments: Any) -> None:
-        threading.Thread(target=work, args=arguments, daemon=True).start()
-
-    def _listen(self) -> None:
-        server = socket.create_server(("", 0), backlog=self._place.size)
-        server.settimeout(_START)
-        address = f"{_own_address()}:{server.getsockname()[1]}"
-        self._thread(self._accept, server)
-        try:
-            launch.put(_SCOPE, "first", address)
-        except OSError as error:
-            raise Lost(
-                f"horovodrun's store of values does not answer: {error}"
-            ) from None
-
-    def _told(self) -> End | None:
-        """The end of another process, which the store knows before any connection."""
-        with contextlib.suppress(OSError, ValueError):
-            if ended := launch.get(_SCOPE, "end"):
-                self._ended = End(*json.loads(ended))
-        return self._ended
-
-    def _accept(self, server: socket.socket) -> None:
-        """Until all are there."""
-        deadline = time.monotonic() + _START
-        with server:
-            while len(self._peers) < self._place.size - 1:
-                try:
-                    peer = Peer(server.accept()[0])
-                    hello = peer.receive() or {}
-                except TimeoutError:
-                    hello = {}
-                if hello.get("size") == self._place.size:
-                    self._peers[hello["rank"]] = peer
-                    self._thread(self._read, peer, hello["rank"])
-                elif time.monotonic() > deadline:
-                    there = {self._place.rank, *self._peers}
-                    lacking = min(set(range(self._place.size)) - there)
-                    self._lose(lacking, f"it did not start within {_START:.0f} s")
-                    return
-
-    def _connect(self) -> None:
-        deadline = time.monotonic() + _START
-        while time.monotonic() < deadline:
-            # The store may have the address of an earlier first process.
-            with contextlib.suppress(OSError, ValueError):
-                if ended := self._told():
-                    raise self._as_error(ended)
-                host, _, port = (launch.get(_SCOPE, "first") or "").rpartition(":")
-                peer = Peer(socket.create_connection((host, int(port)), timeout=10))
-                self._peers[0] = peer
-                peer.send({"rank": self._place.rank, "size": self._place.size})
-                self._thread(self._read, peer, 0)
-                return
-            time.sleep(0.2)
-        raise Lost(f"the first process did not start within {_START:.0f} s")
+    def _joined(self, peer: Peer, rank: int, hello: Mapping[str, Any]) -> None:
+        """The first process meets another one."""
+        self._where[rank] = hello["where"]
+        self._peers[rank] = peer
+        peer.send({"where": launch.whereabouts(), "begun": self._file.begun})
+        self._read(peer, rank)
 
     def _beat(self) -> None:
         """Signs of life, and a look at those of the others."""
-        changed, before = time.monotonic(), 0
+        changed, before = time.monotonic(), self._seen
         while not self._known.is_set():
             time.sleep(_BEAT)
-            own = (self._done, self._step, self._working)
             with self._lock:
-                self._seen[self._place.rank] = own
+                own = self._seen[self._place.rank] = self._state
                 states = dict(self._seen)
             for peer in list(self._peers.values()):
                 peer.send({"state": own})
-            total = sum(done for done, _, _ in states.values())
-            if total != before or not all(state[2] for state in states.values()):
-                changed, before = time.monotonic(), total
+            if states != before or not all(one.working for one in states.values()):
+                changed, before = time.monotonic(), states
             elif self._place.leads and time.monotonic() - changed > self._patience:
-                last = min(states, key=lambda rank: states[rank][:2])
-                self._lose(
-                    last,
-                    f"no process did anything for {self._patience:g} s, and this one is"
-                    " the furthest behind: see --peer_timeout",
-                )
+                self._lose(*_furthest_behind(states, self._patience))
 
     def _read(self, peer: Peer, rank: int) -> None:
         """What another process sends: the first of all others, or one of these."""
@@ -219,56 +170,54 @@ class Watch:
             try:
                 message = peer.receive()
             except TimeoutError:
-                return self._lose(rank, f"no sign of life for {SILENCE:.0f} s")
+                reason = f"no sign of life for {SILENCE:.0f} s"
+                return self._lose(rank, reason, self._where.get(rank))
             if message is None:
                 if not self._closing:
                     self._lose(rank, "its connection broke: it was killed")
                 return
             if "bye" in message:
                 return
+            self._file.begun |= bool(message.get("begun"))
+            if "where" in message:
+                self._where[rank] = message["where"]
             if "state" in message:
                 with self._lock:
-                    self._seen[rank] = tuple(message["state"])
+                    self._seen[rank] = State(*message["state"])
             if "end" in message:
-                end = End(*message["end"])
-                self._spread(end)
+                self._spread(End(*message["end"]), message.get("frozen"))
                 return self._finish()
 
     # -- the end -------------------------------------------------------------
 
-    def _lose(self, rank: int, reason: str) -> None:
+    def _lose(
+        self, rank: int | None, reason: str, frozen: Sequence[Any] | None = None
+    ) -> None:
         # Its own last word may be a second old; no process is a step ahead of others.
-        step = max(self._step, self._seen.get(rank, (0, 0, False))[1])
-        self._spread(End(Lost.exit_code, rank, step, reason))
+        with self._lock:
+            step = max(one.step for one in (self._state, *self._seen.values()))
+        end = End(Lost.exit_code, rank, step, reason)
+        self._spread(end, frozen)
         self._finish()
 
-    def _spread(self, end: End) -> None:
-        """Writes down and tells the others how the first one ended, once."""
+    def _spread(self, end: End, frozen: Sequence[Any] | None = None) -> None:
+        """Writes down and tells the others how the first one ended, once.
+
+        frozen: where that is, for whoever is on its machine to end it.
+        """
         with self._lock:
             if self._ended is not None:
                 return
             self._ended = end
-        if self.rejoins is None or end.code != Lost.exit_code:
-            self._write(end)
+        if not self._rejoins(end):
+            self._file.write(end)
         if self._place.leads:
-            with contextlib.suppress(OSError):
-                launch.put(_SCOPE, "end", json.dumps(end))
+            meeting.tell(end)
         for peer in list(self._peers.values()):
-            peer.send({"end": end})
+            peer.send({"end": end, "frozen": frozen})
+        if frozen:
+            launch.kill(frozen)
         self._known.set()
-
-    def _write(self, end: End) -> None:
-        """All of them may see the folder, or the first one alone, which knows most."""
-        if not self._place.leads:
-            time.sleep(_GRACE / 2)
-        if self._file is not None:
-            peers.write_once(self._file, end, makes_folder=self._place.leads)
-
-    def _as_error(self, end: End) -> RunError:
-        error = Lost(str(end))
-        if end.code in (75, 130):  # all of them were stopped
-            error.exit_code, error.label = end.code, "stopped"
-        return error
 
     def _finish(self) -> None:
         """Ends this process, unless it does so by itself."""
@@ -279,19 +228,29 @@ class Watch:
         if not self._speaking.acquire(blocking=False):
             return  # it has an error of its own to tell
         self._go_on(end)
-        error = self._as_error(end)
+        error = end.error()
         self._say(f"{error.label}: {error}")
         os._exit(error.exit_code)
 
+    def _rejoins(self, end: End) -> bool:
+        """Is it one that an elastic job goes on after?"""
+        lost = end.code == Lost.exit_code and end.rank is not None
+        return self.rejoins is not None and lost
+
     def _go_on(self, end: End) -> None:
         """Starts anew without the process that is lost, where the job is elastic."""
-        if self.rejoins is None or end.code != Lost.exit_code:
+        if self.rejoins is None or not self._rejoins(end):
             return
-        with contextlib.suppress(OSError):
+        try:
             if self._place.rank != end.rank:
                 self._say(f"{end}: going on without it")
+                os.dup2(self._voice, 2)  # what is begun anew has this one's voice
                 self.rejoins()
-        self._write(end)
+        except launch.NoPlace:
+            return  # the others go on
+        except OSError:
+            pass  # horovodrun is gone, too
+        self._file.write(end)
 
     def _say(self, text: str) -> None:
         if self._place.leads or self._ended and self._ended.rank == 0:
@@ -299,8 +258,12 @@ class Watch:
                 os.write(self._voice, f"{text}\n".encode())
 
 
-def _own_address() -> str:
-    """The address of this host as the others see it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(launch.store() or ("127.0.0.1", 1))  # sends nothing
-        return probe.getsockname()[0]
+def _furthest_behind(
+    states: Mapping[int, State], patience: float
+) -> tuple[int | None, str]:
+    """(which process is, why that is an end): None where all are equally far."""
+    last = min(states, key=lambda rank: states[rank])
+    idle = f"no process did anything for {patience:g} s, and"
+    if len({*states.values()}) == 1:
+        return None, f"{idle} none is behind the others: see --peer_timeout"
+    return last, f"{idle} this one is the furthest behind: see --peer_timeout"

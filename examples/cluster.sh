@@ -64,7 +64,8 @@ import json, sys
 
 end = json.load(open(sys.argv[1], encoding="utf-8"))
 reason = " ".join(end["reason"].split())
-print(f"{end['code']}: process {end['rank']} at step {end['step']}: {reason}")
+who = "all processes" if end["rank"] is None else f"process {end['rank']}"
+print(f"{end['code']}: {who} at step {end['step']}: {reason}")
 END
   )
 fi

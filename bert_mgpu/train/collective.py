@@ -14,11 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu import launch
 from bert_mgpu.errors import UserError
 from bert_mgpu.train import turns
 
 Arrays = Mapping[str, np.ndarray]
-_TIMEOUT, _START = "HOROVOD_GLOO_TIMEOUT_SECONDS", 120
+_MOST = 1 << 28  # values in a sum by gloo: Horovod counts its bytes in 32 bits
 
 
 class Collective(Protocol):
@@ -90,13 +91,13 @@ class Horovod:
         self, on_gpu: bool, dtype: str, working: Callable, pausing: Callable[[], None]
     ):
         """dtype: what gradients are sent in, float32 or float16."""
+        import horovod
         import horovod.tensorflow as hvd
 
-        # horovodrun's 30 s are too few where a busy machine loads TensorFlow slowly.
-        asked = int(os.environ.get(_TIMEOUT, "0"))
-        os.environ[_TIMEOUT] = str(max(asked, _START))
+        os.environ[launch.GLOO_TIMEOUT] = str(launch.patience())
         hvd.init()
         self._hvd = hvd
+        self.version = str(horovod.__version__)
         self.rank: int = hvd.rank()
         self.size: int = hvd.size()
         self.ring = on_gpu and bool(hvd.nccl_built())
@@ -113,7 +114,14 @@ class Horovod:
             return [tf.cast(value, tf.float32) for value in sums]
         with tf.device("/CPU:0"):
             flat = tf.concat([tf.reshape(value, [-1]) for value in values], 0)
-            total = self._pairwise(flat, name, dtype)
+            sizes = [_MOST] * (flat.shape[0] // _MOST)
+            pieces = tf.split(flat, [*sizes, flat.shape[0] - sum(sizes)])
+            summed = [
+                self._pairwise(piece, f"{name}{number or ''}", dtype)
+                for number, piece in enumerate(pieces)
+                if piece.shape[0]
+            ]
+            total = tf.concat(summed, 0)
             parts = tf.split(total, [value.shape.num_elements() for value in values])
         return [
             tf.reshape(part, value.shape)
@@ -161,6 +169,34 @@ class Horovod:
             return self._hvd.broadcast(sent, 0, name="first").numpy()
 
 
+def sum_weights(
+    group: Collective, weights: Mapping[str, Any], stop: tf.Tensor
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Loss weights by name and votes to stop, scalars of all processes."""
+    if group.size == 1:
+        return {**weights}, stop
+    values = [tf.stack([*map(tf.convert_to_tensor, weights.values()), stop])]
+    *sums, stops = tf.unstack(group.sum(values, "weights")[0])
+    return dict(zip(weights, sums, strict=True)), stops
+
+
+def timed_sum(
+    group: Collective, losses: dict[str, tf.Tensor], grads: dict[str, tf.Tensor]
+) -> tuple[tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]], tf.Tensor]:
+    """((losses, grads) over all processes, seconds until they were there)."""
+    if group.size == 1:
+        return (losses, grads), tf.constant(0.0)
+    flat_losses, flat_grads = tf.nest.flatten(losses), tf.nest.flatten(grads)
+    with tf.control_dependencies([*flat_losses, *flat_grads]):
+        began = tf.timestamp()
+    with tf.control_dependencies([began]):
+        sums = [*tf.unstack(group.sum([tf.stack(flat_losses)], "losses")[0])]
+        sums += group.sum(flat_grads, "gradients", exact=False)
+    with tf.control_dependencies(sums):
+        seconds = tf.cast(tf.timestamp() - began, tf.float32)
+    return tf.nest.pack_sequence_as((losses, grads), sums), seconds
+
+
 @contextlib.contextmanager
 def first_alone(group: Collective) -> Iterator[None]:
     """The first process does something, then the others: they find what it wrote."""
@@ -181,10 +217,11 @@ def agree(group: Collective, facts: Mapping[str, Any]) -> None:
     said = all_of(group, facts)
     for rank, one in enumerate(said):
         for name, was in said[0].items():
-            if one[name] != was:
-                now = "" if len(str(was)) > 40 else f" ({one[name]}, there {was})"
+            now = one.get(name)
+            if now != was:
+                both = "" if len(str(was)) > 40 else f" ({now}, there {was})"
                 raise UserError(
-                    f"{name}: process {rank} has another one than process 0{now}: give"
+                    f"{name}: process {rank} has another one than process 0{both}: give"
                     " all machines the same command, software and files"
                 )
 

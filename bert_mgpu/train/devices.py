@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.client.device_lib import list_local_devices
+from tensorflow.python.eager import context
 
 from bert_mgpu.errors import UserError
 
@@ -85,12 +86,20 @@ def configure_local(device: str, local_rank: int, local_size: int) -> list[str]:
 
 
 def identify(device: str) -> str | None:
-    """Which card of its host a GPU is; None for a CPU."""
+    """Which card of its host a GPU is; None for a CPU, and for a part of a card."""
     if not device.startswith("GPU"):
         return None
-    shown = [d for d in list_local_devices() if d.device_type == "GPU"]
-    bus = re.search(r"pci bus id: (\S+?),", shown[0].physical_device_desc)
-    return bus[1] if bus else None
+    card = _cards()[0].physical_device_desc
+    bus = re.search(r"pci bus id: (\S+?),", card)
+    return bus[1] if bus and "MIG" not in card else None
+
+
+def _cards() -> list[Any]:
+    """The visible GPUs, with what TensorFlow knows of them."""
+    # Of this process's own settings: with others it would take the first GPU for
+    # GPU:0 as well, and refuse to give one name to two.
+    config = context.context().config
+    return [one for one in list_local_devices(config) if one.device_type == "GPU"]
 
 
 def missing_gpus(device: str) -> str | None:
@@ -121,8 +130,7 @@ def peak_of_process() -> int:
 def room(devices: list[str]) -> int | None:
     """Bytes of memory that each device has left, or may take; None if no one says."""
     if devices[0].startswith("GPU"):
-        there = [d for d in list_local_devices() if d.device_type == "GPU"]
-        limit = min((device.memory_limit for device in there), default=None)
+        limit = min((card.memory_limit for card in _cards()), default=None)
         used = tf.config.experimental.get_memory_info(devices[0])["current"]
         return None if limit is None else limit - used
     with contextlib.suppress(OSError):

@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.task import Batch, Noise, Params, Task
+from bert_mgpu.train import collective, optimizers, turns
 from bert_mgpu.train import devices as devices_lib
-from bert_mgpu.train import optimizers, turns
 from bert_mgpu.train import precision as precision_lib
 from bert_mgpu.train import update as update_lib
 from bert_mgpu.train.collective import SOLO, Collective
@@ -165,33 +165,8 @@ class Towers:
         functions = (self._train_step, self._outputs)
         return sum(f.experimental_get_tracing_count() for f in functions)
 
-    def _tower_gradients(
-        self,
-        trained: Params,
-        frozen: Params,
-        batch: Batch,
-        noise: Noise,
-        weights: Mapping[str, Any],
-        scale: tf.Tensor,
-    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        """A tower's part of the losses and of their gradient, both sums.
-
-        The gradient is that of the losses times `scale`.
-        """
-        with tf.GradientTape() as tape:
-            tape.watch(trained)
-            sums = self._task.loss_sums({**trained, **frozen}, batch, noise)
-            parts = {
-                name: tf.math.divide_no_nan(value, weights[name])
-                for name, value in sums.items()
-            }
-            loss = tf.add_n(list(parts.values())) * scale
-        grads = tape.gradient(
-            loss, trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
-        )
-        # The norm of the clip counts every element once: no IndexedSlices.
-        dense = {name: tf.convert_to_tensor(grad) for name, grad in grads.items()}
-        return parts, {name: tf.cast(g, tf.float32) for name, g in dense.items()}
+    def _tower_gradients(self, *tensors: Any) -> Any:
+        return update_lib.gradients(self._task, *tensors)
 
     def _apply_gradients(self, *tensors: Any) -> Any:
         return update_lib.apply_gradients(self._optimizer, *tensors)
@@ -205,7 +180,9 @@ class Towers:
             name: tf.reshape(value, [-1, *value.shape[2:]])
             for name, value in batch.items()
         }
-        weights, stops = self._sum({**self._task.loss_weights(rows)}, stop)
+        weights, stops = collective.sum_weights(
+            self.group, self._task.loss_weights(rows), stop
+        )
         parts, rows_per_part = batch["input_ids"].shape[:2]
         parts_per_tower = parts // len(self.own)
         first_part = self.own.start * parts_per_tower
@@ -219,7 +196,7 @@ class Towers:
             *(_tower_rows(batch, 0), noise, weights, one),
         )
         trained, _ = self._split(self._params)
-        update = _traced(self._update, trained, self._slots, trained, one, rate, step)
+        update = _traced(self._update, trained, self._slots, trained, rate, step)
 
         def replica_step() -> StepResult:
             replica = self._replica()
@@ -238,10 +215,9 @@ class Towers:
             summed = turns.sum_in_turn(part, mine)
             context = tf.distribute.get_replica_context()
             summed = context.all_reduce(tf.distribute.ReduceOp.SUM, summed)
-            (losses, grads), seconds = self._sum_of_processes(summed)
+            (losses, grads), seconds = collective.timed_sum(self.group, *summed)
             trained, _ = self._split(params)
-            norm = update_lib.global_norm(grads)
-            trained, slots, norm = update(trained, slots, grads, norm, rate, step)
+            trained, slots, norm = update(trained, slots, grads, rate, step)
             for table, values in ((self._params, trained), (self._slots, slots)):
                 for name, value in values.items():
                     self._local(table[name], replica).assign(value)
@@ -250,29 +226,6 @@ class Towers:
 
         result = self._strategy.run(replica_step)
         return tf.nest.map_structure(self._first, result)
-
-    def _sum(self, weights: dict, stop: tf.Tensor) -> tuple[dict, tf.Tensor]:
-        """Loss weights and votes to stop, of all processes."""
-        if self.group.size == 1:
-            return weights, stop
-        values = [tf.stack([*map(tf.convert_to_tensor, weights.values()), stop])]
-        *sums, stops = tf.unstack(self.group.sum(values, "weights")[0])
-        return dict(zip(weights, sums, strict=True)), stops
-
-    def _sum_of_processes(self, summed: Any) -> tuple[Any, tf.Tensor]:
-        """(sums over all processes, seconds until they were there)."""
-        if self.group.size == 1:
-            return summed, tf.constant(0.0)
-        losses, grads = (tf.nest.flatten(part) for part in summed)
-        with tf.control_dependencies([*losses, *grads]):
-            began = tf.timestamp()
-        with tf.control_dependencies([began]):
-            sums = self.group.sum([tf.stack(losses)], "losses")
-            sums = [*tf.unstack(sums[0])]
-            sums += self.group.sum(grads, "gradients", exact=False)
-        with tf.control_dependencies(sums):
-            seconds = tf.cast(tf.timestamp() - began, tf.float32)
-        return tf.nest.pack_sequence_as(summed, sums), seconds
 
     def _split(self, params: Params) -> tuple[Params, Params]:
         """(trained, frozen)."""

@@ -10,12 +10,12 @@ import pytest
 
 from bert_mgpu import planning
 from bert_mgpu.config import BertConfig
+from bert_mgpu.job import Job
 from bert_mgpu.opening import alone
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.tasks.classification import Classification
 from bert_mgpu.train import devices
-from bert_mgpu.training import Job
 from tests.run.conftest import edit_config, tree
 
 

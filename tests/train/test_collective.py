@@ -1,11 +1,18 @@
 """What processes compare; the sums themselves are tested by real processes."""
 
 import json
+import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from bert_mgpu import opening, pretrain, starting, training
+from bert_mgpu.config import BertConfig
 from bert_mgpu.errors import RunError, UserError
+from bert_mgpu.job import Job
+from bert_mgpu.sources import Model
+from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.train import checkpoint, collective
 from bert_mgpu.train.checkpoint import TrainState
 
@@ -48,3 +55,64 @@ def test_what_a_process_has_otherwise_is_named():
     collective.agree(Two(), {"--seed": 3})
     with pytest.raises(UserError, match=r"--seed: process 1 .* \(4, there 3\)"):
         collective.agree(Two({"--seed": 4}), {"--seed": 3})
+
+
+def test_another_version_is_named_though_it_lacks_a_flag():
+    facts = {"bert_mgpu": "2", "--new_flag": 3}
+    with pytest.raises(UserError, match=r"bert_mgpu: process 1 .* \(1, there 2\)"):
+        collective.agree(Two({"bert_mgpu": "1"}), facts)
+    with pytest.raises(UserError, match=r"--new_flag: .* \(None, there 3\)"):
+        collective.agree(Two({"bert_mgpu": "2"}), facts)
+
+
+@pytest.mark.parametrize("count", [3, 4, 8, 11])
+def test_a_sum_of_more_values_than_horovod_can_count_goes_in_pieces(monkeypatch, count):
+    group = object.__new__(collective.Horovod)
+    group.ring, group._dtype, group._hvd = False, tf.float32, None
+    names, lengths = [], []
+
+    def twice(flat, name, dtype):
+        names.append(name)
+        lengths.append(flat.shape[0])
+        return 2 * flat
+
+    monkeypatch.setattr(collective, "_MOST", 4)
+    monkeypatch.setattr(group, "_pairwise", twice)
+    values = [tf.range(count - 2, dtype=tf.float32), tf.constant([7.0, 8.0])]
+    sums = group.sum(values, "x")
+    for one, value in zip(sums, values, strict=True):
+        np.testing.assert_array_equal(one, 2 * value)
+    assert len({*names}) == len(names)  # Horovod tells its work by name
+    assert sum(lengths) == count and max(lengths) <= 4 and min(lengths) > 0
+
+
+@pytest.fixture
+def job_of(tmp_path):
+    """A run of two processes, of which the other one says what it is given."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sun"]
+    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+    tokenizer = Tokenizer(tmp_path / "vocab.txt")
+    config = BertConfig(vocab_size=len(words))
+    model = Model(config, "x.json", tokenizer, "vocab.txt", True, None)
+    task = types.SimpleNamespace(param_specs=dict, labels=["good", "bad"])
+
+    def made(other, **run):
+        run = types.SimpleNamespace(max_seq_length=8, do_train=False, **run)
+        world = opening.World(Two(other), ["CPU:0"], 2)
+        return Job(run, model, task, None, world, tmp_path)
+
+    return made
+
+
+def test_runs_that_do_not_train_compare_the_model_too(job_of):
+    facts = starting.model_identity(job_of(None).model, ["good", "bad"])
+    for name, value in (("vocab_file", "0"), ("labels", ["bad", "good"])):
+        with pytest.raises(UserError, match=f"{name}: process 1 has another one"):
+            training.trained(job_of(facts | {name: value}))
+
+
+def test_the_lines_to_score_are_compared(job_of, tmp_path):
+    (tmp_path / "lines.txt").write_text("sun\nsun sun\n")
+    job = job_of({"--predict_file": "0"}, predict_file=tmp_path / "lines.txt")
+    with pytest.raises(UserError, match="--predict_file: process 1 has another one"):
+        pretrain._score(job, {})

@@ -16,6 +16,8 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
+STEP = int(sys.argv[2])
+FORWARD = " in evaluation"
 
 
 def kill(*_):
@@ -43,6 +45,12 @@ def no_memory(*_):
     raise MemoryError
 
 
+def hang_inside(towers, batch):
+    """After it has said that it begins: as far as those that wait for it."""
+    towers.group.working(STEP)
+    hang()
+
+
 def make_nan(towers, batch):
     """An input that no finite loss follows from: the weights of this process."""
     name = "bert/embeddings/LayerNorm/gamma"
@@ -54,6 +62,7 @@ FAULTS = {
     "killed": kill,
     "frozen": freeze,
     "hangs": hang,
+    "hangs inside": hang_inside,
     "SIGTERM": terminate,
     "crash": crash,
     "no memory": no_memory,
@@ -71,11 +80,39 @@ def watch_over(child):
     sys.exit(code if code >= 0 else 128 - code)
 
 
+def faulty_step(fault):
+    from bert_mgpu.train import towers
+
+    original = towers.Towers.train_step
+
+    def step(self, batch, number, *rest):
+        if number == STEP:
+            FAULTS[fault](self, batch)
+        return original(self, batch, number, *rest)
+
+    towers.Towers.train_step = step
+
+
+def faulty_forward(fault):
+    """In its second batch, the first time."""
+    from bert_mgpu.train import towers
+
+    original, batches = towers.Towers.outputs, []
+
+    def outputs(self, batch):
+        batches.append(batch)
+        if len(batches) == 2:
+            FAULTS[fault](self, batch)
+        return original(self, batch)
+
+    towers.Towers.outputs = outputs
+
+
 def main():
     child = os.fork()
     if child:
         watch_over(child)
-    rank, at, fault, script = sys.argv[1:5]
+    rank, fault, script = sys.argv[1], sys.argv[3], sys.argv[4]
     sys.argv = [script, *sys.argv[5:]]
     if os.environ["HOROVOD_RANK"] == rank and fault == "full disk":
         from bert_mgpu.interop import google_ckpt
@@ -84,17 +121,10 @@ def main():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "model.ckpt")
 
         google_ckpt.write = full
+    elif os.environ["HOROVOD_RANK"] == rank and fault.endswith(FORWARD):
+        faulty_forward(fault.removesuffix(FORWARD))
     elif os.environ["HOROVOD_RANK"] == rank:
-        from bert_mgpu.train import towers
-
-        original = towers.Towers.train_step
-
-        def step(self, batch, number, *rest):
-            if number == int(at):
-                FAULTS[fault](self, batch)
-            return original(self, batch, number, *rest)
-
-        towers.Towers.train_step = step
+        faulty_step(fault)
     from bert_mgpu import run
 
     work = run.pretrain if "pretraining" in script else run.finetune

@@ -101,25 +101,29 @@ def test_the_others_go_on_without_a_lost_process(
     tiny, tmp_path, cluster, straight, rank
 ):
     """Elastic: whoever is left has its towers, from the newest checkpoint on."""
-    hosts = tmp_path / "hosts.sh"
-    # Horovod gives up the host of a lost process: these are two names of one machine.
-    hosts.write_text("#!/bin/sh\necho localhost:1\necho 127.0.0.1:1\n")
-    hosts.chmod(0o755)
-    elastic = ["--min-np", "1", "--max-np", "2"]
-    elastic += ["--host-discovery-script", str(hosts)]
-    (tmp_path / "codes").mkdir()
-    args = flags_of(tiny, tmp_path / "out")
-    code, out = cluster.run(
-        2,
-        [str(rank), "12", "killed", "run_classifier_mgpu.py", *args],
-        program=FAULTY,
-        options=elastic,
-        env={"CODES": str(tmp_path / "codes")},
-    )
+    code, out = elastic(tiny, tmp_path, cluster, "killed", rank)
     assert code == 0, out
     assert f"process {rank} was lost at step 12" in out and "going on without it" in out
     assert "2 towers of 1 process" in out or "2 towers on 1 CPU device" in out
     assert_same_run(straight, tmp_path / "out")
+
+
+def elastic(tiny, tmp_path, cluster, fault, rank):
+    hosts = tmp_path / "hosts.sh"
+    # Horovod gives up the host of a lost process: these are two names of one machine.
+    hosts.write_text("#!/bin/sh\necho localhost:1\necho 127.0.0.1:1\n")
+    hosts.chmod(0o755)
+    options = ["--min-np", "1", "--max-np", "2"]
+    options += ["--host-discovery-script", str(hosts)]
+    (tmp_path / "codes").mkdir()
+    args = flags_of(tiny, tmp_path / "out")
+    return cluster.run(
+        2,
+        [str(rank), "12", fault, "run_classifier_mgpu.py", *args],
+        program=FAULTY,
+        options=options,
+        env={"CODES": str(tmp_path / "codes")},
+    )
 
 
 SLOW = 120  # seconds: a frozen process is given up after 30, and killed after 30 more
@@ -132,6 +136,9 @@ SLOW = 120  # seconds: a frozen process is given up after 30, and killed after 3
         ("frozen", 1, [LOST, KILLED], "no sign of life"),
         ("frozen", 0, [KILLED, LOST], "no sign of life"),
         ("hangs", 0, [LOST, LOST], "see --peer_timeout"),
+        ("hangs inside", 1, [LOST, LOST], "none is behind the others"),
+        ("hangs in evaluation", 1, [LOST, LOST], "this one is the furthest behind"),
+        ("killed in evaluation", 0, [KILLED, LOST], "connection broke"),
         ("NaN", 1, [3, 3], "diverged"),
         ("crash", 1, [LOST, 1], "RuntimeError: a fault of the test"),
         ("crash", 0, [1, LOST], "RuntimeError: a fault of the test"),
@@ -147,12 +154,40 @@ def test_the_table_of_faults(
 
     A run that diverged is not begun again: it would diverge again.
     """
-    args = flags_of(tiny, tmp_path / "out", peer_timeout=30)
+    more = {"do_eval": True, "eval_batch_size": 2} if "eval" in fault else {}
+    args = flags_of(tiny, tmp_path / "out", peer_timeout=30, **more)
     end, found, said = run_with(cluster, fault, rank, 12, args, tmp_path, bound=SLOW)
     assert found == codes and reason in end["reason"], (end, found, said)
     assert end["code"] == (codes[rank] if codes[rank] > 0 else LOST)
     assert sum("Traceback" in line for line in said) == (fault == "crash")
     assert cluster.run(2, flags_of(tiny, tmp_path / "out"))[0] == 0
+    assert_same_run(straight, tmp_path / "out")
+
+
+@pytest.mark.faults
+def test_memory_that_one_lacks_in_evaluation(tiny, tmp_path, cluster, script):
+    """All of them go on, with half as many rows."""
+    flags = {"do_train": True, "num_train_epochs": 1, "do_eval": True}
+    flags |= {"do_predict": True, "eval_batch_size": 2}
+    code, _, err = script(tiny.flags(tmp_path / "one", n_gpus=2, **flags))
+    assert code == 0, err
+    args = tiny.flags(tmp_path / "out", **flags)
+    wrapped = ["1", "0", "no memory in evaluation", "run_classifier_mgpu.py", *args]
+    (tmp_path / "codes").mkdir()
+    env = {"CODES": str(tmp_path / "codes")}
+    code, out = cluster.run(2, wrapped, program=FAULTY, env=env)
+    assert code == 0 and "going on with batches of 1 rows a tower" in out, out
+    for name in ("eval_results.txt", "predict.txt"):
+        found = (tmp_path / "out" / name).read_text()
+        assert found == (tmp_path / "one" / name).read_text()
+
+
+@pytest.mark.faults
+def test_a_frozen_process_of_an_elastic_job(tiny, tmp_path, cluster, straight):
+    """Nobody but the others would end it, and horovodrun waits for it."""
+    code, out = elastic(tiny, tmp_path, cluster, "frozen", 1)
+    assert code == 0, out
+    assert "no sign of life for 30 s: going on without it" in out
     assert_same_run(straight, tmp_path / "out")
 
 
@@ -165,6 +200,7 @@ def test_the_table_of_faults(
         {"cpu_devices": 2},
         {"plan": True},
         {"allreduce_dtype": "bfloat16"},
+        {"predict_file": "nowhere", "do_predict": True},
     ],
 )
 def test_mistakes_end_all(tiny, tmp_path, cluster, changed):

@@ -122,6 +122,11 @@ def test_the_code_of_the_run_is_that_of_the_job(scripts, code):
     assert err == f'exit code {code}: process 1 at step 12: it "broke": killed\n'
 
 
+def test_where_all_hang_no_process_is_named(scripts):
+    got, err = scripts.cluster(end={**END, "rank": None}, status=1)
+    assert got == 5 and err.startswith("exit code 5: all processes at step 12: ")
+
+
 @pytest.mark.parametrize("status", [0, 1, 143])
 def test_the_exit_json_of_an_earlier_run_says_nothing(scripts, status):
     (scripts.out / "exit.json").write_text(json.dumps(END))

@@ -1,0 +1,258 @@
+"""What processes know of each other's ends: two of them in one, over real sockets."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from bert_mgpu import files, launch, meeting, peers, watch
+from bert_mgpu.errors import Lost, UserError
+from bert_mgpu.launch import Place
+from bert_mgpu.peers import End, ExitFile
+from bert_mgpu.watch import Watch
+
+
+class Job:
+    """Its store, its folder, and how its processes ended."""
+
+    def __init__(self, folder):
+        self.folder, self.store, self.codes, self.killed = folder, {}, [], []
+        self.watches = []
+
+    def watch(self, rank, patience=60.0):
+        self.watches.append(Watch(Place(rank, 2, rank, 2), self.folder, patience))
+        return self.watches[-1]
+
+    def start(self, patience=60.0, begin=True):
+        """The watches of two processes, connected."""
+        both = [self.watch(rank, patience) for rank in (0, 1)]
+        for one in both:
+            one.open()
+        until(lambda: both[0]._peers)
+        if begin:
+            both[0].begin()
+            until(lambda: both[1]._file.begun)
+        return both
+
+    @property
+    def told(self):
+        return json.loads((self.folder / "exit.json").read_text())
+
+
+def until(condition, seconds=5.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not come"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    job = Job(tmp_path)
+
+    def leave(code):
+        job.codes.append(code)
+        threading.Event().wait()  # its thread does nothing more
+
+    def put(scope, key, value):
+        job.store[key] = value
+
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(launch, "put", put)
+    monkeypatch.setattr(launch, "get", lambda _, key, timeout=10: job.store.get(key))
+    monkeypatch.setattr(launch, "store", lambda: ("127.0.0.1", 9))
+    monkeypatch.setattr(launch, "kill", job.killed.append)
+    monkeypatch.setattr(watch, "_BEAT", 0.02)
+    monkeypatch.setattr(watch, "_GRACE", 0.05)
+    monkeypatch.setattr(peers, "_FIRST", 0.05)
+    yield job
+    for one in job.watches:  # none of their threads may end the tests
+        one._closing = True
+        one._speaking.acquire(blocking=False)
+        one._known.set()
+
+
+def test_an_error_of_one_ends_the_other_and_is_written_down(job):
+    first, second = job.start()
+    second.working(7)
+    until(lambda: first._seen.get(1, (0,))[0] == 7)
+    error = UserError("no such file:\n  x.tsv")
+    assert second.end(error) is error
+    until(lambda: job.codes == [5])
+    reason = "no such file: x.tsv"
+    assert job.told == {"code": 2, "rank": 1, "step": 7, "reason": reason}
+
+
+def test_the_first_end_is_what_is_told(job, monkeypatch):
+    monkeypatch.setattr(watch, "_GRACE", 5)  # so that it ends by its own error
+    first, second = job.start()
+    second.end(UserError("mine"))
+    until(lambda: first._known.is_set())
+    ended = first.end(UserError("also mine"))  # the same mistake, met by both
+    assert ended.exit_code == 2 and job.told["rank"] == 1
+
+
+def test_a_broken_connection_is_a_lost_process(job):
+    _, second = job.start()
+    second._peers[0].close()
+    until(lambda: 5 in job.codes)
+    assert job.told["code"] == 5 and "connection broke" in job.told["reason"]
+    assert job.killed == []
+
+
+def test_a_silent_process_is_lost_and_killed(job, monkeypatch):
+    monkeypatch.setattr(peers, "SILENCE", 0.3)
+    first = job.watch(0)
+    first.open()
+    silent = meeting.join(Place(1, 2, 1, 2))  # and says nothing any more
+    until(lambda: job.codes == [5])
+    assert job.told["rank"] == 1 and "no sign of life" in job.told["reason"]
+    assert job.killed == [[*launch.whereabouts()]]
+    silent.close()
+
+
+@pytest.mark.parametrize(("ahead", "behind"), [(0, 1), (1, 0)])
+def test_who_is_behind_is_named(job, ahead, behind):
+    both = job.start(patience=0.3)
+    both[ahead].working(4)
+    both[behind].working(3)
+    until(lambda: len(job.codes) == 2)
+    assert (job.told["rank"], job.told["step"]) == (behind, 4)
+    assert "furthest behind: see --peer_timeout" in job.told["reason"]
+
+
+def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job):
+    """Whoever hangs inside of a step is as far as those that wait for it."""
+    both = job.start(patience=0.3)
+    rejoined = []
+    for one in both:
+        one.rejoins = lambda: rejoined.append(1)
+        one.working(3)
+    until(lambda: len(job.codes) == 2)
+    assert job.codes == [5, 5] and not rejoined
+    assert job.told["rank"] is None and "none is behind" in job.told["reason"]
+    assert str(End(**job.told)).startswith("all processes hang at step 3: no process")
+
+
+def test_batches_count_from_the_last_step_on(job):
+    """One that has evaluated more before it trains is no further than others."""
+    both = job.start(patience=0.3)
+    for _ in range(3):
+        both[1].working()
+    for one in both:
+        one.working(8)
+    both[1].working()
+    until(lambda: len(job.codes) == 2)
+    assert job.told["rank"] == 0
+
+
+def test_nobody_hangs_while_one_pauses_or_works(job):
+    both = job.start(patience=0.2)
+    both[0].working(3)
+    both[1].pausing()
+    time.sleep(0.6)
+    both[1].working()
+    for _ in range(12):
+        both[1].working()
+        time.sleep(0.05)
+    assert not job.codes and not (job.folder / "exit.json").exists()
+
+
+def test_the_folder_of_another_run_is_left_alone(job):
+    with files.locked(job.folder, "x", "y"):  # as that run has it
+        (job.folder / "exit.json").write_text("of the other run")
+        first, _ = job.start(begin=False)
+        first.end(UserError("another run is working in it"))
+        until(lambda: job.codes == [5])
+    assert (job.folder / "exit.json").read_text() == "of the other run"
+
+
+def test_what_an_earlier_run_said_is_gone(job):
+    (job.folder / "exit.json").write_text("of an earlier run")
+    first, _ = job.start(begin=False)
+    first.end(UserError("a mistake"))  # before it has the folder
+    assert job.told["reason"] == "a mistake"
+    first.begin()
+    assert not (job.folder / "exit.json").exists()
+
+
+def test_whoever_does_not_know_the_token_is_nobody(job):
+    first = job.watch(0)
+    first.open()
+    host, _, port = job.store["first"].split(" ")[1].rpartition(":")
+    for line in (b"[]\n", b'{"token": "", "rank": 1, "size": 2}\n', b"{}\n", b"\xff\n"):
+        with socket.create_connection((host, int(port))) as stranger:
+            stranger.sendall(line)
+            stranger.settimeout(5)
+            assert stranger.recv(100) == b""  # it hangs up
+    silent = socket.create_connection((host, int(port)))
+    second = job.watch(1)
+    second.open()
+    until(lambda: first._peers)
+    silent.close()
+    assert not job.codes
+
+
+def test_one_that_never_starts_is_named(job, monkeypatch):
+    monkeypatch.setattr(launch, "patience", lambda: 0.3)
+    job.watch(0).open()
+    until(lambda: job.codes == [5])
+    assert job.told["rank"] == 1 and "did not start within 0.3 s" in job.told["reason"]
+    job.store.clear()
+    with pytest.raises(Lost, match="first process did not start"):
+        meeting.join(Place(1, 2, 1, 2))
+
+
+def test_one_that_comes_too_late_hears_of_the_end(job):
+    first = job.watch(0)
+    first.open()
+    first.end(UserError("a mistake"))
+    with pytest.raises(Lost, match="process 0 ended at step 0 .* 2: a mistake"):
+        meeting.join(Place(1, 2, 1, 2))
+
+
+def test_a_fault_of_ours_does_not_wait_for_others(job):
+    first, second = job.start()
+    began = time.monotonic()
+    assert first.broke(KeyError("x")) is None
+    assert time.monotonic() - began < 5
+    second.end(UserError("a mistake"))
+    until(lambda: first._known.is_set())
+    assert "a mistake" in str(first.broke(KeyError("x")))
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_written"), [(launch.NoPlace(), False), (OSError(), True)]
+)
+def test_an_elastic_process_without_a_place(job, answer, is_written):
+    """horovodrun that has none goes on with the others: this was not the end."""
+    first, second = job.start()
+    second._file = ExitFile(None, False)
+    asked = threading.Event()
+
+    def rejoin():
+        asked.set()
+        raise answer
+
+    first.rejoins = rejoin
+    second._peers[0].close()
+    until(lambda: asked.is_set() and len(job.codes) == 2)
+    assert (job.folder / "exit.json").exists() == is_written
+
+
+def test_exit_json_without_hard_links(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    file = ExitFile(tmp_path, leads=True)
+    file.begin()
+    for code in (2, 75):
+        file.write(End(code, 0, 3, "r"))
+    assert json.loads((tmp_path / "exit.json").read_text())["code"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["exit.json"]

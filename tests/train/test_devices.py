@@ -1,0 +1,98 @@
+"""The device of a process among several, with made-up GPUs: no test machine has two."""
+
+import types
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from bert_mgpu import opening
+from bert_mgpu.errors import UserError
+from bert_mgpu.run_config import FinetuneConfig
+from bert_mgpu.train import devices
+
+CARDS = ["card0", "card1", "card2", "card3"]
+
+
+@pytest.fixture
+def visible(monkeypatch):
+    """What a process makes visible of four cards."""
+    found = []
+
+    def take(cards, kind):
+        assert kind == "GPU"
+        found[:] = cards
+
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: CARDS)
+    monkeypatch.setattr(tf.config, "set_visible_devices", take)
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda *_: None)
+    return found
+
+
+@pytest.mark.parametrize("local_rank", range(4))
+def test_each_process_takes_the_card_of_its_place(visible, local_rank):
+    assert devices.configure_local("auto", local_rank, 4) == ["GPU:0"]
+    assert visible == [CARDS[local_rank]]
+
+
+def test_a_scheduler_may_show_each_process_its_own_card(visible, monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["mine"])
+    assert devices.configure_local("gpu", 3, 4) == ["GPU:0"]
+    assert visible == ["mine"]
+
+
+def test_fewer_cards_than_processes_are_refused(visible):
+    with pytest.raises(UserError, match="5 processes on this host, but 4 visible GPUs"):
+        devices.configure_local("auto", 0, 5)
+
+
+def test_the_last_process_of_an_elastic_job_takes_cards_for_all_towers(
+    visible, monkeypatch
+):
+    run = FinetuneConfig()
+    place = opening.Place()
+    opening._devices(run, place)
+    assert visible == CARDS[:1]
+    monkeypatch.setenv("BERT_MGPU_TOWERS", "3")
+    opening._devices(run, place)
+    assert visible == CARDS[:3]
+
+
+@pytest.mark.parametrize(
+    ("words", "card"),
+    [
+        (
+            "device: 1, name: NVIDIA H200, pci bus id: 0000:0a:00.0, x: 9",
+            "0000:0a:00.0",
+        ),
+        ("device: 0, name: NVIDIA H200 MIG 1g.18gb, pci bus id: 0000:0a:00.0, x", None),
+    ],
+)
+def test_a_card_is_asked_for_with_the_settings_of_this_process(
+    monkeypatch, words, card
+):
+    """With others TensorFlow would call the first card of the host GPU:0 as well."""
+
+    def listed(config):
+        assert config == context.context().config
+        kinds = {"CPU": "", "GPU": words}
+        return [
+            types.SimpleNamespace(device_type=kind, physical_device_desc=text)
+            for kind, text in kinds.items()
+        ]
+
+    monkeypatch.setattr(devices, "list_local_devices", listed)
+    assert devices.identify("GPU:0") == card
+    assert devices.identify("CPU:0") is None
+
+
+def test_processes_that_share_a_card_are_refused(monkeypatch):
+    cards = [("a", "x"), ("a", "y"), ("b", "x"), ("a", None), ("a", None)]
+    said = [{"machine": m, "card": c, "host": "h", "towers": None} for m, c in cards]
+    monkeypatch.setattr(opening.collective, "agree", lambda *_: None)
+    monkeypatch.setattr(opening.collective, "all_of", lambda *_: said)
+    group = types.SimpleNamespace(ring=True, version="0.28.1")
+    assert opening._agree(group, FinetuneConfig(), ["CPU:0"]) == said
+    said.append(said[2])
+    with pytest.raises(UserError, match="processes 2 and 5 share the GPU x of h"):
+        opening._agree(group, FinetuneConfig(), ["CPU:0"])
