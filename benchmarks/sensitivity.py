@@ -175,7 +175,8 @@ def measure(steps: int) -> dict[str, Any]:
             print(json.dumps(exact), flush=True)
         for name in RUNS:
             rate, number = rate_of(step), tf.constant(step, tf.int64)
-            params, moments, _ = updated(*now[name], grads[name], rate, number)
+            norm = update.global_norm(grads[name])
+            params, moments, _ = updated(*now[name], grads[name], norm, rate, number)
             now[name] = (params, moments)
     return {"steps": rows, "float64": exact}
 

@@ -52,7 +52,7 @@ def open_world(
         return alone(run, visible)
     on_gpu = visible[0].startswith("GPU")
     group = Horovod(on_gpu, run.allreduce_dtype, watch.working, watch.pausing)
-    said = _agree(group, run, visible)
+    said = _agree(group, run, visible, devices.threads(place.local_size))
     towers = next(filter(None, (one["towers"] for one in said)), None)
     towers = towers or run.n_gpus * place.size
     if towers < place.size:
@@ -78,7 +78,9 @@ def _devices(run: RunConfig, place: Place) -> list[str]:
     return devices.configure_local(run.device, place.local_rank, place.local_size)
 
 
-def _agree(group: Horovod, run: RunConfig, visible: list[str]) -> list[dict]:
+def _agree(
+    group: Horovod, run: RunConfig, visible: list[str], threads: int
+) -> list[dict]:
     """Raises UserError where the processes are not of one kind."""
     facts = {
         "bert_mgpu": bert_mgpu.__version__,
@@ -87,6 +89,8 @@ def _agree(group: Horovod, run: RunConfig, visible: list[str]) -> list[dict]:
         "device": visible[0].split(":")[0],
         "sums by NCCL": group.ring,
     }
+    if facts["device"] == "CPU":  # how sums are rounded depends on them
+        facts[f"threads of a process ({devices.THREADS} sets them)"] = threads
     facts |= {f"--{one.name}": getattr(run, one.name) for one in fields(type(run))}
     collective.agree(group, facts)
     # Cards of one host must differ, whatever hides them from each process.

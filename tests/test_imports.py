@@ -123,3 +123,14 @@ def test_task_names_stand_in_tasks_only():
 def test_scripts_are_short():
     lines = (ROOT / "run_classifier_mgpu.py").read_text().splitlines()
     assert len(lines) <= 80
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_no_sum_in_an_order_that_changes(path):
+    """tf.add_n: two processes got other norms of the same gradient, and two runs."""
+    called = {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+    }
+    assert not called & {"add_n", "accumulate_n"}

@@ -134,8 +134,8 @@ def check_same(state: TrainState, group: Collective) -> None:
     if other:
         raise RunError(
             f"step {state.step}: process {other[0]} holds other weights than the first:"
-            " nothing is saved: look for a faulty machine, then start the same command"
-            " again"
+            " nothing is saved: look for a faulty machine, or one of another kind, then"
+            " start the same command again"
         )
 
 

@@ -15,6 +15,7 @@ from tensorflow.python.eager import context
 
 from bert_mgpu.errors import UserError
 
+THREADS = "TF_NUM_INTRAOP_THREADS"  # TensorFlow's own
 _REWRITES = {
     # It would flatten the pairwise sum over towers into one sum from left to right,
     # whose bits depend on how many towers a device has.
@@ -65,6 +66,14 @@ def configure(
     return [f"CPU:{index}" for index in range(cpu_devices)]
 
 
+def threads(local_size: int) -> int:
+    """Of each of the processes that share a host's CPU."""
+    asked = os.environ.get(THREADS, "")
+    if asked.isdecimal() and int(asked):
+        return int(asked)
+    return max(1, len(os.sched_getaffinity(0)) // local_size)
+
+
 def configure_local(device: str, local_rank: int, local_size: int) -> list[str]:
     """The one device of a process, of those that share its host: see `configure`.
 
@@ -80,8 +89,7 @@ def configure_local(device: str, local_rank: int, local_size: int) -> list[str]:
             )
         gpus = [gpus[local_rank % len(gpus)]]
     else:
-        threads = max(1, len(os.sched_getaffinity(0)) // local_size)
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_intra_op_parallelism_threads(threads(local_size))
     return configure(device, 1, only=gpus)
 
 

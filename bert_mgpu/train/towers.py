@@ -196,7 +196,7 @@ class Towers:
             *(_tower_rows(batch, 0), noise, weights, one),
         )
         trained, _ = self._split(self._params)
-        update = _traced(self._update, trained, self._slots, trained, rate, step)
+        update = _traced(self._update, trained, self._slots, trained, one, rate, step)
 
         def replica_step() -> StepResult:
             replica = self._replica()
@@ -217,7 +217,8 @@ class Towers:
             summed = context.all_reduce(tf.distribute.ReduceOp.SUM, summed)
             (losses, grads), seconds = collective.timed_sum(self.group, *summed)
             trained, _ = self._split(params)
-            trained, slots, norm = update(trained, slots, grads, rate, step)
+            norm = update_lib.global_norm(grads)
+            trained, slots, norm = update(trained, slots, grads, norm, rate, step)
             for table, values in ((self._params, trained), (self._slots, slots)):
                 for name, value in values.items():
                     self._local(table[name], replica).assign(value)

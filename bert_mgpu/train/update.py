@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,7 +35,7 @@ def gradients(
             name: tf.math.divide_no_nan(value, weights[name])
             for name, value in sums.items()
         }
-        loss = tf.add_n(list(parts.values())) * scale
+        loss = functools.reduce(tf.add, parts.values()) * scale
     grads = tape.gradient(
         loss, trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
@@ -46,14 +47,13 @@ def gradients(
 def global_norm(grads: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Euclidean norm over all gradients, which must be dense.
 
-    By columns, then over these: no number of threads changes that order, as it does
-    that of tf.nn.l2_loss. So processes with other threads have the same norm.
+    Not to be compiled: XLA sums on a CPU at a quarter of the speed of this kernel. Its
+    last bits depend on the number of threads: processes must have equally many.
     """
-    columns = [
-        tf.reduce_sum(tf.square(grad), list(range(len(grad.shape) - 1)))
-        for grad in grads.values()
-    ]
-    return tf.sqrt(tf.add_n([tf.reduce_sum(column) for column in columns]))
+    halves = [tf.nn.l2_loss(grad) for grad in grads.values()]
+    # Not by AddN, whose order changes from run to run and from process to process
+    # (it begins with whichever buffer it may write to).
+    return tf.sqrt(2.0 * tf.reduce_sum(tf.stack(halves)))
 
 
 def clip_scale(norm: tf.Tensor, limit: float) -> tf.Tensor:
@@ -66,12 +66,13 @@ def apply_gradients(
     params: Mapping[str, tf.Tensor],
     slots: Mapping[str, tf.Tensor],
     grads: Mapping[str, tf.Tensor],
+    norm: tf.Tensor,
     rate: tf.Tensor,
     step: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
     """Clips the gradient and updates everything once, in one pass.
 
-    step: from 0.
+    norm: `global_norm` of the gradient; step: from 0.
     Where the slots hold a loss scale, the gradient is that many times too large, and
     one that is not finite changes nothing but the scale.
     Returns the new parameters, the new slots, and the norm before clipping of the
@@ -79,7 +80,7 @@ def apply_gradients(
     """
     scaling = {name: slots[name] for name in precision.STATE if name in slots}
     scale = scaling.get(precision.SCALE, 1.0)
-    norm = global_norm(grads) / scale
+    norm = norm / scale
     factor = clip_scale(norm, CLIP_NORM) / scale
     if scaling:  # an optimizer counts what it has done
         step = step - tf.cast(scaling[precision.SKIPPED], step.dtype)

@@ -58,6 +58,27 @@ def test_the_last_process_of_an_elastic_job_takes_cards_for_all_towers(
     assert visible == CARDS[:3]
 
 
+def test_threads_are_a_share_of_the_cores_or_what_is_asked_for(monkeypatch):
+    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(8))
+    assert [devices.threads(size) for size in (1, 2, 3, 16)] == [8, 4, 2, 1]
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
+    assert devices.threads(2) == 3
+
+
+def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
+    """The norm of a gradient would differ in its last bit, and then all weights."""
+    said = []
+    monkeypatch.setattr(
+        opening.collective, "agree", lambda _, facts: said.append(facts)
+    )
+    monkeypatch.setattr(opening.collective, "all_of", lambda *_: [])
+    group = types.SimpleNamespace(ring=False, version="0.28.1")
+    for device in ("CPU:0", "GPU:0"):
+        opening._agree(group, FinetuneConfig(), [device], 4)
+    name = "threads of a process (TF_NUM_INTRAOP_THREADS sets them)"
+    assert said[0][name] == 4 and name not in said[1]
+
+
 @pytest.mark.parametrize(
     ("words", "card"),
     [
@@ -92,7 +113,7 @@ def test_processes_that_share_a_card_are_refused(monkeypatch):
     monkeypatch.setattr(opening.collective, "agree", lambda *_: None)
     monkeypatch.setattr(opening.collective, "all_of", lambda *_: said)
     group = types.SimpleNamespace(ring=True, version="0.28.1")
-    assert opening._agree(group, FinetuneConfig(), ["CPU:0"]) == said
+    assert opening._agree(group, FinetuneConfig(), ["GPU:0"], 1) == said
     said.append(said[2])
     with pytest.raises(UserError, match="processes 2 and 5 share the GPU x of h"):
-        opening._agree(group, FinetuneConfig(), ["CPU:0"])
+        opening._agree(group, FinetuneConfig(), ["GPU:0"], 1)

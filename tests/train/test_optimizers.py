@@ -156,8 +156,9 @@ def test_default_is_googles_with_its_clip(size):
         grads, rate = gradients(rng, size), 1e-2 * (1 - step / STEPS)
         given = {k: tf.constant(g) for k, g in grads.items()}
         number = tf.constant(step, tf.int64)
+        norm = update.global_norm(given)
         params, slots, norm = update.apply_gradients(
-            *(Optimizer(), params, slots, given, rate, number)
+            *(Optimizer(), params, slots, given, norm, rate, number)
         )
         exact = np.sqrt(sum(np.square(g, dtype="d").sum() for g in grads.values()))
         assert float(norm) == pytest.approx(exact, rel=1e-6)

@@ -204,7 +204,8 @@ def test_clip_is_that_of_the_gradient_without_the_scale():
 
 
 def applied(optimizer, params, slots, grads, step):
-    others = tf.constant(0.1), tf.constant(step, tf.int64)
+    norm = update.global_norm(grads)
+    others = norm, tf.constant(0.1), tf.constant(step, tf.int64)
     return update.apply_gradients(optimizer, params, slots, grads, *others)
 
 
