@@ -72,6 +72,7 @@ def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
         opening.collective, "agree", lambda _, facts: said.append(facts)
     )
     monkeypatch.setattr(opening.collective, "all_of", lambda *_: [])
+    monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=False, version="0.28.1")
     for device in ("CPU:0", "GPU:0"):
         opening._agree(group, FinetuneConfig(), [device], 4)
@@ -112,6 +113,7 @@ def test_processes_that_share_a_card_are_refused(monkeypatch):
     said = [{"machine": m, "card": c, "host": "h", "towers": None} for m, c in cards]
     monkeypatch.setattr(opening.collective, "agree", lambda *_: None)
     monkeypatch.setattr(opening.collective, "all_of", lambda *_: said)
+    monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=True, version="0.28.1")
     assert opening._agree(group, FinetuneConfig(), ["GPU:0"], 1) == said
     said.append(said[2])
