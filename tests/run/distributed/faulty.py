@@ -113,6 +113,8 @@ def main():
     if child:
         watch_over(child)
     rank, fault, script = sys.argv[1], sys.argv[3], sys.argv[4]
+    if "BERT_MGPU_TOWERS" in os.environ:  # it has started anew, with another rank
+        rank = None
     sys.argv = [script, *sys.argv[5:]]
     if os.environ["HOROVOD_RANK"] == rank and fault == "full disk":
         from bert_mgpu.interop import google_ckpt
