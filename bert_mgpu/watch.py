@@ -169,12 +169,13 @@ class Watch:
         while True:
             try:
                 message = peer.receive()
+                reason, where = "its connection broke: it was killed", None
             except TimeoutError:
+                message, where = None, self._where.get(rank)
                 reason = f"no sign of life for {SILENCE:.0f} s"
-                return self._lose(rank, reason, self._where.get(rank))
             if message is None:
                 if not self._closing:
-                    self._lose(rank, "its connection broke: it was killed")
+                    self._lose(rank, reason, where)
                 return
             if "bye" in message:
                 return

@@ -73,6 +73,7 @@ def job(tmp_path, monkeypatch):
     yield job
     for one in job.watches:  # none of their threads may end the tests
         one._closing = True
+        one._ended = End(0, 0, 0, "the test is over")
         one._speaking.acquire(blocking=False)
         one._known.set()
 

@@ -66,6 +66,8 @@ class Scripts:
             text=True,
             cwd=ROOT,
             stderr=subprocess.PIPE,
+            # What runs the tests may ignore it, and a shell then cannot heed it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self, *command, **options):
