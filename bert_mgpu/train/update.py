@@ -51,8 +51,9 @@ def global_norm(grads: Mapping[str, tf.Tensor]) -> tf.Tensor:
     last bits depend on the number of threads: processes must have equally many.
     """
     halves = [tf.nn.l2_loss(grad) for grad in grads.values()]
-    # Not by AddN, whose order changes from run to run and from process to process
-    # (it begins with whichever buffer it may write to).
+    # Not by AddN, whose order changes from run to run and from process to process:
+    # it begins with the first input whose buffer it may take over (TensorFlow's
+    # aggregate_ops.cc), and which one is free is a matter of timing.
     return tf.sqrt(2.0 * tf.reduce_sum(tf.stack(halves)))
 
 
