@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from bert_mgpu.interop import google_ckpt
-from tests.run.conftest import assert_same_run
+from bert_mgpu.train import devices
+from tests.conftest import VOCAB
+from tests.run.conftest import assert_same_run, edit_config, write_vocab
 
 # Of 24 rows, 3 at a time on 4 towers; or 5, so that batches run across epochs' ends.
 FLAGS = {"do_train": True, "do_eval": True, "do_predict": True, "log_steps": 1}
@@ -59,6 +61,30 @@ def test_the_same_bits(tiny, tmp_path, alone, cluster, processes, flags):
     assert losses(output) == losses(wanted) and len(losses(output)) == STEPS
     for name in OUTPUTS:
         assert (output / name).read_bytes() == (wanted / name).read_bytes(), name
+
+
+def test_the_same_bits_at_the_size_of_real_models(work, cluster, script):
+    """Sums of millions of values are made in parts, products as well.
+
+    By their threads: each process has one. They differ unless the order is fixed.
+    """
+    size = {"vocab_size": 21_128, "hidden_size": 256, "intermediate_size": 1024}
+    edit_config(work, **size, num_attention_heads=4)
+    unused = (f"[unused{number}]" for number in range(21_128 - len(VOCAB)))
+    write_vocab(work, [*VOCAB, *unused])
+    flags = {"do_train": True, "init_checkpoint": None, "log_steps": 1}
+    flags |= {"train_batch_size": 3, "num_train_epochs": 8, "save_checkpoints_steps": 4}
+    one, several = work.root / "one", work.root / "several"
+    threads = {devices.THREADS: "1"}
+    args = work.flags(one, **flags, n_gpus=TOWERS)
+    code, _, err = script(args, env=threads)
+    assert code == 0, err
+    args = work.flags(several, **flags, n_gpus=2)
+    code, out = cluster.run(2, args, env=threads)
+    assert code == 0, out
+    assert google_ckpt.read(several)["global_step"] == 16
+    assert_same_run(one, several)
+    assert losses(several) == losses(one)
 
 
 def test_three_processes_agree_up_to_rounding(tiny, tmp_path, alone, cluster):
