@@ -23,6 +23,8 @@ from bert_mgpu.errors import UserError
 TOWERS = "BERT_MGPU_TOWERS"  # of an elastic job, which processes that are left keep
 GLOO_TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
 _PATIENCE = 120  # seconds
+# Those that this process was given, before it keeps to its share of them.
+_CORES = sorted(os.sched_getaffinity(0))
 _NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
 
 
@@ -63,6 +65,15 @@ def find(environment: Mapping[str, str] = os.environ) -> Place:
             " process: start it by horovodrun, or unset HOROVOD_RANK"
         )
     return place
+
+
+def cores(local_rank: int, local_size: int) -> list[int]:
+    """The share of a process of those that its host gives the job.
+
+    None of them where there are fewer than processes.
+    """
+    share = len(_CORES) // local_size
+    return _CORES[local_rank * share : (local_rank + 1) * share]
 
 
 def elastic(environment: Mapping[str, str] = os.environ) -> bool:
@@ -170,5 +181,6 @@ def rejoin(towers: int) -> NoReturn:
     for name, value in zip(_NAMES, values, strict=False):
         os.environ[f"HOROVOD_{name}"] = value.strip()
     os.environ[TOWERS] = str(towers)
+    os.sched_setaffinity(0, _CORES)
     command = [sys.executable, *sys.orig_argv[1:]]
     os.execv(sys.executable, command)

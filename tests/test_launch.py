@@ -1,5 +1,6 @@
 """The place of a process, as horovodrun's environment has it."""
 
+import os
 import subprocess
 import sys
 
@@ -52,6 +53,23 @@ def test_elastic_jobs_are_those_that_horovodrun_calls_so():
 def test_towers_stay_those_of_the_first_start():
     assert launch.towers({}) is None
     assert launch.towers({launch.TOWERS: "6"}) == 6
+
+
+def test_a_process_that_starts_anew_has_all_cores_again():
+    """It keeps to its share of them, which the next place may be another of."""
+    code = """if True:
+        import os
+        from bert_mgpu import launch
+
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, [min(cores)])
+        launch.get = lambda *_, **__: "0,1,0,1,0,1"
+        os.execv = lambda *_: os._exit(os.sched_getaffinity(0) != cores)
+        launch.rejoin(2)
+    """
+    place = {"HOROVOD_HOSTNAME": "localhost", "HOROVOD_LOCAL_RANK": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **place})
+    assert done.returncode == 0
 
 
 def test_a_process_alone_does_not_load_horovod():

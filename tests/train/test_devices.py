@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from bert_mgpu import opening
+from bert_mgpu import launch, opening
 from bert_mgpu.errors import UserError
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.train import devices
@@ -59,10 +59,34 @@ def test_the_last_process_of_an_elastic_job_takes_cards_for_all_towers(
 
 
 def test_threads_are_a_share_of_the_cores_or_what_is_asked_for(monkeypatch):
-    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: range(8))
+    monkeypatch.setattr(launch, "_CORES", [*range(8)])
     assert [devices.threads(size) for size in (1, 2, 3, 16)] == [8, 4, 2, 1]
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
     assert devices.threads(2) == 3
+
+
+@pytest.mark.parametrize(
+    ("cores", "local_rank", "local_size", "asked", "kept"),
+    [
+        ([2, 3, 6, 7], 0, 2, "", [2, 3]),
+        ([2, 3, 6, 7], 1, 2, "", [6, 7]),
+        ([0, 1, 2, 3, 4], 1, 2, "", [2, 3]),
+        ([0, 1], 3, 4, "", None),  # more processes than cores
+        ([0, 1, 2, 3], 0, 2, "4", None),  # asked for threads
+    ],
+)
+def test_processes_keep_to_their_share_of_the_cores(
+    monkeypatch, cores, local_rank, local_size, asked, kept
+):
+    told = []
+    monkeypatch.setattr(launch, "_CORES", cores)
+    monkeypatch.setattr(devices.os, "sched_setaffinity", lambda *to: told.append(to))
+    monkeypatch.setattr(devices, "configure", lambda *_, **__: ["CPU:0"])
+    threads = tf.config.threading
+    monkeypatch.setattr(threads, "set_intra_op_parallelism_threads", lambda _: None)
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", asked)
+    devices.configure_local("cpu", local_rank, local_size)
+    assert told == ([] if kept is None else [(0, kept)])
 
 
 def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
