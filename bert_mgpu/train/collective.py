@@ -20,6 +20,7 @@ from bert_mgpu.train import turns
 
 Arrays = Mapping[str, np.ndarray]
 _MOST = 1 << 28  # values in a sum by gloo: Horovod counts its bytes in 32 bits
+_LINE = 16  # values: TensorFlow copies a part that does not begin at 64 bytes
 
 
 class Collective(Protocol):
@@ -27,6 +28,7 @@ class Collective(Protocol):
 
     rank: int
     size: int
+    rounds: bool  # sums that are not exact
 
     def sum(
         self, values: list[tf.Tensor], name: str, exact: bool = True
@@ -57,7 +59,7 @@ class Collective(Protocol):
 class Solo:
     """One process."""
 
-    rank, size = 0, 1
+    rank, size, rounds = 0, 1, False
 
     def sum(
         self, values: list[tf.Tensor], name: str, exact: bool = True
@@ -102,6 +104,7 @@ class Horovod:
         self.size: int = hvd.size()
         self.ring = on_gpu and bool(hvd.nccl_built())
         self._dtype = tf.as_dtype(dtype)
+        self.rounds = self._dtype != tf.float32
         self.working, self.pausing = working, pausing
 
     def sum(
@@ -113,16 +116,19 @@ class Horovod:
             sums = hvd.grouped_allreduce(sent, op=hvd.Sum, name=name)
             return [tf.cast(value, tf.float32) for value in sums]
         with tf.device("/CPU:0"):
-            flat = tf.concat([tf.reshape(value, [-1]) for value in values], 0)
-            sizes = [_MOST] * (flat.shape[0] // _MOST)
-            pieces = tf.split(flat, [*sizes, flat.shape[0] - sum(sizes)])
+            sizes = [value.shape.num_elements() for value in values]
+            rest = -sum(sizes) % (_LINE * self.size)
+            flat = [*(tf.reshape(value, [-1]) for value in values), tf.zeros(rest)]
+            flat = tf.concat(flat, 0)
+            most = [_MOST] * (flat.shape[0] // _MOST)
+            pieces = tf.split(flat, [*most, flat.shape[0] - sum(most)])
             summed = [
                 self._pairwise(piece, f"{name}{number or ''}", dtype)
                 for number, piece in enumerate(pieces)
                 if piece.shape[0]
             ]
             total = tf.concat(summed, 0)
-            parts = tf.split(total, [value.shape.num_elements() for value in values])
+            parts = tf.split(total, [*sizes, rest])[:-1]
         return [
             tf.reshape(part, value.shape)
             for part, value in zip(parts, values, strict=True)
@@ -190,8 +196,13 @@ def timed_sum(
     with tf.control_dependencies([*flat_losses, *flat_grads]):
         began = tf.timestamp()
     with tf.control_dependencies([began]):
-        sums = [*tf.unstack(group.sum([tf.stack(flat_losses)], "losses")[0])]
-        sums += group.sum(flat_grads, "gradients", exact=False)
+        stacked = tf.stack(flat_losses)
+        if group.rounds:
+            stacked = group.sum([stacked], "losses")[0]
+            flat_grads = group.sum(flat_grads, "gradients", exact=False)
+        else:  # each sum is a time to wait for the others
+            stacked, *flat_grads = group.sum([stacked, *flat_grads], "gradients")
+        sums = [*tf.unstack(stacked), *flat_grads]
     with tf.control_dependencies(sums):
         seconds = tf.cast(tf.timestamp() - began, tf.float32)
     return tf.nest.pack_sequence_as((losses, grads), sums), seconds
