@@ -148,6 +148,8 @@ def _check_identity(
 
 def _change(name: str, old: Any, new: Any) -> str:
     flags = name if name == "labels" else f"--{name.replace(' x ', ' x --')}"
+    if name.startswith("train_batch_size"):
+        flags += " x processes"
     if name in ("data_dir", "input_file", "vocab_file"):  # hashes
         return f"{flags} (its contents)"
     if isinstance(new, dict):

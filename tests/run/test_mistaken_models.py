@@ -219,11 +219,13 @@ IDENTITY = [
     ({"seed": 7}, "seed (was 42, is 7)"),
     (
         {"train_batch_size": 2},
-        "train_batch_size x --n_gpus x --gradient_accumulation_steps (was 4, is 2)",
+        "train_batch_size x --n_gpus x --gradient_accumulation_steps x processes"
+        " (was 4, is 2)",
     ),
     (
         {"n_gpus": 2},
-        "train_batch_size x --n_gpus x --gradient_accumulation_steps (was 4, is 8)",
+        "train_batch_size x --n_gpus x --gradient_accumulation_steps x processes"
+        " (was 4, is 8)",
     ),
     ({"learning_rate": 2e-3}, "learning_rate x --lr_scaling (was 0.001, is 0.002)"),
 ]
