@@ -6,15 +6,16 @@ import dataclasses
 import pathlib
 
 from bert_mgpu import inputs, opening, planning, results, sources, training
-from bert_mgpu.errors import listed
+from bert_mgpu.errors import UserError, listed
 from bert_mgpu.inference import forward
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface
 from bert_mgpu.job import Job
 from bert_mgpu.opening import World
 from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.tasks import custom
+from bert_mgpu.tasks import custom, label_values
 from bert_mgpu.tasks.classification import Classification
+from bert_mgpu.tasks.kinds import KINDS, Kind, Loss
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 
@@ -25,23 +26,26 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
     model = sources.find_model(run, output_dir)
     for note in sources.notes(run, model):
         say(note)
-    files = custom.find(str(run.task_name), str(run.data_dir))
-    if overlooked := custom.overlooked(str(run.task_name), str(run.data_dir)):
+    files = custom.find(run)
+    if overlooked := custom.overlooked(run):
         say(overlooked)
     if run.truncation != "head" and files.columns.text_b is not None:
         say(f"--truncation={run.truncation}: pairs of texts lose their ends even so")
     labels = inputs.find_labels(run, files, model, output_dir)
     files = dataclasses.replace(files, labels=tuple(labels))
-    say(f"{len(labels)} labels: {listed(labels)}")
-    task = Classification(
-        *(files.name, model.config, labels, run.max_seq_length),
-        classifier_dropout=run.classifier_dropout,
-        recompute=run.recompute,
-    )
+    kind = KINDS[files.kind]
+    say(f"{len(labels)} labels: {listed(labels)}" if labels else f"type: {kind.name}")
     if run.export_hf:
         huggingface.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Inputs(run, files, model, cache, world.group)
+    task = Classification(
+        *(files.name, model.config, labels, run.max_seq_length, kind),
+        classifier_dropout=run.classifier_dropout,
+        recompute=run.recompute,
+        loss=_loss(run, kind, labels, data),
+        thresholds=label_values.thresholds(run.threshold, kind, labels),
+    )
     # 2. The towers, and the weights on them.
     job = Job(run, model, task, data, world, output_dir)
     say(opening.placement(world))
@@ -60,9 +64,26 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
             model.config,
             model.vocabulary,
             model.do_lower_case,
-            labels,
+            labels or ["LABEL_0"],  # transformers' name of a value
+            kind.problem_type,
         )
         say(f"wrote the model to {run.export_hf}, as transformers reads it")
+
+
+def _loss(run: FinetuneConfig, kind: Kind, labels: list[str], data: Inputs) -> Loss:
+    """How the losses of training rows are weighed."""
+    balances = run.do_train and run.class_weights == label_values.BALANCED
+    truth = data.truth("train") if balances else None
+    weights = label_values.weights(run.class_weights, kind, labels, truth)
+    if run.focal_gamma and not kind.has_labels:
+        raise UserError(
+            f"--focal_gamma={run.focal_gamma:g}: the type {kind.name!r} has no labels"
+        )
+    if weights is not None:
+        pairs = zip(labels, weights, strict=True)
+        shown = listed([f"{label} {weight:.4g}" for label, weight in pairs])
+        say(f"weights of labels in the loss: {shown}")
+    return Loss(weights, run.focal_gamma)
 
 
 def _evaluate(
@@ -79,12 +100,11 @@ def _evaluate(
         return
     scores = task.score(outputs, features)
     # Google's four keys in its order, then all others.
-    loss = scores["eval_loss"]
-    google = {"eval_accuracy": scores["eval_accuracy"], "eval_loss": loss}
-    google |= {"global_step": step, "loss": loss}
-    results.write_evaluation(output_dir, google | scores)
-    label_ids = features.dense["label_ids"]
-    for text in results.evaluation_text(scores, label_ids, outputs, task.labels):
+    first = {key: scores[key] for key in ("eval_accuracy", "eval_loss") if key in scores}
+    first |= {"global_step": step, "loss": scores["eval_loss"]}
+    results.write_evaluation(output_dir, first | scores)
+    say(results.evaluation_line(scores))
+    for text in task.kind.tables(task.found(outputs, features)):
         say(text)
 
 
@@ -99,7 +119,7 @@ def _predict(
     outputs = forward(run, features, run.prediction_batch, towers, "predict")
     if towers.group.rank > 0:
         return
-    written = results.write_predictions(
-        output_dir, outputs["logits"], features.lines, task.labels
-    )
+    decisions = task.kind.decide(task.found(outputs, features))
+    ids = data.ids("test")
+    written = results.write_predictions(output_dir, decisions, features.lines, ids)
     say(f"predicted {len(features)} rows: {', '.join(written)} in {output_dir}")

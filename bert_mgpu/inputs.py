@@ -7,12 +7,14 @@ import functools
 import pathlib
 from typing import Any
 
-from bert_mgpu.data import readers, records
+import numpy as np
+
+from bert_mgpu.data import readers, records, tables
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.sources import Model
-from bert_mgpu.task import Features
-from bert_mgpu.tasks import builtin, classification, custom
+from bert_mgpu.task import Example, Features
+from bert_mgpu.tasks import builtin, classification, custom, kinds, reading
 from bert_mgpu.tasks.builtin import TaskFiles
 from bert_mgpu.text import normalization, tokenization, truncation
 from bert_mgpu.train import checkpoint, collective
@@ -40,6 +42,8 @@ def find_labels(
             f"{pathlib.Path(str(run.data_dir), custom.FILE)}: 'label' is missing:"
             " training and evaluation need the column of the label"
         )
+    if not kinds.KINDS[files.kind].has_labels:
+        return []
     trained = model.labels
     continued = bool(checkpoint.saved_steps(output_dir)) or not run.do_train
     labels = list(files.labels)
@@ -63,13 +67,21 @@ def find_labels(
 
 
 def _labels_of_training_file(run: FinetuneConfig, files: TaskFiles) -> list[str]:
-    source = builtin.split_path(files, str(run.data_dir), "train")
-    examples = builtin.read_examples(files, source.path, source.split, with_label=True)
-    labels = sorted({str(example.label) for example in examples})
-    if "" in labels:
-        line = next(example.line for example in examples if example.label == "")
-        raise UserError(f"{source.path}:{line}: the label is empty")
+    source = reading.split_path(files, str(run.data_dir), "train")
+    examples = reading.read_examples(files, source.path, source.split, with_label=True)
+    found: set[str] = set()
+    for example in examples:
+        label = example.label
+        if label == "":
+            raise UserError(f"{source.path}:{example.line}: the label is empty")
+        found.update(label if isinstance(label, tuple) else [str(label)])
+    labels = sorted(found)
     if len(labels) < 2:
+        if files.kind == kinds.Multi.name:
+            raise UserError(
+                f"{source.path}: {len(labels)} label in all rows: nothing to learn:"
+                " check the column of the label, and --label_separator"
+            )
         raise UserError(
             f"{source.path}: every row has the label {labels[0]!r}: nothing to learn:"
             " check the column of the label in task.json"
@@ -96,7 +108,10 @@ def _code() -> str:
     """A hash of the code that turns a file into features."""
     modules = (
         readers,
+        tables,
         builtin,
+        reading,
+        kinds,
         classification,
         truncation,
         normalization,
@@ -141,7 +156,8 @@ class Inputs:
             f"{share} %: {length}"
             for share, length in notes["length_percentiles"].items()
         )
-        header = self.files.columns_of(source.split).header
+        columns = self.files.columns_of(source.split)
+        header = columns.header or (columns.table and columns.table.form.header)
         without = ", line 1 left out as its header" if header else ""
         kept, sample = getattr(self.run, _SAMPLES[split]), _SAMPLES[split]
         sampled = "" if kept is None else f", a sample (--{sample}={kept})"
@@ -153,21 +169,44 @@ class Inputs:
         )
         return features, key
 
-    def _source(self, split: str) -> builtin.Source:
+    def truth(self, split: str) -> np.ndarray:
+        """The label_ids of a split, quietly."""
+        return self._read(split, self._source(split))[0].dense["label_ids"]
+
+    def ids(self, split: str) -> list[str] | None:
+        """What the rows are called, where a column says; they are read once more."""
+        source = self._source(split)
+        if self.files.columns_of(source.split).id is None:
+            return None
+        return [example.guid for example in self._examples(split, source)]
+
+    def _examples(self, split: str, source: reading.Source) -> list[Example]:
+        run = self.run
+        return reading.read_examples(
+            self.files,
+            source.path,
+            source.split,
+            with_label=split != "test",
+            keep=getattr(run, _SAMPLES[split]),
+            seed=run.seed,
+        )
+
+    def _source(self, split: str) -> reading.Source:
         path = self.run.predict_file
         if path is None or split != "test":
-            return builtin.split_path(self.files, str(self.run.data_dir), split)
+            return reading.split_path(self.files, str(self.run.data_dir), split)
         readers.check_file(path)
-        columns = builtin.predict_file_split(self.files, path)
-        return builtin.Source(pathlib.Path(path), columns)
+        columns = reading.predict_file_split(self.files, path)
+        return reading.Source(pathlib.Path(path), columns)
 
-    def _read(self, split: str, source: builtin.Source) -> tuple[Features, str]:
+    def _read(self, split: str, source: reading.Source) -> tuple[Features, str]:
         run, files = self.run, self.files
         keep = getattr(run, _SAMPLES[split])
         with_label = split != "test"
         data = {
             "data": records.file_hash(source.path),
             "columns": _described(files.columns_of(source.split)),
+            "kind": [files.kind, files.separator],
         }
         settings = data | {
             "code": _code(),
@@ -180,18 +219,12 @@ class Inputs:
         }
 
         def make() -> tuple[records.Tensors, dict[str, Any]]:
-            examples = builtin.read_examples(
-                files,
-                source.path,
-                source.split,
-                with_label=with_label,
-                keep=keep,
-                seed=run.seed,
-            )
+            examples = self._examples(split, source)
             features = classification.featurise(
                 examples,
                 self.model.tokenizer,
                 files.labels,
+                kinds.KINDS[files.kind],
                 run.max_seq_length,
                 run.truncation,
                 run.head_tokens,

@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.files import write_text
-from bert_mgpu.tasks import metrics
-from bert_mgpu.tasks.classification import log_softmax
+from bert_mgpu.tasks.kinds import Decisions
+
+_SHOWN = (
+    *("eval_accuracy", "eval_loss", "macro_f1", "micro_f1", "mean_average_precision"),
+    *("pearson", "spearman", "mae"),
+)
 
 
 def write_evaluation(output_dir: pathlib.Path, values: Mapping[str, Any]) -> None:
@@ -20,21 +24,9 @@ def write_evaluation(output_dir: pathlib.Path, values: Mapping[str, Any]) -> Non
     write_text(output_dir / "eval_results.txt", lines)
 
 
-def evaluation_text(
-    scores: Mapping[str, Any],
-    label_ids: np.ndarray,
-    outputs: Mapping[str, np.ndarray],
-    label_names: Sequence[str],
-) -> list[str]:
-    """What an evaluation shows: one line, per-class table, confusion matrix."""
-    predictions = outputs["logits"].argmax(-1)
-    return [
-        f"eval_accuracy {scores['eval_accuracy']:.4f}"
-        f"  eval_loss {scores['eval_loss']:.4f}"
-        f"  macro_f1 {scores['macro_f1']:.4f}",
-        metrics.classification_table(label_ids, predictions, label_names),
-        metrics.confusion_table(label_ids, predictions, label_names),
-    ]
+def evaluation_line(scores: Mapping[str, Any]) -> str:
+    """The scores that an evaluation shows, of those that there are."""
+    return "  ".join(f"{key} {scores[key]:.4f}" for key in _SHOWN if key in scores)
 
 
 def write_sentence_scores(
@@ -59,38 +51,31 @@ def write_sentence_scores(
 
 def write_predictions(
     output_dir: pathlib.Path,
-    logits: np.ndarray,
+    decisions: Decisions,
     lines: np.ndarray,
-    label_names: Sequence[str],
+    ids: Sequence[str] | None = None,
 ) -> list[str]:
     """predict.txt, test_results.tsv and predictions.jsonl; returns their names.
 
-    logits: float32 [rows, classes]; lines: int64 [rows], in the predicted file.
+    lines: int64 [rows], in the predicted file; ids: of the rows, where they have some.
     """
-    shares = np.exp(log_softmax(logits))
-    classes = logits.argmax(-1)
+    texts, values, labels, names = decisions
 
     def as_json(row: int) -> str:
-        record = {
-            "id": f"test-{lines[row] - 1}",
-            "line": int(lines[row]),
-            "label": label_names[classes[row]],
-            "probabilities": dict(
-                zip(
-                    label_names,
-                    (round(x, 6) for x in shares[row].tolist()),
-                    strict=True,
-                )
-            ),
-        }
+        line = int(lines[row])
+        record = {"id": ids[row] if ids else f"test-{line - 1}", "line": line}
+        if names:
+            shares = (round(value, 6) for value in values[row].tolist())
+            record["label"] = labels[row]
+            record["probabilities"] = dict(zip(names, shares, strict=True))
+        else:
+            record["value"] = labels[row]
         return json.dumps(record, ensure_ascii=False) + "\n"
 
-    rows = range(len(logits))
+    rows = range(len(texts))
     files = {
-        "predict.txt": (f"{classes[row]}\n" for row in rows),
-        "test_results.tsv": (
-            "\t".join(map(str, shares[row].tolist())) + "\n" for row in rows
-        ),
+        "predict.txt": (f"{text}\n" for text in texts),
+        "test_results.tsv": ("\t".join(map(str, values[r].tolist())) + "\n" for r in rows),
         "predictions.jsonl": (as_json(row) for row in rows),
     }
     for name, content in files.items():

@@ -209,7 +209,7 @@ def _check_finetuning(run: FinetuneConfig) -> None:
         raise UserError(
             f"--data_dir={run.data_dir}: {what}: pass the folder with the task's files"
         )
-    custom.find(str(run.task_name), str(run.data_dir))
+    custom.find(run)
 
 
 @contextlib.contextmanager

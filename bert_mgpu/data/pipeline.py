@@ -25,7 +25,7 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
     """The batch of the placed examples, zeros elsewhere.
 
     -> every ragged column int32 [N, R, T]; `input_mask` [N, R, T], 0 at padding, else
-    the number of the token's example in its row, from 1; every dense column [N, R * S];
+    the number of the token's example in its row, from 1; every dense column [N, R * S, ...];
     `is_real_example` float32 [N, R * S]. If S > 1 also `position_ids` [N, R, T], from 0
     in each example, and `first_tokens` [N, R, S], where each example starts. If P > 0
     also every column of targets [N, R, P], and `masked_lm_weights`, 1 where one is.
@@ -46,9 +46,10 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
         return tokens.reshape(shape)
 
     def of_places(values: np.ndarray) -> np.ndarray:
-        filled = np.zeros(placement.numbers.size, values.dtype)
+        inner = values.shape[1:]
+        filled = np.zeros((placement.numbers.size, *inner), values.dtype)
         filled[at] = values
-        return filled.reshape(towers, per_tower * places)
+        return filled.reshape(towers, per_tower * places, *inner)
 
     batch = {name: spread(column.values) for name, column in block.ragged.items()}
     batch["input_mask"] = spread(np.repeat(at % places + 1, block.lengths))

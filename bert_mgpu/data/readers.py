@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import gzip
 import os
 import pathlib
+import zlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,6 +15,21 @@ import numpy as np
 from bert_mgpu.errors import UserError
 
 _MAX_NAMES_SHOWN = 5
+UTF_8 = "utf-8"
+# Those in which the byte of a line's end is part of no other character. GB18030 holds
+# all of GBK and GB2312.
+ENCODINGS = {
+    UTF_8: UTF_8,
+    **dict.fromkeys(("gb18030", "gbk", "gb2312"), "gb18030"),
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "euc-jp": "euc_jp",
+    "euc-kr": "cp949",
+    "latin-1": "latin-1",
+    "windows-1252": "cp1252",
+}
+_MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
@@ -41,38 +58,54 @@ def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
     raise UserError(f"{path}: no such file: {path.parent} holds {holds}{more}")
 
 
-def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
-    r"""Yields (line number from 1, text) of a UTF-8 file, one line in memory.
+def read_lines(
+    path: str | os.PathLike[str], encoding: str = UTF_8
+) -> Iterator[tuple[int, str]]:
+    r"""Yields (line number from 1, text) of a text file, one line in memory.
 
     Lines end at `\n` alone: U+2028, U+0085, a lone `\r` and the like, at which
     `str.splitlines` also cuts, are characters of the text. Left out are the
-    line's end (`\n` or `\r\n`) and a byte order mark at the file's start.
+    line's end (`\n` or `\r\n`) and a byte order mark at the file's start. A file
+    `.gz` is unpacked.
+
+    encoding: one of ENCODINGS.
 
     Raises:
-      UserError: no such file, or with file:line: not UTF-8, or a NUL byte.
+      UserError: no such file, or with file:line: not of this encoding, or a NUL byte.
     """
     check_file(path)
+    number = 0
+    unpacked = gzip.open if os.fspath(path).endswith(".gz") else open
     try:
-        with open(path, "rb") as file:
+        with unpacked(path, "rb") as file:
             for number, raw in enumerate(file, 1):
                 if number == 1:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                    raw = raw.removeprefix(_MARKS.get(ENCODINGS[encoding], b""))
                 raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-                yield number, decode(raw, f"{path}:{number}")
+                yield number, decode(raw, f"{path}:{number}", encoding)
+    except _DAMAGED as error:
+        raise UserError(
+            f"{path}: damaged after line {number} ({error}): pack the file anew"
+        ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
 
 
-def decode(raw: bytes, place: str) -> str:
+def decode(raw: bytes, place: str, encoding: str = UTF_8) -> str:
+    codec = ENCODINGS[encoding]
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode(codec)
     except UnicodeDecodeError as error:
-        column = len(raw[: error.start].decode("utf-8")) + 1
+        column = len(raw[: error.start].decode(codec, "replace")) + 1
+        what = f"byte 0x{raw[error.start]:02x} at column {column}"
+        if encoding != UTF_8:
+            raise UserError(
+                f"{place}: not {encoding} ({what}): pass the file's own encoding"
+            ) from None
         is_utf_16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        encoding = "UTF-16" if is_utf_16 else "GB18030"
+        name = "UTF-16" if is_utf_16 else "GB18030"
         raise UserError(
-            f"{place}: not UTF-8 (byte 0x{raw[error.start]:02x} at column"
-            f" {column}): convert it, e.g. iconv -f {encoding} -t UTF-8"
+            f"{place}: not UTF-8 ({what}): convert it, e.g. iconv -f {name} -t UTF-8"
         ) from None
     if "\0" in text:
         raise UserError(

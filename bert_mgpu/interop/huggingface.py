@@ -190,11 +190,14 @@ def export(
     vocab_file: str | os.PathLike[str],
     do_lower_case: bool,
     labels: Sequence[str] | None,
+    problem_type: str | None = None,
 ) -> None:
     """Writes a folder for AutoModelForSequenceClassification and AutoTokenizer.
 
     Without labels it is one for AutoModelForPreTraining, or AutoModelForMaskedLM if
     the model does not tell next sentences.
+
+    problem_type: what transformers calls the kind of a classifier.
 
     `params` may hold more than that model. The folder appears whole or not
     at all; of what is there already, only an earlier export is replaced.
@@ -221,7 +224,11 @@ def export(
             new.mkdir()
             (new / _VOCAB).write_bytes(vocab)
             for name, value in (
-                ("config.json", _model_config(config, architecture, labels, vocab)),
+                (
+                    "config.json",
+                    _model_config(config, architecture, labels, vocab)
+                    | ({"problem_type": problem_type} if problem_type else {}),
+                ),
                 ("tokenizer_config.json", _tokenizer_config(config, do_lower_case)),
                 ("special_tokens_map.json", _SPECIAL_TOKENS),
             ):

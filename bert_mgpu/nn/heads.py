@@ -50,3 +50,8 @@ def predict_next(params: Params, pooled: tf.Tensor) -> tf.Tensor:
 def cross_entropy(logits: tf.Tensor, label_ids: tf.Tensor) -> tf.Tensor:
     """-log p(label) of each row: [B, C], int32 [B] -> [B]."""
     return tf.nn.sparse_softmax_cross_entropy_with_logits(label_ids, logits)
+
+
+def one_minus_exp(values: tf.Tensor) -> tf.Tensor:
+    """1 - exp(values), of values below 0; a power of it has a gradient everywhere."""
+    return tf.maximum(-tf.math.expm1(values), 1e-7)

@@ -1,4 +1,4 @@
-"""The built-in classification tasks: file names, columns and labels.
+"""Files, columns and labels of a task; those of the built-in tasks.
 
 The tasks and their columns are those of google-research/bert (cola, mnli,
 mrpc, xnli) and of its fork bert-ad (the rest), so that old data folders work.
@@ -10,17 +10,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-import os
-import pathlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from bert_mgpu.data.readers import check_file, read_lines, sample_rows
+from bert_mgpu.data import tables
 from bert_mgpu.errors import UserError
-from bert_mgpu.task import Example
 
 _LAST = -1  # a column number: the last one, and none of the other columns
-_MAX_LABELS_SHOWN = 20
 
 
 def _split_at_tabs(line: str) -> list[str]:
@@ -77,6 +73,8 @@ class Columns:
     relabel: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     strip_lines: bool = False  # and leave out blank ones
     language: str | None = None  # rows with another column 0 are left out
+    id: int | None = None
+    table: Table | None = None  # how a user's own files become cells
 
     def count(self, with_label: bool) -> int:
         """How many columns a line must have."""
@@ -85,19 +83,28 @@ class Columns:
         return max(numbers) + 1 + (_LAST in numbers)
 
 
+class Table(NamedTuple):
+    """Own files: the columns of a file that become the columns 0, 1, ... of a row."""
+
+    form: tables.Form
+    columns: tuple[tables.Column, ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class TaskFiles:
     """A task's labels, in the order of the class indices, and its files."""
 
     name: str
     labels: tuple[str, ...]  # empty: not known yet, every label is taken
-    train: str
-    dev: str
+    train: str | None
+    dev: str | None
     test: str | None
     columns: Columns
     other_columns: Mapping[str, Columns] = dataclasses.field(
         default_factory=dict
     )  # of the splits that differ
+    kind: str = "single"  # one of kinds.KINDS
+    separator: str = ","  # between the labels of a row, where it may have several
 
     def columns_of(self, split: str) -> Columns:
         return self.other_columns.get(split, self.columns)
@@ -172,151 +179,3 @@ def lookup(task_name: str) -> TaskFiles:
         f" {', '.join(BUILTIN)}; a task of your own needs a task.json in"
         " --data_dir"
     )
-
-
-class Source(NamedTuple):
-    """A file to read, the split whose columns it has, a remark for the log."""
-
-    path: pathlib.Path
-    split: str
-    note: str | None = None
-
-
-def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) -> Source:
-    """Finds the file of a split: "train", "dev" or "test".
-
-    Test is dev where the task has no test file, or has one that is absent.
-
-    Raises:
-      UserError: there is no such file; names the nearest ones.
-    """
-    directory = pathlib.Path(data_dir)
-    name = {"train": task.train, "dev": task.dev, "test": task.test}[split]
-    note = None
-    if split == "test" and name and not (directory / name).is_file():
-        note = f"{directory / name} is absent: {task.dev} is read instead"
-        name = None
-    if name is None:
-        split, name = "dev", task.dev
-    check_file(directory / name)
-    return Source(directory / name, split, note)
-
-
-def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
-    """The split whose columns a `--predict_file` has: "test" or "dev".
-
-    They differ in cola alone, whose test files have no label column and a
-    header: a file whose first line reaches dev's text column is read as dev.
-    """
-    if task.test is None:
-        return "dev"
-    dev, test = task.columns_of("dev"), task.columns_of("test")
-    if dev == test:
-        return "test"
-    _, first_line = next(read_lines(path), (0, ""))
-    width = len(dev.cells(first_line))
-    return "dev" if width >= dev.count(with_label=False) else "test"
-
-
-def read_examples(
-    task: TaskFiles,
-    path: str | os.PathLike[str],
-    split: str,
-    *,
-    with_label: bool,
-    keep: int | None = None,
-    seed: int = 0,
-) -> list[Example]:
-    """Reads a file in its order, with the columns of `split`.
-
-    With labels, as training and evaluation want them, rows are left out where
-    the task says so and every label is checked. Without, as prediction wants
-    them, the label is never looked at and each line below the header gives one
-    example, a blank line one with an empty text, so that predictions can be
-    pasted beside the file; xnli's rows of other languages are left out even
-    then, and a blank line there has no language. A text in the last column is
-    the last column in both, so prediction files may lack the label column.
-
-    Args:
-      keep: if given, only a random sample of so many rows, in file order.
-      seed: of that sample.
-
-    Raises:
-      UserError: with file:line, for too few columns or an unknown label; or
-        there are no rows.
-    """
-    columns = task.columns_of(split)
-    if with_label and columns.label is None:
-        raise UserError(
-            f"{path}: {split} files of the task {task.name} have no labels to"
-            f" evaluate with: pass a file with the columns of {task.dev}"
-        )
-    examples = []
-    for number, line in read_lines(path):
-        if number == 1 and columns.header:
-            continue
-        try:
-            row = _parse(task, columns, line, with_label)
-        except ValueError as error:
-            raise UserError(f"{path}:{number}: {error}") from None
-        if row is not None:
-            guid = f"{split}-{number - 1}"
-            examples.append(Example(guid, *row, line=number))
-    if not examples:
-        raise UserError(f"{path}: no rows for the task {task.name}")
-    if keep is None:
-        return examples
-    return [examples[i] for i in sample_rows(len(examples), keep, seed)]
-
-
-def _parse(
-    task: TaskFiles, columns: Columns, line: str, with_label: bool
-) -> tuple[str, str | None, str | None] | None:
-    """(text_a, text_b, label) of a line, None to leave it out.
-
-    Raises:
-      ValueError: what is wrong with the line.
-    """
-    if with_label and columns.strip_lines:
-        line = line.lstrip()  # the right end goes with its column
-        if not line:
-            return None
-    if not line.strip():
-        if columns.language is not None:
-            return None
-        if with_label:
-            raise ValueError("blank line: delete it")
-        return "", None, None
-    cells = columns.cells(line)
-    if columns.language not in (None, cells[0]):
-        return None
-    needed = columns.count(with_label)
-    if len(cells) < needed:
-        plural = "s" * (len(cells) > 1)
-        raise ValueError(
-            f"{len(cells)} column{plural}, the task {task.name} needs column"
-            f" {needed - 1} (counted from 0, separated by tabs)"
-        )
-    label = None
-    if with_label:
-        label = _label(task, columns, cells)
-        if label is None:
-            return None
-    if columns.pair is not None:
-        return *columns.pair(cells[columns.text_a]), label
-    text_a = columns.clean(cells[columns.text_a])
-    if columns.text_b is None:
-        return text_a, None, label
-    return text_a, columns.clean(cells[columns.text_b]), label
-
-
-def _label(task: TaskFiles, columns: Columns, cells: list[str]) -> str | None:
-    assert columns.label is not None
-    cell = columns.clean_label(cells[columns.label])
-    label = columns.relabel.get(cell, cell)
-    if label is None or label in task.labels or not task.labels:
-        return label
-    known = list(dict.fromkeys([*columns.relabel, *task.labels]))
-    if len(known) > _MAX_LABELS_SHOWN:
-        known = [*known[:3], "...", known[-1]]
-    raise ValueError(f"label {cell[:40]!r} is not one of {', '.join(known)}")

@@ -1,6 +1,6 @@
-"""Classification of single texts and pairs, as google-research/bert's.
+"""Labels or values of single texts and pairs, by google-research/bert's classifier.
 
-Shapes: R rows of tokens, S examples of a row, B = R * S examples, C classes.
+Shapes: R rows of tokens, S examples of a row, B = R * S examples, W outputs of each.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from bert_mgpu.data import records
 from bert_mgpu.nn import bert, heads
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.task import Batch, Example, Features, Noise, Params, Ragged
-from bert_mgpu.tasks import metrics
+from bert_mgpu.tasks.kinds import Kind, Loss, Outputs
 from bert_mgpu.text import truncation
 from bert_mgpu.text.tokenization import Tokenizer
 
 
 class Classification:
-    """A softmax over the pooled output (a `task.Task`)."""
+    """A dense layer over the pooled output (a `task.Task`)."""
 
     unused: frozenset[str] = frozenset()
 
@@ -32,10 +32,16 @@ class Classification:
         config: BertConfig,
         labels: Sequence[str],
         max_seq_length: int,
+        kind: Kind,
         classifier_dropout: float | None = None,
         recompute: str = "none",
+        loss: Loss = Loss(),
+        thresholds: np.ndarray | None = None,
     ):
+        """thresholds: of each label's probability, float [labels]."""
         self.name = name
+        self.kind = kind
+        self._loss, self._thresholds = loss, thresholds
         self.labels = tuple(labels)
         self.max_seq_length = max_seq_length
         self._config = config
@@ -48,22 +54,22 @@ class Classification:
 
     def param_specs(self) -> params_lib.Specs:
         return params_lib.bert_specs(self._config) | params_lib.classifier_specs(
-            self._config, len(self.labels)
+            self._config, self.kind.width(self.labels)
         )
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        return {"loss": tf.reduce_sum(batch["is_real_example"])}
+        counts = self.kind.weights(batch["label_ids"], self._loss)
+        return {"loss": tf.reduce_sum(counts * batch["is_real_example"])}
 
     def loss_sums(
         self, params: Params, batch: Batch, noise: Noise | None
     ) -> dict[str, tf.Tensor]:
-        losses = heads.cross_entropy(
-            self._logits(params, batch, noise), batch["label_ids"]
-        )
+        logits = self._logits(params, batch, noise)
+        losses = self.kind.losses(logits, batch["label_ids"], self._loss)
         return {"loss": tf.reduce_sum(losses * batch["is_real_example"])}
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
-        return {"logits": self._logits(params, batch, None)}  # [B, C]
+        return {"logits": self._logits(params, batch, None)}  # [B, W]
 
     def _logits(self, params: Params, batch: Batch, noise: Noise | None) -> tf.Tensor:
         places = bert.first_tokens(batch)
@@ -75,27 +81,21 @@ class Classification:
             noise = noise._replace(first_row=noise.first_row * places.shape[1])
         return heads.classify(params, pooled, self._dropout, noise)
 
+    def found(self, outputs: Mapping[str, np.ndarray], rows: Features) -> Outputs:
+        truth = rows.dense["label_ids"]
+        return Outputs(outputs["logits"], self.labels, self._thresholds, truth)
+
     def score(
         self, outputs: Mapping[str, np.ndarray], rows: Features
     ) -> dict[str, Any]:
-        log_shares = log_softmax(outputs["logits"])
-        label_ids = rows.dense["label_ids"]
-        losses = -log_shares[np.arange(len(label_ids)), label_ids]
-        return metrics.classification_metrics(
-            label_ids, np.exp(log_shares), losses, self.labels
-        )
-
-
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis, in float64."""
-    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+        return self.kind.score(self.found(outputs, rows))
 
 
 def featurise(
     examples: Sequence[Example],
     tokenizer: Tokenizer,
     labels: Sequence[str],
+    kind: Kind,
     max_seq_length: int,
     how: str,
     head_tokens: int,
@@ -104,11 +104,10 @@ def featurise(
 
     Lengths before truncation are noted, for what a run says at its start.
 
-    Rows without a label get label_ids 0, which nothing reads.
+    Rows without a label get label_ids of some value, which nothing reads.
     """
     texts_a = tokenizer.batch_ids([example.text_a for example in examples])
     texts_b = tokenizer.batch_ids([example.text_b or "" for example in examples])
-    label_ids = {label: index for index, label in enumerate(labels)}
     rows, segments, lengths, truncated = [], [], [], 0
     for index in range(len(examples)):
         a, b = texts_a.row(index).tolist(), texts_b.row(index).tolist()
@@ -126,13 +125,13 @@ def featurise(
         second = [*b, tokenizer.sep_id] if pair else []
         rows.append(row + second)
         segments.append([0] * len(row) + [1] * len(second))
-    known = [label_ids[e.label] if e.label is not None else 0 for e in examples]
+    known = kind.encode([example.label for example in examples], labels)
     return Features(
         {
             "input_ids": Ragged.from_rows(rows),
             "segment_ids": Ragged.from_rows(segments),
         },
-        {"label_ids": np.array(known, np.int32)},
+        {"label_ids": known},
         np.array([example.line for example in examples], np.int64),
         records.length_notes(np.array(lengths), truncated),
     )

@@ -1,100 +1,180 @@
-"""A user's own task: `task.json` in data_dir says where texts and labels stand.
+"""A user's own task: where its texts and labels stand, by task.json or by flags.
 
-    {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv",
-     "header": false, "label": 0, "text_a": 1, "labels": ["no", "yes"]}
+    {"train": "train.csv", "dev": "dev.csv", "test": "test.jsonl",
+     "text_a": "title", "label": "class", "labels": ["no", "yes"]}
 
-Files are tab-separated; columns count from 0, -1 is the last one. Only "train",
-"dev" and "text_a" are needed; without "labels" those of the training file are
-taken, sorted.
+Only "text_a" is always needed. Columns are numbers from 0 (-1 is the last one) or
+names; without "labels" those of the training file are taken, sorted. A flag says the
+same as its key, and comes before it.
 """
 
 from __future__ import annotations
 
 import difflib
 import pathlib
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from bert_mgpu import files
+from bert_mgpu.data import readers, tables
 from bert_mgpu.errors import UserError
-from bert_mgpu.tasks.builtin import BUILTIN, Columns, TaskFiles, lookup
+from bert_mgpu.run_config import FinetuneConfig
+from bert_mgpu.tasks import kinds
+from bert_mgpu.tasks.builtin import BUILTIN, Columns, Table, TaskFiles, lookup
 
 FILE = "task.json"
-_KEYS: dict[str, type] = {
-    "train": str,
-    "dev": str,
-    "test": str,
-    "header": bool,
-    "text_a": int,
-    "text_b": int,
-    "label": int,
-    "labels": list,
+
+
+def _column(text: str) -> tables.Column:
+    return int(text) if text.lstrip("-").isdecimal() else text
+
+
+def _listed(text: str) -> list[str]:
+    return text.split(",")
+
+
+class _Key(NamedTuple):
+    """A key of task.json."""
+
+    flag: str
+    types: tuple[type, ...]
+    of_flag: Callable[[Any], Any] = lambda value: value
+    choices: Mapping[str, Any] | None = None
+
+
+_COLUMNS = ("text_a", "text_b", "label", "id")  # their order in a row, where given
+_FILES = ("train", "dev", "test")
+_KEYS = {
+    **{name: _Key(f"{name}_file", (str,)) for name in _FILES},
+    **{name: _Key(f"{name}_column", (int, str), _column) for name in _COLUMNS},
+    "format": _Key("file_format", (str,), choices=tables.FORMATS),
+    "header": _Key("header", (bool,)),
+    "encoding": _Key("encoding", (str,), choices=readers.ENCODINGS),
+    "labels": _Key("labels", (list,), _listed),
+    "type": _Key("task_type", (str,), choices=kinds.KINDS),
+    "label_separator": _Key("label_separator", (str,)),
 }
-_NEEDED = ("train", "dev", "text_a")
 
 
-def find(task_name: str, data_dir: str) -> TaskFiles:
-    """The built-in task of this name, else the one that task.json describes."""
-    path = pathlib.Path(data_dir) / FILE
-    if task_name.lower() in BUILTIN or not path.is_file():
-        return lookup(task_name)
-    values = _read(path)
-    columns = Columns(
-        text_a=values["text_a"],
-        text_b=values.get("text_b"),
-        label=values.get("label"),
-        header=values.get("header", False),
-    )
-    return TaskFiles(
-        name=task_name.lower(),
-        labels=tuple(values.get("labels", ())),
-        train=values["train"],
-        dev=values["dev"],
-        test=values.get("test"),
-        columns=columns,
-    )
+def find(run: FinetuneConfig) -> TaskFiles:
+    """The built-in task of the run's name, else the one that task.json or flags say.
+
+    Raises UserError for what is missing, unknown or does not fit together.
+    """
+    name, path = str(run.task_name), pathlib.Path(str(run.data_dir), FILE)
+    said = {
+        key: row.of_flag(getattr(run, row.flag))
+        for key, row in _KEYS.items()
+        if getattr(run, row.flag) is not None
+    }
+    if name.lower() in BUILTIN:
+        if said:
+            raise UserError(
+                f"--{_KEYS[next(iter(said))].flag}: {name} is a built-in task, whose"
+                " files are known: for your own, pass another --task_name"
+            )
+        return lookup(name)
+    if not said and not path.is_file():
+        return lookup(name)
+    values = _read(path) if path.is_file() else {}
+    return _task(name.lower(), str(path), _checked(values | said, path, said))
 
 
-def overlooked(task_name: str, data_dir: str) -> str | None:
+def overlooked(run: FinetuneConfig) -> str | None:
     """A remark where a task.json is there but the task's name is a built-in one."""
-    path = pathlib.Path(data_dir) / FILE
-    if task_name.lower() not in BUILTIN or not path.is_file():
+    path = pathlib.Path(str(run.data_dir), FILE)
+    if str(run.task_name).lower() not in BUILTIN or not path.is_file():
         return None
     return (
-        f"{path} is not read: {task_name} is a built-in task: for your own, pass"
+        f"{path} is not read: {run.task_name} is a built-in task: for your own, pass"
         " another --task_name"
     )
 
 
+def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
+    columns = {key: values[key] for key in _COLUMNS if key in values}
+    named = any(isinstance(column, str) for column in columns.values())
+    form = tables.Form(
+        values.get("format"),
+        values.get("header", named),
+        values.get("encoding", readers.UTF_8),
+    )
+    places = {key: place for place, key in enumerate(columns)}
+    return TaskFiles(
+        name=name,
+        labels=tuple(values.get("labels", ())),
+        **{split: values.get(split) for split in _FILES},
+        columns=Columns(**places, table=Table(form, tuple(columns.values()))),
+        kind=values.get("type", "single"),
+        separator=values.get("label_separator", ","),
+    )
+
+
 def _read(path: pathlib.Path) -> dict[str, Any]:
-    values = files.read_json(path)
-    for key, value in values.items():
+    said = files.read_json(path)
+    values = {key: value for key, value in said.items() if value is not None}
+    for key in values:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS)
             meant = f": did you mean {near[0]!r}?" if near else ""
             raise UserError(
                 f"{path}: unknown key {key!r}{meant} (known: {', '.join(_KEYS)})"
             )
-        kind = _KEYS[key]
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+    for key in _FILES:
+        name = pathlib.PurePath(values[key]) if _is(values, key, str) else None
+        if name and (name.is_absolute() or ".." in name.parts):
             raise UserError(
-                f"{path}: {key!r} is {value!r}, it must be of type {kind.__name__}"
+                f"{path}: {key!r} is {str(name)!r}: name a file inside data_dir, or"
+                f" pass it as --{_KEYS[key].flag}"
+            )
+    return values
+
+
+def _is(values: Mapping[str, Any], key: str, kind: type) -> bool:
+    return isinstance(values.get(key), kind)
+
+
+def _checked(
+    values: dict[str, Any], path: pathlib.Path, said: Mapping[str, Any]
+) -> dict[str, Any]:
+    """said: what flags say, which an error then names."""
+
+    def place(key: str) -> str:
+        return f"--{_KEYS[key].flag}" if key in said else f"{path}: {key!r}"
+
+    for key, value in values.items():
+        types = _KEYS[key].types
+        wrong_bool = isinstance(value, bool) and bool not in types  # it is an int, too
+        if wrong_bool or not isinstance(value, types):
+            names = " or ".join(one.__name__ for one in types)
+            raise UserError(f"{place(key)} is {value!r}, it must be of type {names}")
+        choices = _KEYS[key].choices
+        if choices is not None and value.lower() not in choices:
+            raise UserError(
+                f"{place(key)} is {value!r}: pass one of {', '.join(choices)}"
             )
         if isinstance(value, int) and value < -1:
             raise UserError(
-                f"{path}: {key!r} is {value}: columns count from 0, -1 is the last"
+                f"{place(key)} is {value}: columns count from 0, -1 is the last"
             )
-    for key in _NEEDED:
-        if key not in values:
-            raise UserError(f"{path}: {key!r} is missing")
-    for key in ("train", "dev", "test"):
-        name = pathlib.PurePath(values.get(key, "."))
-        if name.is_absolute() or ".." in name.parts:
-            raise UserError(
-                f"{path}: {key!r} is {str(name)!r}: name a file inside data_dir"
-            )
-    labels = values.get("labels", [])
+        if value == "":
+            raise UserError(f"{place(key)} is empty")
+    values |= {k: values[k].lower() for k in values if _KEYS[k].choices is not None}
+    if "text_a" not in values:
+        raise UserError(f"{path}: 'text_a' is missing: give it, or --text_a_column")
+    named = [key for key in _COLUMNS if _is(values, key, str)]
+    if named and values.get("header") is False:
+        raise UserError(
+            f"{place(named[0])} is {values[named[0]]!r}: without a header columns have"
+            " numbers, from 0"
+        )
+    labels, kind = values.get("labels", []), values.get("type", "single")
     if not all(isinstance(label, str) and label for label in labels):
-        raise UserError(f"{path}: 'labels' must be a list of strings, not empty")
+        raise UserError(f"{place('labels')} must be a list of strings, not empty")
     if len(set(labels)) < len(labels):
-        raise UserError(f"{path}: 'labels' names a label twice")
+        raise UserError(f"{place('labels')} names a label twice")
+    if labels and not kinds.KINDS[kind].has_labels:
+        raise UserError(f"{place('labels')}: the labels of type {kind!r} are numbers")
+    if "label_separator" in values and kind != kinds.Multi.name:
+        raise UserError(f"{place('label_separator')} is of the type 'multi' alone")
     return values

@@ -7,6 +7,7 @@ numbers that predict.txt holds. Sources of the formulas: scikit-learn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ def classification_metrics(
     probabilities: np.ndarray,
     losses: np.ndarray,
     label_names: Sequence[str],
+    predictions: np.ndarray | None = None,
 ) -> dict[str, float]:
     """Google's metrics first, then what papers and dashboards ask for.
 
@@ -35,10 +37,12 @@ def classification_metrics(
       probabilities: float [R, C].
       losses: float [R], the loss of each row in nats.
       label_names: C names.
+      predictions: int [R] [the classes of the highest probabilities].
     """
     from sklearn import metrics
 
-    predictions = probabilities.argmax(axis=-1)
+    if predictions is None:
+        predictions = probabilities.argmax(axis=-1)
     num_seen = len(np.union1d(labels, predictions))
     macro, weighted = (
         metrics.precision_recall_fscore_support(
@@ -69,6 +73,76 @@ def classification_metrics(
         if len(np.unique(labels)) == 2:
             scores["auc"] = metrics.roc_auc_score(labels, probabilities[:, 1])
     return {name: float(value) for name, value in scores.items()}
+
+
+def multi_label_metrics(
+    truth: np.ndarray, probabilities: np.ndarray, chosen: np.ndarray, losses: np.ndarray
+) -> dict[str, float]:
+    """eval_accuracy is the share of rows all of whose labels are right.
+
+    Macro means run over all labels; mean_average_precision over those that occur.
+
+    Args:
+      truth, chosen: 0 or 1, [R, L].
+      probabilities: float [R, L].
+      losses: float [R], the loss of each row in nats.
+    """
+    from sklearn import metrics
+
+    scores = {
+        "eval_accuracy": np.mean((truth == chosen).all(-1)),
+        "eval_loss": np.mean(losses, dtype=np.float64),
+    }
+    for average in ("micro", "macro", "weighted", "samples"):
+        precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+            truth, chosen, average=average, zero_division=0
+        )
+        scores[f"{average}_f1"] = f1
+        if average in ("micro", "macro"):
+            scores |= {f"{average}_precision": precision, f"{average}_recall": recall}
+    scores["hamming_loss"] = np.mean(truth != chosen)
+    occurs = truth.any(0)
+    if occurs.any():
+        ranks = metrics.average_precision_score(truth[:, occurs], probabilities[:, occurs])
+        scores["mean_average_precision"] = ranks
+    return {name: float(value) for name, value in scores.items()}
+
+
+def regression_metrics(truth: np.ndarray, values: np.ndarray) -> dict[str, float]:
+    """pearson and spearman are left out where one side does not vary.
+
+    Args:
+      truth, values: float [R].
+    """
+    from scipy import stats
+
+    truth, values = truth.astype(np.float64), values.astype(np.float64)
+    errors = values - truth
+    scores = {"eval_loss": np.mean(errors**2), "mae": np.mean(np.abs(errors))}
+    if len(truth) > 1 and np.ptp(truth) and np.ptp(values):
+        scores["pearson"] = stats.pearsonr(truth, values).statistic
+        scores["spearman"] = stats.spearmanr(truth, values).statistic
+    return {name: float(value) for name, value in scores.items()}
+
+
+def multi_label_table(
+    truth: np.ndarray, chosen: np.ndarray, label_names: Sequence[str]
+) -> str:
+    """Precision, recall, F1 and rows of each label, then means; see the metrics."""
+    from sklearn import metrics
+
+    def scored(average: str | None) -> Any:
+        return metrics.precision_recall_fscore_support(
+            truth, chosen, average=average, zero_division=0
+        )
+
+    lines = [("label", "precision", "recall", "f1", "rows")]
+    for i, (name, *scores, rows) in enumerate(zip(label_names, *scored(None), strict=True)):
+        lines.append((f"{i} {name}", *(f"{x:.4f}" for x in scores), str(rows)))
+    for average in ("micro", "macro", "weighted"):
+        means = (f"{x:.4f}" for x in scored(average)[:3])
+        lines.append((f"{average} mean", *means, str(int(truth.sum()))))
+    return display.align(lines, (11, 9, 9, 9))
 
 
 def classification_table(

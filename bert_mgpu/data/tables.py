@@ -1,0 +1,215 @@
+"""Rows of table files (TSV, CSV, JSON Lines, Parquet) as the cells of some columns.
+
+A TSV line is split at tabs and quotes are ordinary characters, as in Google's code. CSV
+is RFC 4180's: commas, quotes doubled within quotes, a cell may hold line ends.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+import math
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from bert_mgpu.data.readers import UTF_8, check_file, read_lines
+from bert_mgpu.errors import UserError, listed
+
+Column = int | str  # a number from 0, -1 is the last one; or a name
+Cell = str | list[str]  # JSON Lines and Parquet may hold lists
+Cells = list[Cell | None]  # None where a column was not asked for
+
+_SUFFIXES = {
+    ".tsv": "tsv",
+    ".txt": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+_NAMED = ("jsonl", "parquet")  # formats whose columns always have names
+_LONGEST_CELL = 1 << 24  # characters of a CSV cell: a quote too many ends there
+
+
+class Form(NamedTuple):
+    """How the files of a task are to be read."""
+
+    format: str | None = None  # one of FORMATS; None: by the name of the file
+    header: bool = False  # TSV and CSV: the first line holds the names of columns
+    encoding: str = UTF_8
+
+    def format_of(self, path: str | os.PathLike[str]) -> str:
+        suffixes = pathlib.Path(path).suffixes
+        if suffixes[-1:] == [".gz"]:
+            suffixes.pop()
+        return self.format or _SUFFIXES.get("".join(suffixes[-1:]).lower(), "tsv")
+
+
+def rows(
+    path: str | os.PathLike[str], form: Form, columns: Sequence[Column | None]
+) -> Iterator[tuple[int, Cells | None]]:
+    """Yields (line from 1, the cells of these columns in this order), one row in memory.
+
+    A row of Parquet counts as a line. None instead of cells: a blank line. Where a row
+    of CSV has several lines, its first.
+
+    Raises:
+      UserError: with file:line, what does not fit the format; a column is missing.
+    """
+    for number, cells in FORMATS[form.format_of(path)](path, form, columns):
+        try:
+            yield number, None if cells is None else [*map(_text, cells, columns)]
+        except ValueError as error:
+            raise UserError(f"{path}:{number}: {error}") from None
+
+
+def _text(value: Any, column: Column | None) -> Cell | None:
+    """What a JSON value is as a cell. Raises ValueError for what is none."""
+    if column is None or isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return [str(_text(one, column)) for one in value]
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    kind = "null" if value is None else f"{str(value)[:40]!r}"
+    raise ValueError(f"column {column!r} is {kind}: pass a string, a number or a list")
+
+
+_Raw = Iterator[tuple[int, list[Any] | None]]
+
+
+def _tsv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
+    places: list[int | None] = _numbers(columns)
+    for number, line in read_lines(path, form.encoding):
+        cells = line.split("\t")
+        if number == 1 and form.header:
+            places = _places(path, cells, columns)
+        else:
+            yield number, _pick(path, number, cells, places) if line.strip() else None
+
+
+def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
+    csv.field_size_limit(_LONGEST_CELL)
+    places: list[int | None] = _numbers(columns)
+    ends = (f"{line}\n" for _, line in read_lines(path, form.encoding))
+    reader = csv.reader(ends, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise UserError(
+                f"{path}:{number}: {error}: not a row of CSV: put a cell with commas or"
+                ' quotes into quotes, and double those inside, or pass format "tsv"'
+            ) from None
+        if number == 1 and form.header:
+            places = _places(path, cells, columns)
+        else:
+            blank = not "".join(cells).strip() and len(cells) < 2
+            yield number, None if blank else _pick(path, number, cells, places)
+
+
+def _jsonl(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
+    names = _names(path, columns)
+    for number, line in read_lines(path, form.encoding):
+        if not line.strip():
+            yield number, None
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{path}:{number}: not a JSON object: {error}") from None
+        if not isinstance(record, dict):
+            raise UserError(f"{path}:{number}: not a JSON object: {line[:40]!r}")
+        for name in names:
+            if name is not None and name not in record:
+                raise UserError(f"{path}:{number}: {_absent(name, [*record])}")
+        yield number, [None if name is None else record[name] for name in names]
+
+
+def _parquet(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError(
+            f"{path}: Parquet needs pyarrow: pip install -r requirements-parquet.txt"
+        ) from None
+    check_file(path)
+    names = _names(path, columns)
+    number = 0
+    try:
+        with parquet.ParquetFile(path) as file:
+            known = file.schema_arrow.names
+            for name in names:
+                if name is not None and name not in known:
+                    raise UserError(f"{path}: {_absent(name, known)}")
+            wanted = sorted({name for name in names if name is not None})
+            for batch in file.iter_batches(batch_size=1024, columns=wanted):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield number, [name and record[name] for name in names]
+    except (OSError, pyarrow.ArrowException) as error:
+        why = str(error).splitlines()[0]
+        raise UserError(f"{path}: not a Parquet file: {why}") from None
+
+
+FORMATS: dict[str, Callable[[Any, Form, Sequence[Column | None]], _Raw]] = {
+    "tsv": _tsv,
+    "csv": _csv,
+    "jsonl": _jsonl,
+    "parquet": _parquet,
+}
+
+
+def _numbers(columns: Sequence[Column | None]) -> list[int | None]:
+    """Columns of a file without a header; names come with one."""
+    return [column if isinstance(column, int) else None for column in columns]
+
+
+def _names(path: Any, columns: Sequence[Column | None]) -> list[str | None]:
+    for column in columns:
+        if isinstance(column, int):
+            raise UserError(
+                f"{path}: column {column}: its columns have names: pass one of those"
+            )
+    return [column if isinstance(column, str) else None for column in columns]
+
+
+def _absent(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=2)
+    meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"no column {name!r}{meant} (there are {listed([*map(repr, known)])})"
+
+
+def _places(
+    path: Any, header: list[str], columns: Sequence[Column | None]
+) -> list[int | None]:
+    """Where the columns stand, by the names of the first line."""
+    for column in columns:
+        if isinstance(column, str) and header.count(column) != 1:
+            why = _absent(column, header)
+            if column in header:
+                why = f"{header.count(column)} columns are called {column!r}"
+            raise UserError(f"{path}:1: {why}")
+    return [header.index(c) if isinstance(c, str) else c for c in columns]
+
+
+def _pick(
+    path: Any, number: int, cells: list[str], places: Sequence[int | None]
+) -> list[str | None]:
+    most = max((place for place in places if place is not None), default=0)
+    if len(cells) <= most:
+        plural = "s" * (len(cells) > 1)
+        raise UserError(
+            f"{path}:{number}: {len(cells)} column{plural}, column {most} is needed"
+            " (counted from 0)"
+        )
+    return [None if place is None else cells[place] for place in places]

@@ -1,0 +1,217 @@
+"""Finds and reads the files of a classification task."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from bert_mgpu.data import tables
+from bert_mgpu.data.readers import check_file, read_lines, sample_rows
+from bert_mgpu.errors import UserError
+from bert_mgpu.task import Example
+from bert_mgpu.tasks import kinds
+from bert_mgpu.tasks.builtin import Columns, TaskFiles
+
+_MAX_LABELS_SHOWN = 20
+
+
+class Source(NamedTuple):
+    """A file to read, the split whose columns it has, a remark for the log."""
+
+    path: pathlib.Path
+    split: str
+    note: str | None = None
+
+
+def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) -> Source:
+    """Finds the file of a split: "train", "dev" or "test".
+
+    Test is dev where the task has no test file, or has one that is absent.
+
+    Raises:
+      UserError: there is no such file; names the nearest ones.
+    """
+    directory = pathlib.Path(data_dir)
+    name = {"train": task.train, "dev": task.dev, "test": task.test}[split]
+    note = None
+    if split == "test" and name and not (directory / name).exists():
+        note = f"{directory / name} is absent: {task.dev} is read instead"
+        name = None
+    if name is None and split == "test":
+        split, name = "dev", task.dev
+    if name is None:
+        raise UserError(
+            f"the task {task.name} has no {split} file: pass --{split}_file, or"
+            f' "{split}" in task.json'
+        )
+    check_file(directory / name)
+    return Source(directory / name, split, note)
+
+
+def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
+    """The split whose columns a `--predict_file` has: "test" or "dev".
+
+    They differ in cola alone, whose test files have no label column and a
+    header: a file whose first line reaches dev's text column is read as dev.
+    """
+    if task.test is None:
+        return "dev"
+    dev, test = task.columns_of("dev"), task.columns_of("test")
+    if dev == test:
+        return "test"
+    _, first_line = next(read_lines(path), (0, ""))
+    width = len(dev.cells(first_line))
+    return "dev" if width >= dev.count(with_label=False) else "test"
+
+
+def read_examples(
+    task: TaskFiles,
+    path: str | os.PathLike[str],
+    split: str,
+    *,
+    with_label: bool,
+    keep: int | None = None,
+    seed: int = 0,
+) -> list[Example]:
+    """Reads a file in its order, with the columns of `split`.
+
+    With labels, as training and evaluation want them, rows are left out where
+    the task says so and every label is checked. Without, as prediction wants
+    them, the label is never looked at and each line below the header gives one
+    example, a blank line one with an empty text, so that predictions can be
+    pasted beside the file; xnli's rows of other languages are left out even
+    then, and a blank line there has no language. A text in the last column is
+    the last column in both, so prediction files may lack the label column.
+
+    Args:
+      keep: if given, only a random sample of so many rows, in file order.
+      seed: of that sample.
+
+    Raises:
+      UserError: with file:line, for too few columns or an unknown label; or
+        there are no rows.
+    """
+    columns = task.columns_of(split)
+    if with_label and columns.label is None:
+        raise UserError(
+            f"{path}: {split} files of the task {task.name} have no labels to"
+            f" evaluate with: pass a file with the columns of {task.dev}"
+        )
+    examples = []
+    for number, cells in _rows(columns, path, with_label):
+        try:
+            row = _parse(task, columns, cells, with_label)
+        except ValueError as error:
+            raise UserError(f"{path}:{number}: {error}") from None
+        if row is not None:
+            guid, *rest = row
+            examples.append(Example(guid or f"{split}-{number - 1}", *rest, number))
+    if not examples:
+        raise UserError(f"{path}: no rows for the task {task.name}")
+    if keep is None:
+        return examples
+    return [examples[i] for i in sample_rows(len(examples), keep, seed)]
+
+
+def _rows(
+    columns: Columns, path: str | os.PathLike[str], with_label: bool
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """(line, cells) of the rows that count; no cells: a blank line, to be predicted."""
+    for number, cells in _all_rows(columns, path, with_label):
+        if cells is None and with_label:
+            raise UserError(f"{path}:{number}: blank line: delete it")
+        yield number, cells or []
+
+
+def _all_rows(
+    columns: Columns, path: str | os.PathLike[str], with_label: bool
+) -> Iterator[tuple[int, Sequence[Any] | None]]:
+    if columns.table is not None:
+        form, wanted = columns.table
+        asked: list[tables.Column | None] = [*wanted]
+        if columns.label is not None and not with_label:
+            asked[columns.label] = None
+        yield from tables.rows(path, form, asked)
+        return
+    for number, line in read_lines(path):
+        if number == 1 and columns.header:
+            continue
+        if with_label and columns.strip_lines:
+            line = line.lstrip()  # the right end goes with its column
+            if not line:
+                continue
+        if not line.strip():
+            if columns.language is None:
+                yield number, None
+            continue
+        try:
+            cells = columns.cells(line)
+        except ValueError as error:
+            raise UserError(f"{path}:{number}: {error}") from None
+        if columns.language in (None, cells[0]):
+            yield number, cells
+
+
+_Row = tuple[str | None, str, str | None, Any]  # guid, text_a, text_b, label
+
+
+def _parse(
+    task: TaskFiles, columns: Columns, cells: Sequence[Any], with_label: bool
+) -> _Row | None:
+    """None to leave it out.
+
+    Raises:
+      ValueError: what is wrong with the row.
+    """
+    if not cells:
+        return None, "", None, None
+    needed = columns.count(with_label)
+    if len(cells) < needed:
+        plural = "s" * (len(cells) > 1)
+        raise ValueError(
+            f"{len(cells)} column{plural}, the task {task.name} needs column"
+            f" {needed - 1} (counted from 0, separated by tabs)"
+        )
+    label = None
+    if with_label:
+        label = _label(task, columns, cells)
+        if label is None:
+            return None
+    guid = None if columns.id is None else _one(cells[columns.id])
+    text_a = _one(cells[columns.text_a])
+    if columns.pair is not None:
+        return guid, *columns.pair(text_a), label
+    text_b = None if columns.text_b is None else _one(cells[columns.text_b])
+    clean = columns.clean
+    return guid, clean(text_a), None if text_b is None else clean(text_b), label
+
+
+def _one(cell: Any) -> str:
+    if isinstance(cell, list):
+        raise ValueError(f"a list, {str(cell)[:40]}, where one value is needed")
+    return cell
+
+
+def _label(task: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Any:
+    assert columns.label is not None
+    cell = cells[columns.label]
+    if task.kind == kinds.Multi.name:
+        names = cell if isinstance(cell, list) else cell.split(task.separator)
+        stripped = dict.fromkeys(filter(None, map(str.strip, names)))
+        return tuple(_known(task, columns, name) for name in stripped)
+    if task.kind == kinds.Regression.name:
+        return kinds.number(_one(cell))
+    return _known(task, columns, _one(cell))
+
+
+def _known(task: TaskFiles, columns: Columns, cell: str) -> str | None:
+    cell = columns.clean_label(cell)
+    label = columns.relabel.get(cell, cell)
+    if label is None or label in task.labels or not task.labels:
+        return label
+    known = list(dict.fromkeys([*columns.relabel, *task.labels]))
+    if len(known) > _MAX_LABELS_SHOWN:
+        known = [*known[:3], "...", known[-1]]
+    raise ValueError(f"label {cell[:40]!r} is not one of {', '.join(known)}")

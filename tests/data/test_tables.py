@@ -1,0 +1,137 @@
+"""Cells of table files, by format, and what is said of those that are no good."""
+
+import gzip
+import json
+
+import pytest
+
+from bert_mgpu.data.tables import Form, rows
+from bert_mgpu.errors import UserError
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def cells(path, columns, **form):
+    return list(rows(path, Form(**form), columns))
+
+
+def test_tsv_takes_quotes_as_they_stand(tmp_path):
+    path = write(tmp_path / "a.tsv", '"a\tb"\tc\r\nd\t\u2028e\tf\n\n')
+    assert cells(path, [1, -1, None]) == [
+        (1, ['b"', "c", None]),
+        (2, ["\u2028e", "f", None]),
+        (3, None),
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_columns_by_name_stand_anywhere(tmp_path, name):
+    mark = "\t" if name.endswith("tsv") else ","
+    text = "label,text,id\n1,你好,x\n0,,y\n".replace(",", mark)
+    path = write(tmp_path / name, "\ufeff" + text)
+    found = cells(path, ["id", "text", "label", 0], header=True)
+    assert found == [(2, ["x", "你好", "1", "1"]), (3, ["y", "", "0", "0"])]
+
+
+def test_csv_is_that_of_rfc_4180(tmp_path):
+    text = 'a,"b, ""quoted""",c\r\n"two\r\nlines",x,y\r\n,,\r\n\r\nlast,1,2'
+    path = write(tmp_path / "a.csv", text)
+    assert cells(path, [0, 1]) == [
+        (1, ["a", 'b, "quoted"']),
+        (2, ["two\nlines", "x"]),
+        (4, ["", ""]),
+        (5, None),
+        (6, ["last", "1"]),
+    ]
+
+
+def test_json_lines_hold_strings_numbers_and_lists(tmp_path):
+    records = [
+        {"t": "a\tb", "n": 3, "f": 0.5, "l": ["x", 1], "b": True, "more": None},
+        {"l": [], "b": False, "f": -1, "n": 10**20, "t": ""},
+    ]
+    lines = [json.dumps(record) for record in records]
+    path = write(tmp_path / "a.jsonl", "\n".join([lines[0], " ", lines[1]]))
+    assert cells(path, ["t", "n", "f", "l", "b"]) == [
+        (1, ["a\tb", "3", "0.5", ["x", "1"], "true"]),
+        (2, None),
+        (3, ["", "100000000000000000000", "-1", [], "false"]),
+    ]
+
+
+def test_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="an optional package")
+    from pyarrow import parquet
+
+    columns = {"text": ["a", "", "c"], "id": [7, 8, 9], "tags": [["x"], [], ["y", "z"]]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet", row_group_size=2)
+    assert cells(tmp_path / "a.parquet", ["id", "text", None, "tags"]) == [
+        (1, ["7", "a", None, ["x"]]),
+        (2, ["8", "", None, []]),
+        (3, ["9", "c", None, ["y", "z"]]),
+    ]
+    with pytest.raises(UserError, match="no column 'txt': did you mean 'text'"):
+        cells(tmp_path / "a.parquet", ["txt"])
+    with pytest.raises(UserError, match="column 0: its columns have names"):
+        cells(tmp_path / "a.parquet", [0])
+    with pytest.raises(UserError, match="not a Parquet file"):
+        cells(write(tmp_path / "b.parquet", "PAR1 or not"), ["text"])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "codec"),
+    [("gbk", "gbk"), ("gb18030", "gb18030"), ("big5", "big5"), ("shift_jis", "cp932")],
+)
+def test_other_encodings(tmp_path, encoding, codec):
+    path = write(tmp_path / "a.tsv", "中文\t一\n二\t三\n".encode(codec))
+    found = cells(path, [0, 1], encoding=encoding)
+    assert found == [(1, ["中文", "一"]), (2, ["二", "三"])]
+    if encoding != "gb18030":
+        return
+    marked = write(tmp_path / "b.tsv", "\ufeff中\t一\n".encode(codec))
+    assert cells(marked, [0], encoding=encoding) == [(1, ["中"])]
+    bad = write(tmp_path / "c.tsv", "中\t一\n".encode(codec) + b"\xff\n")
+    with pytest.raises(UserError, match=r"c.tsv:2: not gb18030 \(byte 0xff at column 1"):
+        cells(bad, [0], encoding=encoding)
+
+
+def test_packed_files_have_the_format_of_what_is_in_them(tmp_path):
+    packed = gzip.compress(b'{"t": "a"}\n{"t": "b"}\n' * 1000)
+    path = write(tmp_path / "a.jsonl.gz", packed)
+    assert cells(path, ["t"])[:2] == [(1, ["a"]), (2, ["b"])]
+    for bad in (packed[:-20], packed[:30] + b"xx" + packed[32:], b"no gzip"):
+        with pytest.raises(UserError, match="damaged after line .*: pack the file anew"):
+            cells(write(tmp_path / "b.jsonl.gz", bad), ["t"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns", "header", "said"),
+    [
+        ("a.tsv", "a\tb\nc\n", [1], False, ":2: 1 column, column 1 is needed"),
+        ("a.csv", "a,b\nc,d,e\n", [2], False, ":1: 2 columns, column 2 is needed"),
+        ("a.csv", 'a\n"b" c\n', [0], False, ":2: .*not a row of CSV"),
+        ("a.csv", 'a\n"b\nc\nd\n', [0], False, ":2: .*not a row of CSV"),
+        ("a.csv", "text,label\na,b\n", ["txt"], True, ":1: no column 'txt': did you"),
+        ("a.tsv", "a\ta\nb\tc\n", ["a"], True, ":1: 2 columns are called 'a'"),
+        ("a.jsonl", '{"t": 1}\n[1]\n', ["t"], False, ":2: not a JSON object"),
+        ("a.jsonl", '{"t": 1}\n{"t": \n', ["t"], False, ":2: not a JSON object"),
+        ("a.jsonl", "[" * 99_999, ["t"], False, ":1: not a JSON object"),
+        ("a.jsonl", '{"text": "a"}\n', ["texts"], False, ":1: no column 'texts': did"),
+        ("a.jsonl", '{"t": null}\n', ["t"], False, ":1: column 't' is null: pass a"),
+        ("a.jsonl", '{"t": {"a": 1}}\n', ["t"], False, ":1: column 't' is .*: pass a"),
+        ("a.jsonl", '{"t": [[null]]}\n', ["t"], False, ":1: column 't' is null"),
+        ("a.jsonl", '{"t": NaN}\n', ["t"], False, ":1: column 't' is 'nan'"),
+        ("a.jsonl", '{"t": ' + "9" * 9999 + "}", ["t"], False, ":1: not a JSON object"),
+        ("a.jsonl", '{"t": 1}\n', [0], False, "column 0: its columns have names"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place(
+    tmp_path, name, text, columns, header, said
+):
+    path = write(tmp_path / name, text)
+    with pytest.raises(UserError, match=f"^{path}{said}" if said[0] == ":" else said) as e:
+        cells(path, columns, header=header)
+    assert "\n" not in str(e.value)

@@ -1,0 +1,185 @@
+"""Losses, decisions and scores of each type, by numpy and scikit-learn."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+from sklearn import metrics as sk
+from sklearn.utils.class_weight import compute_class_weight
+
+from bert_mgpu.errors import UserError
+from bert_mgpu.tasks import label_values
+from bert_mgpu.tasks.kinds import KINDS, Loss, Outputs
+
+LABELS = ("a", "b", "c")
+WEIGHTS = np.array([0.5, 2.0, 3.0], np.float32)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(1)
+
+
+def softmax(logits):
+    shares = np.exp(logits.astype(np.float64))
+    return shares / shares.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 2.0])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_losses_of_one_label(rng, gamma, weights):
+    logits, truth = rng.normal(0, 2, (40, 3)).astype("f"), rng.integers(0, 3, 40)
+    loss = Loss(weights, gamma)
+    share = softmax(logits)[np.arange(40), truth]
+    counts = np.ones(40) if weights is None else weights[truth]
+    wanted = -np.log(share) * (1 - share) ** gamma * counts
+    kind = KINDS["single"]
+    np.testing.assert_allclose(kind.losses(logits, truth, loss), wanted, 1e-5, 1e-6)
+    np.testing.assert_array_equal(kind.weights(tf.constant(truth), loss), counts)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 2.0])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_losses_of_several_labels(rng, gamma, weights):
+    logits = rng.normal(0, 2, (40, 3)).astype("f")
+    truth = rng.integers(0, 2, (40, 3)).astype(np.uint8)
+    shares = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    right = np.where(truth, shares, 1 - shares)
+    counts = np.ones(3) if weights is None else np.where(truth, weights, 1)
+    wanted = (-np.log(right) * (1 - right) ** gamma * counts).mean(-1)
+    kind, loss = KINDS["multi"], Loss(weights, gamma)
+    np.testing.assert_allclose(kind.losses(logits, truth, loss), wanted, 1e-5, 1e-6)
+    np.testing.assert_array_equal(kind.weights(tf.constant(truth), loss), np.ones(40))
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+def test_focal_loss_has_a_gradient_where_nothing_is_left_to_learn(gamma):
+    logits = tf.constant([[200.0, 0.0], [0.0, 200.0], [0.1, 0.0]])
+    cases = (("single", [0, 0, 1]), ("multi", [[1, 0], [1, 0], [0, 1]]))
+    for name, truth in cases:
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            losses = KINDS[name].losses(logits, tf.constant(truth), Loss(None, gamma))
+        assert np.isfinite(losses).all()
+        assert np.isfinite(tape.gradient(losses, logits)).all()
+
+
+def test_regression(rng):
+    values = rng.normal(0, 2, (40, 1)).astype("f")
+    truth = KINDS["regression"].encode([*(values[:, 0] + rng.normal(size=40))], ())
+    kind = KINDS["regression"]
+    wanted = (values[:, 0] - truth) ** 2
+    np.testing.assert_allclose(kind.losses(values, truth, Loss()), wanted, 1e-6)
+    scores = kind.score(Outputs(values, (), None, truth))
+    assert scores == pytest.approx(
+        {
+            "eval_loss": sk.mean_squared_error(truth, values),
+            "mae": sk.mean_absolute_error(truth, values),
+            "pearson": np.corrcoef(truth, values[:, 0])[0, 1],
+            "spearman": stats.spearmanr(truth, values[:, 0])[0],
+        },
+        1e-6,
+    )
+    decisions = kind.decide(Outputs(values, ()))
+    assert np.array_equal(np.array(decisions.texts, "f"), values[:, 0])  # every bit
+    assert decisions.labels == [*map(float, decisions.texts)] and not decisions.names
+    assert "pearson" not in kind.score(Outputs(np.ones((3, 1)), (), None, truth[:3]))
+
+
+def test_scores_of_several_labels(rng):
+    logits = rng.normal(0, 1, (60, 3)).astype("f")
+    truth = (rng.random((60, 3)) < 0.4).astype(np.uint8)
+    found = Outputs(logits, LABELS, None, truth)
+    scores = KINDS["multi"].score(found)
+    chosen, shares = logits >= 0, 1 / (1 + np.exp(-logits.astype(np.float64)))
+    wanted = {
+        "eval_accuracy": sk.accuracy_score(truth, chosen),
+        "eval_loss": sk.log_loss(truth.ravel(), shares.ravel()),
+        "hamming_loss": sk.hamming_loss(truth, chosen),
+        "mean_average_precision": sk.average_precision_score(truth, shares),
+        "micro_precision": sk.precision_score(truth, chosen, average="micro"),
+        "macro_recall": sk.recall_score(truth, chosen, average="macro"),
+    }
+    for mean in ("micro", "macro", "weighted", "samples"):
+        f1 = sk.f1_score(truth, chosen, average=mean, zero_division=0)
+        wanted[f"{mean}_f1"] = f1
+    assert {name: scores[name] for name in wanted} == pytest.approx(wanted, 1e-9)
+    table = KINDS["multi"].tables(found)[0]
+    assert [line.split()[-1] for line in table.splitlines()[1:4]] == [
+        str(count) for count in truth.sum(0)
+    ]
+    assert max(map(len, table.splitlines())) <= 80
+
+
+def test_a_label_that_never_occurs_is_no_trouble(rng):
+    truth = np.zeros((5, 3), np.uint8)
+    found = Outputs(rng.normal(size=(5, 3)).astype("f"), LABELS, None, truth)
+    scores = KINDS["multi"].score(found)
+    assert "mean_average_precision" not in scores
+    assert all(np.isfinite(value) for value in scores.values())
+    assert KINDS["multi"].tables(found)
+
+
+def test_thresholds_decide(rng):
+    logits = np.array([[2.0, -2.0, 0.1], [-1.0, -1.0, -1.0]], "f")
+    decisions = KINDS["multi"].decide(Outputs(logits, LABELS))
+    assert decisions.texts == ["0,2", ""] and decisions.labels == [["a", "c"], []]
+    found = Outputs(logits, LABELS, np.array([0.9, 0.1, 0.2]))
+    assert KINDS["multi"].decide(found).texts == ["1,2", "1,2"]
+    two = np.log(np.array([[0.7, 0.3], [0.4, 0.6]], "f"))
+    labels = ("no", "yes")
+    single = KINDS["single"]
+    assert single.decide(Outputs(two, labels)).texts == ["0", "1"]
+    lower, higher = (np.full(2, value) for value in (0.25, 0.65))
+    assert single.decide(Outputs(two, labels, lower)).labels == ["yes", "yes"]
+    assert single.decide(Outputs(two, labels, higher)).labels == ["no", "no"]
+    truth = np.array([1, 1])
+    assert single.score(Outputs(two, labels, lower, truth))["eval_accuracy"] == 1
+    assert single.score(Outputs(two, labels, None, truth))["eval_accuracy"] == 0.5
+
+
+def test_balanced_weights_are_those_of_scikit_learn(rng):
+    truth = rng.choice(3, 200, p=[0.7, 0.2, 0.1]).astype(np.int32)
+    wanted = compute_class_weight("balanced", classes=range(3), y=truth)
+    found = label_values.weights("balanced", KINDS["single"], LABELS, truth)
+    np.testing.assert_allclose(found, wanted, 1e-6)
+    several = (rng.random((200, 3)) < [0.5, 0.1, 0.01]).astype(np.uint8)
+    found = label_values.weights("balanced", KINDS["multi"], LABELS, several)
+    assert found == pytest.approx((200 - several.sum(0)) / several.sum(0), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a\t1\nb\t2\n", "has no line for c"),
+        ("a\t1\nb\t2\nc\t3\nd\t1\n", ":4: 'd"),
+        ("a\t1\na\t2\nc\t3\n", ":2: 'a' stands there twice"),
+        ("a 1\n", ":1: 'a 1': write a label, a tab and a number"),
+        ("a\tx\n", ":1: 'x': pass a number, 1e-06 to 1e+06"),
+        ("a\t0\n", ":1: '0': pass a number"),
+        ("a\tnan\n", ":1: 'nan': pass a number"),
+    ],
+)
+def test_a_file_of_weights_has_a_line_for_each_label(tmp_path, text, said):
+    path = tmp_path / "weights.tsv"
+    path.write_text(text)
+    with pytest.raises(UserError) as error:
+        label_values.weights(str(path), KINDS["single"], LABELS, None)
+    assert said in str(error.value)
+    path.write_text("c\t3\n\na\t1\nb\t0.5\n")
+    found = label_values.weights(str(path), KINDS["single"], LABELS, None)
+    assert found.tolist() == [1, 0.5, 3]
+
+
+def test_thresholds_that_make_no_sense():
+    def said(*args):
+        with pytest.raises(UserError) as error:
+            label_values.thresholds(*args)
+        return str(error.value)
+
+    assert "two labels" in said("0.5", KINDS["single"], LABELS)
+    assert "two labels" in said("0.5", KINDS["regression"], ())
+    assert "0 to 1" in said("1.5", KINDS["multi"], LABELS)
+    assert "no such file" in said("/half", KINDS["multi"], LABELS)
+    assert label_values.thresholds(None, KINDS["multi"], LABELS) is None
+    assert label_values.thresholds("0.3", KINDS["multi"], LABELS).tolist() == [0.3] * 3
