@@ -40,9 +40,10 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Inputs(run, files, model, cache, world.group)
     task = Classification(
-        *(files.name, model.config, labels, run.max_seq_length, kind),
+        *(files.name, model.config, labels, run.max_seq_length),
         classifier_dropout=run.classifier_dropout,
         recompute=run.recompute,
+        kind=kind,
         loss=_loss(run, kind, labels, data),
         thresholds=label_values.thresholds(run.threshold, kind, labels),
     )

@@ -77,7 +77,7 @@ def _labels_of_training_file(run: FinetuneConfig, files: TaskFiles) -> list[str]
         found.update(label if isinstance(label, tuple) else [str(label)])
     labels = sorted(found)
     if len(labels) < 2:
-        if files.kind == kinds.Multi.name:
+        if files.kind == kinds.MULTI.name:
             raise UserError(
                 f"{source.path}: {len(labels)} label in all rows: nothing to learn:"
                 " check the column of the label, and --label_separator"
@@ -224,10 +224,10 @@ class Inputs:
                 examples,
                 self.model.tokenizer,
                 files.labels,
-                kinds.KINDS[files.kind],
                 run.max_seq_length,
                 run.truncation,
                 run.head_tokens,
+                kinds.KINDS[files.kind],
             )
             return records.to_tensors(features), features.notes
 

@@ -16,7 +16,7 @@ from bert_mgpu.data import records
 from bert_mgpu.nn import bert, heads
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.task import Batch, Example, Features, Noise, Params, Ragged
-from bert_mgpu.tasks.kinds import Kind, Loss, Outputs
+from bert_mgpu.tasks.kinds import PLAIN, SINGLE, Kind, Loss, Outputs
 from bert_mgpu.text import truncation
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -32,10 +32,10 @@ class Classification:
         config: BertConfig,
         labels: Sequence[str],
         max_seq_length: int,
-        kind: Kind,
         classifier_dropout: float | None = None,
         recompute: str = "none",
-        loss: Loss = Loss(),
+        kind: Kind = SINGLE,
+        loss: Loss = PLAIN,
         thresholds: np.ndarray | None = None,
     ):
         """thresholds: of each label's probability, float [labels]."""
@@ -95,10 +95,10 @@ def featurise(
     examples: Sequence[Example],
     tokenizer: Tokenizer,
     labels: Sequence[str],
-    kind: Kind,
     max_seq_length: int,
     how: str,
     head_tokens: int,
+    kind: Kind = SINGLE,
 ) -> Features:
     """[CLS] a [SEP] or [CLS] a [SEP] b [SEP], segments 0 and 1.
 

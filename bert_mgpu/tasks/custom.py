@@ -175,6 +175,6 @@ def _checked(
         raise UserError(f"{place('labels')} names a label twice")
     if labels and not kinds.KINDS[kind].has_labels:
         raise UserError(f"{place('labels')}: the labels of type {kind!r} are numbers")
-    if "label_separator" in values and kind != kinds.Multi.name:
+    if "label_separator" in values and kind != kinds.MULTI.name:
         raise UserError(f"{place('label_separator')} is of the type 'multi' alone")
     return values

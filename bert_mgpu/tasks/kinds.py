@@ -31,6 +31,9 @@ class Loss(NamedTuple):
     focal_gamma: float = 0.0
 
 
+PLAIN = Loss()
+
+
 class Outputs(NamedTuple):
     """What the model says of a whole set."""
 
@@ -252,7 +255,7 @@ class Regression(Kind):
         return metrics.regression_metrics(found.truth, found.logits[:, 0])
 
 
-_ALL = (Single(), Multi(), Regression())
+SINGLE, MULTI, REGRESSION = _ALL = (Single(), Multi(), Regression())
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from bert_mgpu.data.readers import read_lines
 from bert_mgpu.errors import UserError, listed
-from bert_mgpu.tasks.kinds import Kind, Multi, Single
+from bert_mgpu.tasks.kinds import MULTI, SINGLE, Kind
 
 BALANCED = "balanced"
 
@@ -36,7 +36,7 @@ def thresholds(
     """--threshold as float64 [L]; None: the kind's own."""
     if said is None:
         return None
-    if kind.name != Multi.name and not (kind.name == Single.name and len(labels) == 2):
+    if kind is not MULTI and not (kind is SINGLE and len(labels) == 2):
         raise UserError(
             f"--threshold={said}: is for two labels, or for the type 'multi': the"
             f" task has {len(labels)} and is {kind.name!r}"

@@ -197,11 +197,11 @@ def _one(cell: Any) -> str:
 def _label(task: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Any:
     assert columns.label is not None
     cell = cells[columns.label]
-    if task.kind == kinds.Multi.name:
+    if task.kind == kinds.MULTI.name:
         names = cell if isinstance(cell, list) else cell.split(task.separator)
         stripped = dict.fromkeys(filter(None, map(str.strip, names)))
         return tuple(_known(task, columns, name) for name in stripped)
-    if task.kind == kinds.Regression.name:
+    if task.kind == kinds.REGRESSION.name:
         return kinds.number(_one(cell))
     return _known(task, columns, _one(cell))
 

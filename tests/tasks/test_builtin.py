@@ -7,13 +7,9 @@ import pytest
 
 from bert_mgpu.errors import UserError
 from bert_mgpu.tasks import custom
-from bert_mgpu.tasks.builtin import (
-    BUILTIN,
-    lookup,
-    predict_file_split,
-    read_examples,
-    split_path,
-)
+from bert_mgpu.run_config import FinetuneConfig
+from bert_mgpu.tasks.builtin import BUILTIN, lookup
+from bert_mgpu.tasks.reading import predict_file_split, read_examples, split_path
 from tests.tasks.conftest import ID8, write_file
 
 SPLITS = ("train", "dev", "test")
@@ -166,9 +162,10 @@ def test_a_subset_is_a_sample_in_file_order_of_the_rows_that_count(tmp_path):
 
 
 def test_task_json_beside_a_builtin_task_is_said_not_read(tmp_path):
-    assert custom.overlooked("MRPC", str(tmp_path)) is None
+    run = FinetuneConfig(task_name="MRPC", data_dir=str(tmp_path))
+    assert custom.overlooked(run) is None
     (tmp_path / "task.json").write_text('{"no": "task"}')
-    assert custom.find("MRPC", str(tmp_path)) is BUILTIN["mrpc"]
-    remark = custom.overlooked("MRPC", str(tmp_path))
+    assert custom.find(run) is BUILTIN["mrpc"]
+    remark = custom.overlooked(run)
     assert remark.startswith(f"{tmp_path}/task.json is not read: MRPC is a built-in")
-    assert custom.overlooked("mine", str(tmp_path)) is None
+    assert custom.overlooked(dataclasses.replace(run, task_name="mine")) is None

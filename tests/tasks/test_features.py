@@ -11,7 +11,8 @@ import pytest
 
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.tasks import classification
-from bert_mgpu.tasks.builtin import BUILTIN, read_examples
+from bert_mgpu.tasks.builtin import BUILTIN
+from bert_mgpu.tasks.reading import read_examples
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.tasks.test_builtin_formats import CASES
 
