@@ -14,7 +14,7 @@ from bert_mgpu.errors import UserError, listed
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Example, Features
-from bert_mgpu.tasks import builtin, classification, custom, kinds, reading
+from bert_mgpu.tasks import builtin, classification, custom, kinds, label_values, reading
 from bert_mgpu.tasks.builtin import TaskFiles
 from bert_mgpu.text import normalization, tokenization, truncation
 from bert_mgpu.train import checkpoint, collective
@@ -150,6 +150,9 @@ class Inputs:
         if source.note:
             say(source.note)
         features, key = self._read(split, source)
+        weights = self.run.class_weights
+        if split == "train" and weights and weights != label_values.BALANCED:
+            key = records.fingerprint({"data": key, "w": records.file_hash(weights)})
         collective.agree(self.group, {"--data_dir (its contents)": key})
         notes = features.notes
         shares = ", ".join(

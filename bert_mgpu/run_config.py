@@ -124,13 +124,13 @@ class FinetuneConfig(RunConfig):
 
     # fmt: off
     task_name: str | None = _flag(None, INPUT, "a built-in task, or the name of your own: then data_dir holds a task.json", identity=True)
-    data_dir: str | None = _flag(None, INPUT, "folder with the task's files")
+    data_dir: str | None = _flag(None, INPUT, "folder with the task's files, and with task.json")
     train_file: str | None = _flag(None, INPUT, "your own task: its file to train on; this and what follows may stand in task.json")
     dev_file: str | None = _flag(None, INPUT, "your own task: its file for --do_eval")
     test_file: str | None = _flag(None, INPUT, "your own task: its file for --do_predict [dev_file]")
     file_format: str | None = _flag(None, INPUT, "your own task: tsv, csv, jsonl or parquet [by the file's name, else tsv]")
     header: bool | None = _flag(None, INPUT, "your own task: the first line of a TSV or CSV file names its columns [true where a column is named]")
-    encoding: str | None = _flag(None, INPUT, "your own task: of its files: utf-8, gb18030, gbk, big5, ... [utf-8]")
+    encoding: str | None = _flag(None, INPUT, "your own task: encoding of its files: utf-8, gb18030, gbk, big5 and others [utf-8]")
     text_a_column: str | None = _flag(None, INPUT, "your own task: column of the text: its name, or its number from 0; -1 is the last")
     text_b_column: str | None = _flag(None, INPUT, "your own task: column of a second text")
     label_column: str | None = _flag(None, INPUT, "your own task: column of the label")
@@ -146,7 +146,7 @@ class FinetuneConfig(RunConfig):
     class_weights: str | None = _flag(None, TRAIN, "what rows of each label count in the loss: balanced, for rare labels more, or a file of lines label TAB weight", identity=True)
     focal_gamma: float = _flag(0.0, TRAIN, "focal loss: each row's loss times (1 - probability of its label) to this power, so that hard rows count more; often 2", identity=True, least=0, most=10)
     max_train_examples: int | None = _flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)
-    threshold: str | None = _flag(None, TEST, "probability from which a row has a label: of the type multi any [0.5], of two labels the second [the likelier one]; a number, or a file of lines label TAB number")
+    threshold: str | None = _flag(None, TEST, "probability from which a row has a label: any label of a task of the type multi, where it else is a half; the second of two, where it else is the likelier one; a number, or a file of lines label TAB number")
     max_eval_examples: int | None = _flag(None, TEST, "evaluate on a seeded sample of so many rows [all]", least=1)
     max_predict_examples: int | None = _flag(None, TEST, "predict a seeded sample of so many rows [all]", least=1)
     # fmt: on

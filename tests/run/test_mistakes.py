@@ -123,13 +123,39 @@ BAD_TASKS = [
     ("{", "not a JSON file"),
     ("[]", "not a JSON object"),
     ({"labl": 0}, "unknown key 'labl': did you mean 'label'?"),
-    ({"text_a": "1"}, "'text_a' is '1', it must be of type int"),
+    ({"text_a": [1]}, "'text_a' is [1], it must be of type int or str"),
+    ({"text_a": True}, "'text_a' is True, it must be of type int or str"),
     ({"text_a": -2}, "'text_a' is -2: columns count from 0"),
-    ({"train": None}, "'train' is missing"),
+    ({"text_a": None}, "'text_a' is missing: give it, or --text_a_column"),
+    ({"text_a": "text", "header": False}, "'text_a' is 'text': without a header"),
+    ({"header": 1}, "'header' is 1, it must be of type bool"),
+    ({"format": "xlsx"}, "'format' is 'xlsx': pass one of tsv, csv, jsonl, parquet"),
+    ({"encoding": "utf-16"}, "'encoding' is 'utf-16': pass one of utf-8, gb18030"),
+    ({"type": "binary"}, "'type' is 'binary': pass one of single, multi, regression"),
+    ({"label_separator": ";"}, "'label_separator' is of the type 'multi' alone"),
+    ({"type": "multi", "label_separator": ""}, "'label_separator' is empty"),
+    ({"type": "regression", "labels": ["a", "b"]}, "'labels': the labels of type"),
+    ({"train": "/etc/passwd"}, "'train' is '/etc/passwd': name a file inside"),
     ({"dev": "../dev.tsv"}, "'dev' is '../dev.tsv': name a file inside data_dir"),
     ({"labels": ["no", "no"]}, "'labels' names a label twice"),
     ({"labels": ["no", ""]}, "'labels' must be a list of strings"),
     ({"label": None}, "'label' is missing"),
+]
+BAD_OWN_FLAGS = [
+    ({"train_file": "x.tsv"}, "x.tsv: no such file"),
+    ({"file_format": "xls"}, "--file_format is 'xls': pass one of tsv, csv"),
+    ({"encoding": "utf-7"}, "--encoding is 'utf-7': pass one of utf-8"),
+    ({"text_a_column": -3}, "--text_a_column is -3: columns count from 0"),
+    ({"task_type": "multy"}, "--task_type is 'multy': pass one of single"),
+    ({"labels": "no,no"}, "--labels names a label twice"),
+    ({"labels": "no,,yes"}, "--labels must be a list of strings, not empty"),
+    ({"label_column": 5}, "train.tsv:1: 2 columns, column 5 is needed"),
+    ({"label_column": "label"}, "train.tsv:1: no column 'label'"),
+    ({"class_weights": "/no"}, "/no: no such file"),
+    ({"threshold": 2}, "--threshold=2: pass a probability"),
+    ({"focal_gamma": -1}, "--focal_gamma=-1.0: pass at least 0"),
+    ({"task_type": "regression"}, "train.tsv:1: label 'no' is not a number"),
+    ({"task": "mrpc", "label_column": 0}, "--label_column: mrpc is a built-in task"),
 ]
 
 
@@ -141,6 +167,11 @@ def test_bad_task_files(work, expect_refused, changed, fragment):
         changed = json.dumps({k: v for k, v in values.items() if v is not None})
     path.write_text(changed)
     expect_refused(work, f"{path}: {fragment}", task="own")
+
+
+@pytest.mark.parametrize(("flags", "fragment"), BAD_OWN_FLAGS, ids=str)
+def test_bad_flags_of_a_task_of_ones_own(work, expect_refused, flags, fragment):
+    expect_refused(work, fragment, **{"task": "own", **flags})
 
 
 def test_labels_of_a_task_of_ones_own(work, expect_refused):
