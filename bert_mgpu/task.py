@@ -73,6 +73,7 @@ class Features:
     `ragged` columns are padded with zeros to the batch's length, `dense`
     columns have one value or vector a row. `targets` are values at some tokens of a row, whose
     places in it are the column POSITIONS. Every column has the same number of rows.
+    `keys` are hashes of the texts, by which rows of the same text are found.
     `lines` are the rows' line numbers in their file, which no model reads;
     `notes` are facts found on the way (truncated rows, ...), JSON values.
     """
@@ -82,6 +83,7 @@ class Features:
     lines: np.ndarray  # int64 [rows]
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
     targets: dict[str, Ragged] = dataclasses.field(default_factory=dict)
+    keys: np.ndarray | None = None  # uint64 [rows]
 
     def __len__(self) -> int:
         return len(self.ragged["input_ids"].offsets) - 1

@@ -89,6 +89,8 @@ def to_tensors(features: Features) -> Tensors:
     """All of them but the notes."""
     tensors = {f"dense/{name}": value for name, value in features.dense.items()}
     tensors["lines"] = features.lines
+    if features.keys is not None:
+        tensors["keys"] = features.keys
     for name, column in features.ragged.items():
         tensors[f"ragged/{name}"] = column.values
         tensors[f"offsets/{name}"] = column.offsets
@@ -103,7 +105,7 @@ def from_tensors(tensors: Tensors, notes: dict[str, Any]) -> Features:
             ragged[column] = Ragged(value, tensors[f"offsets/{column}"])
         elif kind == "dense":
             dense[column] = value
-    return Features(ragged, dense, tensors["lines"], notes)
+    return Features(ragged, dense, tensors["lines"], notes, keys=tensors.get("keys"))
 
 
 def cached(

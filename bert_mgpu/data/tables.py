@@ -48,22 +48,37 @@ class Form(NamedTuple):
         return self.format or _SUFFIXES.get("".join(suffixes[-1:]).lower(), "tsv")
 
 
+class _Fault(str):
+    """What is wrong with a row, instead of its cells; the next ones can be read."""
+
+
 def rows(
-    path: str | os.PathLike[str], form: Form, columns: Sequence[Column | None]
+    path: str | os.PathLike[str],
+    form: Form,
+    columns: Sequence[Column | None],
+    faults: list[str] | None = None,
 ) -> Iterator[tuple[int, Cells | None]]:
     """Yields (line from 1, the cells of these columns in this order), one row in memory.
 
     A row of Parquet counts as a line. None instead of cells: a blank line. Where a row
     of CSV has several lines, its first.
 
+    Args:
+      faults: gets what is wrong with rows, which are left out, instead of an error.
+
     Raises:
       UserError: with file:line, what does not fit the format; a column is missing.
     """
     for number, cells in FORMATS[form.format_of(path)](path, form, columns):
         try:
+            if isinstance(cells, _Fault):
+                raise ValueError(cells)
             yield number, None if cells is None else [*map(_text, cells, columns)]
         except ValueError as error:
-            raise UserError(f"{path}:{number}: {error}") from None
+            fault = f"{path}:{number}: {error}"
+            if faults is None:
+                raise UserError(fault) from None
+            faults.append(fault)
 
 
 def _text(value: Any, column: Column | None) -> Cell | None:
@@ -80,7 +95,7 @@ def _text(value: Any, column: Column | None) -> Cell | None:
     raise ValueError(f"column {column!r} is {kind}: pass a string, a number or a list")
 
 
-_Raw = Iterator[tuple[int, list[Any] | None]]
+_Raw = Iterator[tuple[int, list[Any] | _Fault | None]]
 
 
 def _tsv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
@@ -90,7 +105,7 @@ def _tsv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
         if number == 1 and form.header:
             places = _places(path, cells, columns)
         else:
-            yield number, _pick(path, number, cells, places) if line.strip() else None
+            yield number, _pick(cells, places) if line.strip() else None
 
 
 def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
@@ -113,25 +128,26 @@ def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
             places = _places(path, cells, columns)
         else:
             blank = not "".join(cells).strip() and len(cells) < 2
-            yield number, None if blank else _pick(path, number, cells, places)
+            yield number, None if blank else _pick(cells, places)
 
 
 def _jsonl(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
     names = _names(path, columns)
     for number, line in read_lines(path, form.encoding):
-        if not line.strip():
-            yield number, None
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}:{number}: not a JSON object: {error}") from None
-        if not isinstance(record, dict):
-            raise UserError(f"{path}:{number}: not a JSON object: {line[:40]!r}")
-        for name in names:
-            if name is not None and name not in record:
-                raise UserError(f"{path}:{number}: {_absent(name, [*record])}")
-        yield number, [None if name is None else record[name] for name in names]
+        yield number, _of_record(line, names) if line.strip() else None
+
+
+def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | _Fault:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return _Fault(f"not a JSON object: {error}")
+    if not isinstance(record, dict):
+        return _Fault(f"not a JSON object: {line[:40]!r}")
+    for name in names:
+        if name is not None and name not in record:
+            return _Fault(_absent(name, [*record]))
+    return [None if name is None else record[name] for name in names]
 
 
 def _parquet(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
@@ -203,13 +219,12 @@ def _places(
 
 
 def _pick(
-    path: Any, number: int, cells: list[str], places: Sequence[int | None]
-) -> list[str | None]:
+    cells: list[str], places: Sequence[int | None]
+) -> list[str | None] | _Fault:
     most = max((place for place in places if place is not None), default=0)
     if len(cells) <= most:
         plural = "s" * (len(cells) > 1)
-        raise UserError(
-            f"{path}:{number}: {len(cells)} column{plural}, column {most} is needed"
-            " (counted from 0)"
+        return _Fault(
+            f"{len(cells)} column{plural}, column {most} is needed (counted from 0)"
         )
     return [None if place is None else cells[place] for place in places]

@@ -5,6 +5,8 @@ Shapes: R rows of tokens, S examples of a row, B = R * S examples, W outputs of 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -134,4 +136,10 @@ def featurise(
         {"label_ids": known},
         np.array([example.line for example in examples], np.int64),
         records.length_notes(np.array(lengths), truncated),
+        keys=np.array([_key(example) for example in examples], np.uint64),
     )
+
+
+def _key(example: Example) -> int:
+    text = json.dumps([example.text_a.strip(), (example.text_b or "").strip()])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -74,6 +74,7 @@ def read_examples(
     with_label: bool,
     keep: int | None = None,
     seed: int = 0,
+    faults: list[str] | None = None,
 ) -> list[Example]:
     """Reads a file in its order, with the columns of `split`.
 
@@ -88,6 +89,7 @@ def read_examples(
     Args:
       keep: if given, only a random sample of so many rows, in file order.
       seed: of that sample.
+      faults: gets what is wrong with rows, which are left out, instead of an error.
 
     Raises:
       UserError: with file:line, for too few columns or an unknown label; or
@@ -100,11 +102,19 @@ def read_examples(
             f" evaluate with: pass a file with the columns of {task.dev}"
         )
     examples = []
-    for number, cells in _rows(columns, path, with_label):
+    for number, cells in _rows(columns, path, with_label, faults):
         try:
-            row = _parse(task, columns, cells, with_label)
+            if cells is None and with_label:
+                raise ValueError("blank line: delete it")
+            if isinstance(cells, str):  # of a built-in task
+                cells = columns.cells(cells)
+            row = _parse(task, columns, cells or [], with_label)
         except ValueError as error:
-            raise UserError(f"{path}:{number}: {error}") from None
+            fault = f"{path}:{number}: {error}"
+            if faults is None:
+                raise UserError(fault) from None
+            faults.append(fault)
+            continue
         if row is not None:
             guid, *rest = row
             examples.append(Example(guid or f"{split}-{number - 1}", *rest, number))
@@ -116,24 +126,18 @@ def read_examples(
 
 
 def _rows(
-    columns: Columns, path: str | os.PathLike[str], with_label: bool
-) -> Iterator[tuple[int, Sequence[Any]]]:
-    """(line, cells) of the rows that count; no cells: a blank line, to be predicted."""
-    for number, cells in _all_rows(columns, path, with_label):
-        if cells is None and with_label:
-            raise UserError(f"{path}:{number}: blank line: delete it")
-        yield number, cells or []
-
-
-def _all_rows(
-    columns: Columns, path: str | os.PathLike[str], with_label: bool
-) -> Iterator[tuple[int, Sequence[Any] | None]]:
+    columns: Columns,
+    path: str | os.PathLike[str],
+    with_label: bool,
+    faults: list[str] | None,
+) -> Iterator[tuple[int, Any]]:
+    """(line, its text or its cells; None where it is blank) of the rows that count."""
     if columns.table is not None:
         form, wanted = columns.table
         asked: list[tables.Column | None] = [*wanted]
         if columns.label is not None and not with_label:
             asked[columns.label] = None
-        yield from tables.rows(path, form, asked)
+        yield from tables.rows(path, form, asked, faults)
         return
     for number, line in read_lines(path):
         if number == 1 and columns.header:
@@ -142,16 +146,10 @@ def _all_rows(
             line = line.lstrip()  # the right end goes with its column
             if not line:
                 continue
-        if not line.strip():
-            if columns.language is None:
-                yield number, None
-            continue
-        try:
-            cells = columns.cells(line)
-        except ValueError as error:
-            raise UserError(f"{path}:{number}: {error}") from None
-        if columns.language in (None, cells[0]):
-            yield number, cells
+        if line.strip():
+            yield number, line
+        elif columns.language is None:
+            yield number, None
 
 
 _Row = tuple[str | None, str, str | None, Any]  # guid, text_a, text_b, label
@@ -167,6 +165,8 @@ def _parse(
     """
     if not cells:
         return None, "", None, None
+    if columns.language not in (None, cells[0]):
+        return None
     needed = columns.count(with_label)
     if len(cells) < needed:
         plural = "s" * (len(cells) > 1)
