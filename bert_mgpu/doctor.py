@@ -1,6 +1,7 @@
 """What this machine has for training, and what a run on several would lack.
 
   python -m bert_mgpu.doctor
+  python -m bert_mgpu.doctor data FLAGS    # looks through a task's files instead
 
 Nothing is changed. Exit codes: 0 told, or nothing differs; 1 --selftest found that
 something does; 2 wrong flags.
@@ -238,6 +239,11 @@ def lines(there: Facts) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line -> the exit code."""
+    given = sys.argv[1:] if argv is None else [*argv]
+    if given[:1] == ["data"]:
+        from bert_mgpu import data_doctor
+
+        return data_doctor.main(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m bert_mgpu.doctor",
         description=__doc__,
@@ -247,7 +253,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--selftest", action="store_true", help="train on every device for a moment"
     )
-    args = parser.parse_args(argv)
+    args = parser.parse_args(given)
     if args.selftest:
         from bert_mgpu import selftest
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,16 +67,25 @@ def find_labels(
     return labels
 
 
+def labels_of(files: TaskFiles, sets: Sequence[Sequence[Example]]) -> list[str]:
+    """The task's list, else those that occur, sorted."""
+    if files.labels or not kinds.KINDS[files.kind].has_labels:
+        return [*files.labels]
+    found: set[str] = set()
+    for examples in sets:
+        for example in examples:
+            label = example.label
+            found.update(label if isinstance(label, tuple) else [str(label)])
+    return sorted(found)
+
+
 def _labels_of_training_file(run: FinetuneConfig, files: TaskFiles) -> list[str]:
     source = reading.split_path(files, str(run.data_dir), "train")
     examples = reading.read_examples(files, source.path, source.split, with_label=True)
-    found: set[str] = set()
     for example in examples:
-        label = example.label
-        if label == "":
+        if example.label == "":
             raise UserError(f"{source.path}:{example.line}: the label is empty")
-        found.update(label if isinstance(label, tuple) else [str(label)])
-    labels = sorted(found)
+    labels = labels_of(files, [examples])
     if len(labels) < 2:
         if files.kind == kinds.MULTI.name:
             raise UserError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_mgpu.errors import listed
 from bert_mgpu.task import Features
-from bert_mgpu.tasks.kinds import Kind
+from bert_mgpu.tasks.kinds import SINGLE, Kind
 
 _IMBALANCE = 10  # rows of the most frequent label for each of the rarest
 _FEW = 8  # rows of a label from which nothing can be learnt
@@ -28,6 +28,7 @@ class Rows(NamedTuple):
     path: str
     features: Features
     unknown: int  # the id of [UNK]
+    kind: Kind = SINGLE
 
     def places(self, rows: np.ndarray) -> str:
         """file:line of the first ones."""
@@ -40,6 +41,10 @@ class Rows(NamedTuple):
     def truth(self) -> np.ndarray:
         return self.features.dense["label_ids"]
 
+    def counts(self, labels: Sequence[str]) -> np.ndarray:
+        """How many rows have each label: int64 [L]."""
+        return self.kind.counts(self.truth, labels)
+
     @property
     def unknown_share(self) -> float:
         """Of the tokens without [CLS] and [SEP]."""
@@ -47,13 +52,11 @@ class Rows(NamedTuple):
         return float(np.mean(values == self.unknown)) if len(values) else 0.0
 
 
-def warnings(
-    sets: Mapping[str, Rows], labels: Sequence[str], kind: Kind
-) -> list[str]:
+def warnings(sets: Mapping[str, Rows], labels: Sequence[str]) -> list[str]:
     """A line for each thing that is likely a mistake, with its places."""
     found: list[str] = []
     for one in sets.values():
-        found += _of_labels(one, labels, kind)
+        found += _of_labels(one, labels)
         found += _of_texts(one)
     train = sets.get("train")
     if train is not None:
@@ -63,10 +66,10 @@ def warnings(
     return found
 
 
-def _of_labels(one: Rows, labels: Sequence[str], kind: Kind) -> Iterator[str]:
-    if one.split == "test" or not kind.has_labels:
+def _of_labels(one: Rows, labels: Sequence[str]) -> Iterator[str]:
+    if one.split == "test" or not one.kind.has_labels:
         return
-    counts = kind.counts(one.truth, labels)
+    counts = one.counts(labels)
     absent = [label for label, count in zip(labels, counts, strict=True) if not count]
     if absent:
         yield f"{one.path}: no row has the label {listed(absent, _NAMES)}"
@@ -78,7 +81,8 @@ def _of_labels(one: Rows, labels: Sequence[str], kind: Kind) -> Iterator[str]:
         yield f"{one.path}: labels of few rows: {listed(rare, _NAMES)}"
     there = counts[counts > 0]
     if len(there) > 1 and there.max() >= _IMBALANCE * there.min():
-        most, least = labels[counts.argmax()], labels[np.where(counts, counts, 1 << 60).argmin()]
+        most = labels[counts.argmax()]
+        least = labels[np.where(counts, counts, counts.max()).argmin()]
         yield (
             f"{one.path}: {there.max()} rows of {most!r}, {there.min()} of {least!r}:"
             " look at macro_f1, or pass --class_weights=balanced"
@@ -128,7 +132,8 @@ def _in_both(train: Rows, other: Rows) -> Iterator[str]:
 class _Groups:
     """Rows of the same text."""
 
-    def __init__(self, keys: np.ndarray):
+    def __init__(self, keys: np.ndarray | None):
+        assert keys is not None
         _, self._first, self._group = np.unique(
             keys, return_index=True, return_inverse=True
         )
@@ -147,6 +152,11 @@ class _Groups:
         """Those of them whose label is not that of the first row of their text."""
         flat = truth.reshape(len(truth), -1)
         return np.flatnonzero((flat != flat[self.first]).any(-1))
+
+
+def repeated(features: Features) -> int:
+    """Rows with the text of an earlier one."""
+    return len(_Groups(features.keys).again)
 
 
 def _rows(count: int) -> str:
