@@ -1,0 +1,105 @@
+"""Faults that were planted in rows are found, with their lines; what is fine is not."""
+
+import numpy as np
+import pytest
+
+from bert_mgpu.task import Example
+from bert_mgpu.tasks import classification, examining
+from bert_mgpu.tasks.kinds import KINDS
+from bert_mgpu.text.tokenization import Tokenizer
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
+LABELS = ("no", "yes")
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    path = tmp_path_factory.mktemp("words") / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in TOKENS))
+    return Tokenizer(path)
+
+
+@pytest.fixture
+def looked_at(words):
+    """looked_at(train=rows, ...) -> warnings; rows: (text or pair, label)."""
+
+    def look(labels=LABELS, kind="single", length=16, **sets):
+        read = {}
+        for split, rows in sets.items():
+            pairs = [(t if isinstance(t, tuple) else (t, None), y) for t, y in rows]
+            examples = [
+                Example(str(n), *texts, label, n)
+                for n, (texts, label) in enumerate(pairs, 1)
+            ]
+            how = labels, length, "head", 0, KINDS[kind]
+            features = classification.featurise(examples, words, *how)
+            path, unknown = f"{split}.tsv", words.unk_id
+            read[split] = examining.Rows(split, path, features, unknown, KINDS[kind])
+        return examining.warnings(read, labels)
+
+    return look
+
+
+def fine(count, seed=0):
+    """Rows of texts that are all different."""
+    rng = np.random.default_rng(seed)
+    texts = {" ".join(rng.choice(list("abcdefghij"), 8)) for _ in range(count)}
+    return [(text, LABELS[n % 2]) for n, text in enumerate(sorted(texts))]
+
+
+def test_nothing_is_said_of_rows_that_are_fine(looked_at):
+    sets = {"train": fine(40), "dev": fine(20, 1), "test": fine(20, 2)}
+    assert looked_at(**sets) == []
+
+
+def test_the_same_text_again_and_with_another_label(looked_at):
+    rows = [*fine(40), ("a b c", "no"), (" a b c ", "no"), ("a b c", "yes")]
+    assert looked_at(train=rows) == [
+        "train.tsv:42, 43: 2 rows with the text of an earlier row",
+        "train.tsv:43: 1 row with the text of an earlier row and another label",
+    ]
+    pairs = [*fine(40), (("a", "b"), "no"), (("a b", ""), "yes"), (("a", "c"), "yes")]
+    assert looked_at(train=pairs) == []  # other pairs
+
+
+def test_rows_of_dev_that_were_trained_on(looked_at):
+    rows = fine(40)
+    found = looked_at(train=rows, dev=[*fine(16, 1), *rows[:4]], test=rows[:20])
+    assert found == [
+        "dev.tsv:17, 18, 19 and 1 more: 4 rows (20.0%) with the text of a row of"
+        " train.tsv: what is measured there is memory",
+        "test.tsv:1, 2, 3 and 17 more: 20 rows (100.0%) with the text of a row of"
+        " train.tsv: what is measured there is memory",
+    ]
+
+
+def test_labels_that_are_rare_or_absent(looked_at):
+    rows = [(text, "no") for text, _ in fine(45)]
+    assert looked_at(train=rows) == ["train.tsv: no row has the label yes"]
+    rows[:3] = [(text, "yes") for text, _ in rows[:3]]
+    assert looked_at(train=rows) == [
+        "train.tsv: labels of few rows: yes (3)",
+        "train.tsv: 42 rows of 'no', 3 of 'yes': look at macro_f1, or pass"
+        " --class_weights=balanced",
+    ]
+    dev = [(text, "no") for text, _ in fine(20, 1)]
+    assert looked_at(train=fine(40), dev=dev) == ["dev.tsv: no row has the label yes"]
+
+
+def test_texts_that_are_empty_long_or_unknown(looked_at):
+    rows = [*fine(40), ("", "no"), ("\u200b", "yes"), ("a " * 50, "no")]
+    assert looked_at(train=rows) == ["train.tsv:41, 42: 2 rows without any text"]
+    (said,) = looked_at(train=fine(40), length=8)
+    assert said.startswith("train.tsv: 100% of the rows are truncated: raise")
+    rows = [(f"{text} z", label) for text, label in fine(40)]
+    (said,) = looked_at(train=rows)
+    assert said.startswith("train.tsv: 9.1% of the tokens are [UNK]: is it the model's")
+
+
+def test_several_labels_and_numbers(looked_at):
+    rows = [(text, ("yes",) if n % 2 else ()) for n, (text, _) in enumerate(fine(40))]
+    assert looked_at(train=rows, kind="multi") == ["train.tsv: no row has the label no"]
+    both = [*rows, (rows[0][0], ("no", "yes"))]
+    assert any("another label" in line for line in looked_at(train=both, kind="multi"))
+    values = [(text, float(n)) for n, (text, _) in enumerate(fine(40))]
+    assert looked_at(train=values, labels=(), kind="regression") == []
