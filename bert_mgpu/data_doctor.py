@@ -4,7 +4,7 @@
     --vocab_file=model/vocab.txt --max_seq_length=128
 
 Takes the flags of run_classifier_mgpu.py, also those that mean nothing here, and reads
-the train, dev and test file (or --predict_file) as a training would. Nothing is changed.
+the train, dev and test file (or --predict_file) as a training would; changes nothing.
 Exit codes: 0 told; 2 rows that cannot be read, or wrong flags.
 """
 
@@ -14,13 +14,11 @@ import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from bert_mgpu import command, sources
 from bert_mgpu.errors import RunError, UserError
 from bert_mgpu.inputs import labels_of
 from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.task import Example, Features
+from bert_mgpu.task import Example
 from bert_mgpu.tasks import classification, custom, examining, reading
 from bert_mgpu.tasks.builtin import TaskFiles
 from bert_mgpu.tasks.kinds import KINDS
@@ -89,7 +87,9 @@ def _tell(run: FinetuneConfig) -> None:
     if len(faults) > _FAULTS:
         print(f"- and {len(faults) - _FAULTS} more rows that cannot be read")
     if faults:
-        raise UserError(f"{len(faults)} rows cannot be read: a training would end there")
+        raise UserError(
+            f"{len(faults)} rows cannot be read: a training would end there"
+        )
 
 
 def _tokenizer(run: FinetuneConfig) -> Tokenizer:
@@ -134,8 +134,10 @@ def _sizes(run: FinetuneConfig, sets: Sequence[examining.Rows]) -> str:
     truncated = [one.notes["truncated"] / one.notes["rows"] for one in every]
     what = f"truncated at {run.max_seq_length} tokens"
     lines.append(line(what, [f"{share:.1%}" for share in truncated]))
-    lines.append(line("[UNK] among the tokens", [f"{s.unknown_share:.2%}" for s in sets]))
-    again = [examining.repeated(one) for one in every]
+    lines.append(
+        line("[UNK] among the tokens", [f"{s.unknown_share:.2%}" for s in sets])
+    )
+    again = [examining.repeated(one) for one in sets]
     lines.append(line("rows with the text of an earlier one", [*map(str, again)]))
     return display.align(lines, [_NUMBER] * len(sets))
 

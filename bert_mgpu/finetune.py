@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from typing import Any
 
 from bert_mgpu import inputs, opening, planning, results, sources, training
 from bert_mgpu.errors import UserError, listed
@@ -101,7 +102,9 @@ def _evaluate(
         return
     scores = task.score(outputs, features)
     # Google's four keys in its order, then all others.
-    first = {key: scores[key] for key in ("eval_accuracy", "eval_loss") if key in scores}
+    first: dict[str, Any] = {
+        key: scores[key] for key in ("eval_accuracy", "eval_loss") if key in scores
+    }
     first |= {"global_step": step, "loss": scores["eval_loss"]}
     results.write_evaluation(output_dir, first | scores)
     say(results.evaluation_line(scores))

@@ -15,7 +15,14 @@ from bert_mgpu.errors import UserError, listed
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Example, Features
-from bert_mgpu.tasks import builtin, classification, custom, kinds, label_values, reading
+from bert_mgpu.tasks import (
+    builtin,
+    classification,
+    custom,
+    kinds,
+    label_values,
+    reading,
+)
 from bert_mgpu.tasks.builtin import TaskFiles
 from bert_mgpu.text import normalization, tokenization, truncation
 from bert_mgpu.train import checkpoint, collective

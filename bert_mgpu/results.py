@@ -75,7 +75,9 @@ def write_predictions(
     rows = range(len(texts))
     files = {
         "predict.txt": (f"{text}\n" for text in texts),
-        "test_results.tsv": ("\t".join(map(str, values[r].tolist())) + "\n" for r in rows),
+        "test_results.tsv": (
+            "\t".join(map(str, values[r].tolist())) + "\n" for r in rows
+        ),
         "predictions.jsonl": (as_json(row) for row in rows),
     }
     for name, content in files.items():

@@ -10,7 +10,8 @@ import numpy as np
 
 # A batch is a dict of tensors under google-research/bert's names. Shapes, with
 # B rows and T tokens: input_ids, input_mask, segment_ids int32 [B, T];
-# label_ids [B, ...], as tasks/kinds.py says; is_real_example float32 [B], 0 where a row only fills up;
+# label_ids [B, ...], as tasks/kinds.py says; is_real_example float32 [B], 0 where a
+# row only fills up;
 # masked_lm_positions, masked_lm_ids int32 [B, P], masked_lm_weights float32 [B, P].
 Batch = Mapping[str, Any]
 Params = Mapping[str, Any]  # name as in a Google TF1 checkpoint -> tensor
@@ -71,9 +72,9 @@ class Features:
     """Model input of many rows, by column; what the feature cache holds.
 
     `ragged` columns are padded with zeros to the batch's length, `dense`
-    columns have one value or vector a row. `targets` are values at some tokens of a row, whose
-    places in it are the column POSITIONS. Every column has the same number of rows.
-    `keys` are hashes of the texts, by which rows of the same text are found.
+    columns have one value or vector a row. `targets` are values at some tokens of a
+    row, whose places in it are the column POSITIONS. Every column has the same number
+    of rows. `keys` are hashes of the texts, by which rows of the same text are found.
     `lines` are the rows' line numbers in their file, which no model reads;
     `notes` are facts found on the way (truncated rows, ...), JSON values.
     """

@@ -47,6 +47,7 @@ FLOORS = {
     "finetune": 11,
     "pretrain": 11,
     "selftest": 11,
+    "data_doctor": 11,
     "doctor": 12,
     "run": 12,
 }

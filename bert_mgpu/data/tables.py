@@ -58,7 +58,7 @@ def rows(
     columns: Sequence[Column | None],
     faults: list[str] | None = None,
 ) -> Iterator[tuple[int, Cells | None]]:
-    """Yields (line from 1, the cells of these columns in this order), one row in memory.
+    """Yields (line from 1, the cells of these columns in this order), a row in memory.
 
     A row of Parquet counts as a line. None instead of cells: a blank line. Where a row
     of CSV has several lines, its first.
@@ -218,9 +218,7 @@ def _places(
     return [header.index(c) if isinstance(c, str) else c for c in columns]
 
 
-def _pick(
-    cells: list[str], places: Sequence[int | None]
-) -> list[str | None] | _Fault:
+def _pick(cells: list[str], places: Sequence[int | None]) -> list[str | None] | _Fault:
     most = max((place for place in places if place is not None), default=0)
     if len(cells) <= most:
         plural = "s" * (len(cells) > 1)

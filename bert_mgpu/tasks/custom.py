@@ -103,8 +103,16 @@ def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
     return TaskFiles(
         name=name,
         labels=tuple(values.get("labels", ())),
-        **{split: values.get(split) for split in _FILES},
-        columns=Columns(**places, table=Table(form, tuple(columns.values()))),
+        train=values.get("train"),
+        dev=values.get("dev"),
+        test=values.get("test"),
+        columns=Columns(
+            text_a=places["text_a"],
+            text_b=places.get("text_b"),
+            label=places.get("label"),
+            id=places.get("id"),
+            table=Table(form, tuple(columns.values())),
+        ),
         kind=values.get("type", "single"),
         separator=values.get("label_separator", ","),
     )
@@ -138,6 +146,7 @@ def _checked(
     values: dict[str, Any], path: pathlib.Path, said: Mapping[str, Any]
 ) -> dict[str, Any]:
     """said: what flags say, which an error then names."""
+    value: Any
 
     def place(key: str) -> str:
         return f"--{_KEYS[key].flag}" if key in said else f"{path}: {key!r}"
@@ -149,7 +158,7 @@ def _checked(
             names = " or ".join(one.__name__ for one in types)
             raise UserError(f"{place(key)} is {value!r}, it must be of type {names}")
         choices = _KEYS[key].choices
-        if choices is not None and value.lower() not in choices:
+        if choices is not None and str(value).lower() not in choices:
             raise UserError(
                 f"{place(key)} is {value!r}: pass one of {', '.join(choices)}"
             )
@@ -159,7 +168,9 @@ def _checked(
             )
         if value == "":
             raise UserError(f"{place(key)} is empty")
-    values |= {k: values[k].lower() for k in values if _KEYS[k].choices is not None}
+    for key in values:
+        if _KEYS[key].choices is not None:
+            values[key] = values[key].lower()
     if "text_a" not in values:
         raise UserError(f"{path}: 'text_a' is missing: give it, or --text_a_column")
     named = [key for key in _COLUMNS if _is(values, key, str)]

@@ -38,6 +38,11 @@ class Rows(NamedTuple):
         return f"{self.path}:{named}{more}"
 
     @property
+    def keys(self) -> np.ndarray:
+        assert self.features.keys is not None
+        return self.features.keys
+
+    @property
     def truth(self) -> np.ndarray:
         return self.features.dense["label_ids"]
 
@@ -81,8 +86,8 @@ def _of_labels(one: Rows, labels: Sequence[str]) -> Iterator[str]:
         yield f"{one.path}: labels of few rows: {listed(rare, _NAMES)}"
     there = counts[counts > 0]
     if len(there) > 1 and there.max() >= _IMBALANCE * there.min():
-        most = labels[counts.argmax()]
-        least = labels[np.where(counts, counts, counts.max()).argmin()]
+        most = labels[int(counts.argmax())]
+        least = labels[int(np.where(counts, counts, counts.max()).argmin())]
         yield (
             f"{one.path}: {there.max()} rows of {most!r}, {there.min()} of {least!r}:"
             " look at macro_f1, or pass --class_weights=balanced"
@@ -107,10 +112,11 @@ def _of_texts(one: Rows) -> Iterator[str]:
         )
     if one.split == "test":
         return
-    groups = _Groups(features.keys)
+    groups = _Groups(one.keys)
     again = groups.again
     if len(again):
-        yield f"{one.places(again)}: {_rows(len(again))} with the text of an earlier row"
+        rows = _rows(len(again))
+        yield f"{one.places(again)}: {rows} with the text of an earlier row"
     conflicts = groups.differing(one.truth)
     if len(conflicts):
         yield (
@@ -120,7 +126,7 @@ def _of_texts(one: Rows) -> Iterator[str]:
 
 
 def _in_both(train: Rows, other: Rows) -> Iterator[str]:
-    known = np.flatnonzero(np.isin(other.features.keys, train.features.keys))
+    known = np.flatnonzero(np.isin(other.keys, train.keys))
     if len(known):
         share = len(known) / len(other.features)
         yield (
@@ -132,8 +138,7 @@ def _in_both(train: Rows, other: Rows) -> Iterator[str]:
 class _Groups:
     """Rows of the same text."""
 
-    def __init__(self, keys: np.ndarray | None):
-        assert keys is not None
+    def __init__(self, keys: np.ndarray):
         _, self._first, self._group = np.unique(
             keys, return_index=True, return_inverse=True
         )
@@ -154,11 +159,10 @@ class _Groups:
         return np.flatnonzero((flat != flat[self.first]).any(-1))
 
 
-def repeated(features: Features) -> int:
+def repeated(one: Rows) -> int:
     """Rows with the text of an earlier one."""
-    return len(_Groups(features.keys).again)
+    return len(_Groups(one.keys).again)
 
 
 def _rows(count: int) -> str:
     return f"{count} row{'s' * (count > 1)}"
-

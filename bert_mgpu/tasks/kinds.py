@@ -81,7 +81,7 @@ class Kind(abc.ABC):
 
     @abc.abstractmethod
     def balanced(self, truth: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """Weights of labels that make rare ones count as much as others: float32 [L]."""
+        """Weights by which rare labels count as much as others: float32 [L]."""
 
     @abc.abstractmethod
     def decide(self, found: Outputs) -> Decisions:

@@ -103,7 +103,9 @@ def multi_label_metrics(
     scores["hamming_loss"] = np.mean(truth != chosen)
     occurs = truth.any(0)
     if occurs.any():
-        ranks = metrics.average_precision_score(truth[:, occurs], probabilities[:, occurs])
+        ranks = metrics.average_precision_score(
+            truth[:, occurs], probabilities[:, occurs]
+        )
         scores["mean_average_precision"] = ranks
     return {name: float(value) for name, value in scores.items()}
 
@@ -136,8 +138,10 @@ def multi_label_table(
             truth, chosen, average=average, zero_division=0
         )
 
-    lines = [("label", "precision", "recall", "f1", "rows")]
-    for i, (name, *scores, rows) in enumerate(zip(label_names, *scored(None), strict=True)):
+    lines: list[tuple[str, ...]] = [("label", "precision", "recall", "f1", "rows")]
+    for i, (name, *scores, rows) in enumerate(
+        zip(label_names, *scored(None), strict=True)
+    ):
         lines.append((f"{i} {name}", *(f"{x:.4f}" for x in scores), str(rows)))
     for average in ("micro", "macro", "weighted"):
         means = (f"{x:.4f}" for x in scored(average)[:3])

@@ -116,8 +116,9 @@ def read_examples(
             faults.append(fault)
             continue
         if row is not None:
-            guid, *rest = row
-            examples.append(Example(guid or f"{split}-{number - 1}", *rest, number))
+            guid, text_a, text_b, label = row
+            guid = guid or f"{split}-{number - 1}"
+            examples.append(Example(guid, text_a, text_b, label, number))
     if not examples:
         raise UserError(f"{path}: no rows for the task {task.name}")
     if keep is None:

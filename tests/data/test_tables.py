@@ -67,7 +67,9 @@ def test_parquet(tmp_path):
     from pyarrow import parquet
 
     columns = {"text": ["a", "", "c"], "id": [7, 8, 9], "tags": [["x"], [], ["y", "z"]]}
-    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet", row_group_size=2)
+    parquet.write_table(
+        pyarrow.table(columns), tmp_path / "a.parquet", row_group_size=2
+    )
     assert cells(tmp_path / "a.parquet", ["id", "text", None, "tags"]) == [
         (1, ["7", "a", None, ["x"]]),
         (2, ["8", "", None, []]),
@@ -94,7 +96,9 @@ def test_other_encodings(tmp_path, encoding, codec):
     marked = write(tmp_path / "b.tsv", "\ufeff中\t一\n".encode(codec))
     assert cells(marked, [0], encoding=encoding) == [(1, ["中"])]
     bad = write(tmp_path / "c.tsv", "中\t一\n".encode(codec) + b"\xff\n")
-    with pytest.raises(UserError, match=r"c.tsv:2: not gb18030 \(byte 0xff at column 1"):
+    with pytest.raises(
+        UserError, match=r"c.tsv:2: not gb18030 \(byte 0xff at column 1"
+    ):
         cells(bad, [0], encoding=encoding)
 
 
@@ -103,7 +107,9 @@ def test_packed_files_have_the_format_of_what_is_in_them(tmp_path):
     path = write(tmp_path / "a.jsonl.gz", packed)
     assert cells(path, ["t"])[:2] == [(1, ["a"]), (2, ["b"])]
     for bad in (packed[:-20], packed[:30] + b"xx" + packed[32:], b"no gzip"):
-        with pytest.raises(UserError, match="damaged after line .*: pack the file anew"):
+        with pytest.raises(
+            UserError, match="damaged after line .*: pack the file anew"
+        ):
             cells(write(tmp_path / "b.jsonl.gz", bad), ["t"])
 
 
@@ -132,6 +138,8 @@ def test_a_mistake_is_one_line_with_its_place(
     tmp_path, name, text, columns, header, said
 ):
     path = write(tmp_path / name, text)
-    with pytest.raises(UserError, match=f"^{path}{said}" if said[0] == ":" else said) as e:
+    with pytest.raises(
+        UserError, match=f"^{path}{said}" if said[0] == ":" else said
+    ) as e:
         cells(path, columns, header=header)
     assert "\n" not in str(e.value)

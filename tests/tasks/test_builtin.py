@@ -6,8 +6,8 @@ import json
 import pytest
 
 from bert_mgpu.errors import UserError
-from bert_mgpu.tasks import custom
 from bert_mgpu.run_config import FinetuneConfig
+from bert_mgpu.tasks import custom
 from bert_mgpu.tasks.builtin import BUILTIN, lookup
 from bert_mgpu.tasks.reading import predict_file_split, read_examples, split_path
 from tests.tasks.conftest import ID8, write_file

@@ -140,7 +140,7 @@ def test_thresholds_decide(rng):
 
 def test_balanced_weights_are_those_of_scikit_learn(rng):
     truth = rng.choice(3, 200, p=[0.7, 0.2, 0.1]).astype(np.int32)
-    wanted = compute_class_weight("balanced", classes=range(3), y=truth)
+    wanted = compute_class_weight("balanced", classes=np.arange(3), y=truth)
     found = label_values.weights("balanced", KINDS["single"], LABELS, truth)
     np.testing.assert_allclose(found, wanted, 1e-6)
     several = (rng.random((200, 3)) < [0.5, 0.1, 0.01]).astype(np.uint8)
