@@ -27,8 +27,9 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
     -> every ragged column int32 [N, R, T]; `input_mask` [N, R, T], 0 at padding, else
     the number of the token's example in its row, from 1; every dense column
     [N, R * S, ...]; `is_real_example` float32 [N, R * S]. If S > 1 also
-    `position_ids` [N, R, T], from 0 in each example, and `first_tokens` [N, R, S], where
-    each example starts. If P > 0 also every column of targets [N, R, P], and `masked_lm_weights`, 1 where one is.
+    `position_ids` [N, R, T], from 0 in each example, and `first_tokens` [N, R, S],
+    where each example starts. If P > 0 also every column of targets [N, R, P], and
+    `masked_lm_weights`, 1 where one is.
     """
     towers, per_tower, places = placement.numbers.shape
     shape = (towers, per_tower, placement.length)

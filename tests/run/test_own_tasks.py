@@ -16,7 +16,7 @@ LABELS = {
     "multi": lambda label: ("", "good|any", "any")[label],
     "regression": lambda label: str(label - 0.5),
 }
-SPLITS = {"train": 24, "dev": 13, "test": 11}
+SPLITS = {"train": 96, "dev": 13, "test": 11}
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_all_formats_are_the_same_rows(own, tmp_path):
     flags = {f"{name}_column": column for name, column in BY_NAME.items()}
     files = {f"{split}_file": f"{split}.csv" for split in SPLITS}
     second, said = own.run("second", **files, **flags, encoding="GBK")
-    assert "train: 24 rows of" in said and "line 1 left out as its header" in said
+    assert "train: 96 rows of" in said and "line 1 left out as its header" in said
     flags = {f"{name}_column": column for name, column in BY_NUMBER.items()}
     files = {f"{split}_file": own.data / f"{split}.txt" for split in SPLITS}
     third, _ = own.run("third", **files, **flags, data_dir=tmp_path)
