@@ -53,6 +53,9 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
     say(opening.placement(world))
     if run.plan:
         return planning.show(job)
+    if run.do_train:
+        for warning in data.warnings():
+            say(f"  WARNING: {warning}")
     state, towers = training.trained(job)
     # 3. What comes of it.
     if run.do_eval:

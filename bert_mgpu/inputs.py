@@ -152,11 +152,27 @@ class Inputs:
 
     def __post_init__(self) -> None:
         """A mistake in a file is said now, not when the training is over."""
+        for split in self._needed[1:]:  # the first is read at once
+            self._read(split, self._source(split))
+
+    @property
+    def _needed(self) -> list[str]:
         run = self.run
         asked = {"train": run.do_train, "dev": run.do_eval, "test": run.do_predict}
-        needed = [split for split in asked if asked[split]]
-        for split in needed[1:]:  # the first is read at once
-            self._read(split, self._source(split))
+        return [split for split in asked if asked[split]]
+
+    def warnings(self) -> list[str]:
+        """What is likely wrong with the rows, though all of them can be read."""
+        sets: dict[str, examining.Rows] = {}
+        for split in self._needed:
+            source = self._source(split)
+            path = str(source.path)
+            if path not in (one.path for one in sets.values()):
+                features, _ = self._read(split, source)
+                unknown = self.model.tokenizer.unk_id
+                kind = kinds.KINDS[self.files.kind]
+                sets[split] = examining.Rows(split, path, features, unknown, kind)
+        return examining.warnings(sets, self.files.labels)
 
     def load(self, split: str) -> tuple[Features, str]:
         """(features, fingerprint) of train, dev or test, described in the log.

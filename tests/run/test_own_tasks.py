@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.conftest import rows, write_task
+from tests.conftest import TASK_JSON, rows, write_task
 from tests.run.conftest import tree
 
 NAMES = ("no", "yes")
@@ -167,3 +167,49 @@ def test_what_is_not_asked_for_need_not_be_there(own, tmp_path):
     flags |= {"do_train": False, "do_predict": True, "text_a_column": 0}
     out, _ = own.run("out", **flags, predict_file=unlabelled)
     assert len((out / "predict.txt").read_text().splitlines()) == 3
+
+
+PLANTED = "yes\tsun\nno\tsun\nyes\train wind\n"
+
+
+def test_a_training_warns_of_what_is_likely_wrong(tiny, work, inside):
+    folder = work.data("own")
+    with (folder / "train.tsv").open("a") as train:
+        train.write(PLANTED)
+    (folder / "dev.tsv").write_text("no\tsun\nyes\tnothing of it is known\n")
+    code, _, err = inside(work.flags(work.root / "new", "own", do_train=True, do_eval=True))
+    assert code == 0, err
+    warnings = [line for line in err.splitlines() if "WARNING" in line]
+    train, dev = folder / "train.tsv", folder / "dev.tsv"
+    assert f"  WARNING: {train}:26: 1 row with the text of an earlier row" in warnings
+    assert any(line.startswith(f"  WARNING: {dev}:1: 1 row (50.0%)") for line in warnings)
+    assert any("of the tokens are [UNK]" in line for line in warnings)
+
+
+def test_the_doctor_looks_through_all_files(work, capfd):
+    """Rows that cannot be read do not hide the others."""
+    from bert_mgpu import doctor
+
+    folder = work.data("own")
+    with (folder / "train.tsv").open("a") as train:
+        train.write(f"{PLANTED}maybe\tsun\nalone\n\n")
+    (folder / "task.json").write_text(
+        json.dumps({**TASK_JSON, "labels": ["no", "yes"]})
+    )
+    before = tree(work.root)
+    flags = work.flags(work.root / "unused", "own", init_checkpoint=None)
+    assert doctor.main(["data", *flags]) == 2
+    out, err = capfd.readouterr()
+    assert "error: 3 rows cannot be read" in err
+    for fault in (
+        "train.tsv:28: label 'maybe' is not one of no, yes",
+        "train.tsv:29: 1 column, column 1 is needed",
+        "train.tsv:30: blank line: delete it",
+        "train.tsv:26: 1 row with the text of an earlier row and another label",
+    ):
+        assert fault in out, out
+    table = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
+    assert table["rows"] == ["27", "13", "11"]
+    assert table["0"] == ["no", "13", "7"] and table["1"] == ["yes", "14", "6"]
+    assert tree(work.root) == before
+    assert max(map(len, out.split("looks wrong:")[0].splitlines())) <= 80
