@@ -51,11 +51,11 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
     # 2. The towers, and the weights on them.
     job = Job(run, model, task, data, world, output_dir)
     say(opening.placement(world))
-    if run.plan:
-        return planning.show(job)
     if run.do_train:
         for warning in data.warnings():
             say(f"  WARNING: {warning}")
+    if run.plan:
+        return planning.show(job)
     state, towers = training.trained(job)
     # 3. What comes of it.
     if run.do_eval:

@@ -19,6 +19,7 @@ from bert_mgpu.tasks import (
     builtin,
     classification,
     custom,
+    examining,
     kinds,
     label_values,
     reading,
