@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bert_mgpu import command, sources
+from bert_mgpu.data.readers import check_file
 from bert_mgpu.errors import RunError, UserError
 from bert_mgpu.inputs import labels_of
 from bert_mgpu.run_config import FinetuneConfig
@@ -26,7 +27,6 @@ from bert_mgpu.text import display
 from bert_mgpu.text.domain import Census, in_blocks
 from bert_mgpu.text.tokenization import Tokenizer
 
-SPLITS = ("train", "dev", "test")
 _FAULTS, _UNKNOWN = 20, 20  # that are shown
 _NUMBER = 12  # columns of the terminal
 
@@ -56,7 +56,9 @@ def _tell(run: FinetuneConfig) -> None:
         if getattr(run, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
     task, words = custom.find(run), _tokenizer(run)
-    sets = [_read(run, task, split) for split in SPLITS if _is_there(run, task, split)]
+    splits = [one for one in reading.SPLITS if _is_there(run, task, one)]
+    splits += reading.named_files(run.eval_files)
+    sets = [_read(run, task, split) for split in splits]
     if not sets:
         raise UserError(f"--data_dir={run.data_dir}: none of the task's files is there")
     labels = labels_of(task, [one.examples for one in sets if one.split != "test"])
@@ -106,7 +108,11 @@ def _is_there(run: FinetuneConfig, task: TaskFiles, split: str) -> bool:
 
 
 def _read(run: FinetuneConfig, task: TaskFiles, split: str) -> Set:
-    if split == "test" and run.predict_file:
+    others = reading.named_files(run.eval_files)
+    if split in others:
+        check_file(others[split])
+        source = reading.Source(others[split], "dev")
+    elif split == "test" and run.predict_file:
         columns = reading.predict_file_split(task, run.predict_file)
         source = reading.Source(pathlib.Path(run.predict_file), columns)
     else:

@@ -6,17 +6,28 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from bert_mgpu import inputs, opening, planning, results, sources, training
+from bert_mgpu import (
+    evaluating,
+    inputs,
+    opening,
+    planning,
+    reporting,
+    results,
+    sources,
+    training,
+)
 from bert_mgpu.errors import UserError, listed
+from bert_mgpu.evaluating import Evaluator
 from bert_mgpu.inference import forward
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface
 from bert_mgpu.job import Job
 from bert_mgpu.opening import World
 from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.tasks import custom, label_values
+from bert_mgpu.tasks import baseline, custom, label_values
 from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.tasks.kinds import KINDS, Kind, Loss
+from bert_mgpu.tasks.kind import Kind, Loss, Outputs
+from bert_mgpu.tasks.kinds import KINDS
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 
@@ -52,14 +63,21 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
     job = Job(run, model, task, data, world, output_dir)
     say(opening.placement(world))
     if run.do_train:
-        for warning in data.warnings():
+        for warning in data.warnings:
             say(f"  WARNING: {warning}")
     if run.plan:
         return planning.show(job)
-    state, towers = training.trained(job)
+    evaluator = _evaluator(run, job, task, data) if run.eval_steps else None
+    state, towers = training.trained(job, evaluator, run.use_best)
     # 3. What comes of it.
+    evaluated = {}
     if run.do_eval:
-        _evaluate(run, task, data, towers, state.step, output_dir)
+        for name in data.evaluated:
+            found = _evaluate(job, task, data, towers, state.step, name)
+            if found is not None:
+                evaluated[name] = found
+    if run.report and (run.do_train or run.do_eval) and world.group.rank == 0:
+        say(f"wrote {reporting.write(job, task, data, evaluated)}")
     if run.do_predict:
         _predict(run, task, data, towers, output_dir)
     if run.export_hf and world.group.rank == 0:
@@ -78,7 +96,7 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
 def _loss(run: FinetuneConfig, kind: Kind, labels: list[str], data: Inputs) -> Loss:
     """How the losses of training rows are weighed."""
     balances = run.do_train and run.class_weights == label_values.BALANCED
-    truth = data.truth("train") if balances else None
+    truth = data.read("train")[0].dense["label_ids"] if balances else None
     weights = label_values.weights(run.class_weights, kind, labels, truth)
     if run.focal_gamma and not kind.has_labels:
         raise UserError(
@@ -91,28 +109,44 @@ def _loss(run: FinetuneConfig, kind: Kind, labels: list[str], data: Inputs) -> L
     return Loss(weights, run.focal_gamma)
 
 
+def _evaluator(
+    run: FinetuneConfig, job: Job, task: Classification, data: Inputs
+) -> Evaluator:
+    """What looks at the model on the way, told beside it what naive Bayes reaches."""
+    sets = {name: data.load(name)[0] for name in data.evaluated}
+    known = task.metrics(sets[evaluating.MAIN])
+    metric = evaluating.chosen(run.best_metric, task.kind.metric, known)
+    if job.world.group.rank == 0:
+        train, _ = data.read("train")
+        found = baseline.scores(train, sets, task.labels, task.kind)
+        for name, scores in found.items():
+            say(f"{baseline.NAME}  {name}: {results.evaluation_line(scores)}")
+        results.write_baseline(job.output_dir, found)
+    return Evaluator(job, sets, metric, run.early_stopping_patience)
+
+
 def _evaluate(
-    run: FinetuneConfig,
-    task: Classification,
-    data: Inputs,
-    towers: Towers,
-    step: int,
-    output_dir: pathlib.Path,
-) -> None:
-    features, _ = data.load("dev")
+    job: Job, task: Classification, data: Inputs, towers: Towers, step: int, name: str
+) -> Outputs | None:
+    """Writes the scores of a set; what the model says of its rows, in process 0."""
+    run = job.run
+    features, _ = data.load(name)
     outputs = forward(run, features, run.eval_batch_size, towers, "evaluate")
     if towers.group.rank > 0:
-        return
-    scores = task.score(outputs, features)
+        return None
+    found = task.found(outputs, features)
+    scores = task.kind.score(found)
     # Google's four keys in its order, then all others.
     first: dict[str, Any] = {
         key: scores[key] for key in ("eval_accuracy", "eval_loss") if key in scores
     }
     first |= {"global_step": step, "loss": scores["eval_loss"]}
-    results.write_evaluation(output_dir, first | scores)
+    other = None if name == evaluating.MAIN else name
+    results.write_evaluation(job.output_dir, first | scores, other)
     say(results.evaluation_line(scores))
-    for text in task.kind.tables(task.found(outputs, features)):
+    for text in task.kind.tables(found):
         say(text)
+    return found
 
 
 def _predict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,7 +17,12 @@ from bert_mgpu.train.towers import Towers
 
 
 def forward(
-    run: RunConfig, rows: Rows, batch: int, towers: Towers, what: str
+    run: RunConfig,
+    rows: Rows,
+    batch: int,
+    towers: Towers,
+    what: str,
+    note: Callable[[str], None] = say,
 ) -> dict[str, np.ndarray]:
     """The task's outputs of all rows, `batch` of them at a time, or as many as fit.
 
@@ -29,7 +35,7 @@ def forward(
         rows.counts,
     )
     share = pipeline.padding_share(placements, rows.lengths)
-    say(f"  {share:.0%} of the tokens are padding")
+    note(f"  {share:.0%} of the tokens are padding")
     own = [one.share(towers.own, towers.n_towers) for one in placements]
     began, compilations = time.perf_counter(), towers.compilations
     lacking, outputs = None, {}
@@ -55,7 +61,7 @@ def forward(
         made = (
             f", compilation for {shapes} shape{'s' * (shapes > 1)} of batches included"
         )
-        say(f"  {len(rows)} rows in {seconds:.1f} s{made if shapes else ''}")
+        note(f"  {len(rows)} rows in {seconds:.1f} s{made if shapes else ''}")
         _check_finite(outputs, run.precision, what)
         return outputs
     if batch == 1:
@@ -63,7 +69,7 @@ def forward(
         raise OutOfMemory(f"{what}: {lacking}, with one row at a time: {advice}")
     # Not before the error is gone, whose traceback holds what did not fit.
     say(f"{lacking}: going on with batches of {batch // 2} rows a tower")
-    return forward(run, rows, batch // 2, towers, what)
+    return forward(run, rows, batch // 2, towers, what, note)
 
 
 def _check_finite(outputs: dict[str, np.ndarray], precision: str, what: str) -> None:

@@ -8,8 +8,6 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from bert_mgpu.data import readers, records, tables
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.run_config import FinetuneConfig
@@ -30,12 +28,9 @@ from bert_mgpu.train import checkpoint, collective
 from bert_mgpu.train.collective import SOLO, Collective
 from bert_mgpu.train.recorder import say
 
-# The flag for a seeded sample of so many rows.
-_SAMPLES = {
-    "train": "max_train_examples",
-    "dev": "max_eval_examples",
-    "test": "max_predict_examples",
-}
+# The flag for a seeded sample of so many rows; that of dev is for --eval_files too.
+_SAMPLES = {"train": "max_train_examples", "test": "max_predict_examples"}
+_EVALUATED = "max_eval_examples"
 
 
 def find_labels(
@@ -150,45 +145,60 @@ class Inputs:
     model: Model
     cache: pathlib.Path
     group: Collective = SOLO
+    _told: set[str] = dataclasses.field(default_factory=set)
 
     def __post_init__(self) -> None:
         """A mistake in a file is said now, not when the training is over."""
-        for split in self._needed[1:]:  # the first is read at once
-            self._read(split, self._source(split))
+        for split in self.needed[1:]:  # the first is read at once
+            self.read(split)
 
     @property
-    def _needed(self) -> list[str]:
+    def needed(self) -> list[str]:
+        """The sets that this run reads."""
         run = self.run
-        asked = {"train": run.do_train, "dev": run.do_eval, "test": run.do_predict}
+        evaluates = run.do_eval or bool(run.eval_steps)
+        asked = {"train": run.do_train, **dict.fromkeys(self.evaluated, evaluates)}
+        asked |= {"test": run.do_predict}
         return [split for split in asked if asked[split]]
 
+    @property
+    def evaluated(self) -> list[str]:
+        """The sets to evaluate: dev, and those of --eval_files."""
+        return ["dev", *reading.named_files(self.run.eval_files)]
+
+    @functools.cached_property
     def warnings(self) -> list[str]:
         """What is likely wrong with the rows, though all of them can be read."""
         sets: dict[str, examining.Rows] = {}
-        for split in self._needed:
+        for split in self.needed:
             source = self._source(split)
             path = str(source.path)
             if path not in (one.path for one in sets.values()):
-                features, _ = self._read(split, source)
+                features, _ = self.read(split, source)
                 unknown = self.model.tokenizer.unk_id
                 kind = kinds.KINDS[self.files.kind]
                 sets[split] = examining.Rows(split, path, features, unknown, kind)
         return examining.warnings(sets, self.files.labels)
 
     def load(self, split: str) -> tuple[Features, str]:
-        """(features, fingerprint) of train, dev or test, described in the log.
+        """(features, fingerprint) of a set, described in the log the first time.
 
         The fingerprint is that of the file and of how it is read.
         """
         source = self._source(split)
-        if source.note:
+        if source.note and split not in self._told:
             say(source.note)
-        features, key = self._read(split, source)
+        features, key = self.read(split, source)
         weights = self.run.class_weights
         if split == "train" and weights and weights != label_values.BALANCED:
             key = records.fingerprint({"data": key, "w": records.file_hash(weights)})
         collective.agree(self.group, {"--data_dir (its contents)": key})
-        notes = features.notes
+        if split not in self._told:
+            self._told.add(split)
+            self._tell(split, source, features.notes)
+        return features, key
+
+    def _tell(self, split: str, source: reading.Source, notes: dict[str, Any]) -> None:
         shares = ", ".join(
             f"{share} %: {length}"
             for share, length in notes["length_percentiles"].items()
@@ -196,7 +206,8 @@ class Inputs:
         columns = self.files.columns_of(source.split)
         header = columns.header or (columns.table and columns.table.form.header)
         without = ", line 1 left out as its header" if header else ""
-        kept, sample = getattr(self.run, _SAMPLES[split]), _SAMPLES[split]
+        sample = _SAMPLES.get(split, _EVALUATED)
+        kept = getattr(self.run, sample)
         sampled = "" if kept is None else f", a sample (--{sample}={kept})"
         say(f"{split}: {notes['rows']} rows of {source.path}{without}{sampled}")
         say(
@@ -204,31 +215,34 @@ class Inputs:
             f" {notes['truncated'] / notes['rows']:.1%} truncated at"
             f" {self.run.max_seq_length}"
         )
-        return features, key
-
-    def truth(self, split: str) -> np.ndarray:
-        """The label_ids of a split, quietly."""
-        return self._read(split, self._source(split))[0].dense["label_ids"]
 
     def ids(self, split: str) -> list[str] | None:
         """What the rows are called, where a column says; they are read once more."""
         source = self._source(split)
         if self.files.columns_of(source.split).id is None:
             return None
-        return [example.guid for example in self._examples(split, source)]
+        return [example.guid for example in self.examples(split)]
 
-    def _examples(self, split: str, source: reading.Source) -> list[Example]:
-        run = self.run
+    def path(self, split: str) -> pathlib.Path:
+        return self._source(split).path
+
+    def examples(self, split: str) -> list[Example]:
+        """The texts of a set; its file is read once more."""
+        run, source = self.run, self._source(split)
         return reading.read_examples(
             self.files,
             source.path,
             source.split,
             with_label=split != "test",
-            keep=getattr(run, _SAMPLES[split]),
+            keep=getattr(run, _SAMPLES.get(split, _EVALUATED)),
             seed=run.seed,
         )
 
     def _source(self, split: str) -> reading.Source:
+        others = reading.named_files(self.run.eval_files)
+        if split in others:
+            readers.check_file(others[split])
+            return reading.Source(others[split], "dev")
         path = self.run.predict_file
         if path is None or split != "test":
             return reading.split_path(self.files, str(self.run.data_dir), split)
@@ -236,9 +250,13 @@ class Inputs:
         columns = reading.predict_file_split(self.files, path)
         return reading.Source(pathlib.Path(path), columns)
 
-    def _read(self, split: str, source: reading.Source) -> tuple[Features, str]:
+    def read(
+        self, split: str, source: reading.Source | None = None
+    ) -> tuple[Features, str]:
+        """(features, fingerprint) of a set, quietly."""
         run, files = self.run, self.files
-        keep = getattr(run, _SAMPLES[split])
+        source = source or self._source(split)
+        keep = getattr(run, _SAMPLES.get(split, _EVALUATED))
         with_label = split != "test"
         data = {
             "data": records.file_hash(source.path),
@@ -256,7 +274,7 @@ class Inputs:
         }
 
         def make() -> tuple[records.Tensors, dict[str, Any]]:
-            examples = self._examples(split, source)
+            examples = self.examples(split)
             features = classification.featurise(
                 examples,
                 self.model.tokenizer,

@@ -10,23 +10,31 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.files import write_text
-from bert_mgpu.tasks.kinds import Decisions
+from bert_mgpu.tasks.kind import Decisions
 
-_SHOWN = (
+BASELINE = "baseline.json"
+SHOWN = (
     *("eval_accuracy", "eval_loss", "macro_f1", "micro_f1", "mean_average_precision"),
     *("pearson", "spearman", "mae"),
 )
 
 
-def write_evaluation(output_dir: pathlib.Path, values: Mapping[str, Any]) -> None:
-    """eval_results.txt, in the order of the values."""
+def write_evaluation(
+    output_dir: pathlib.Path, values: Mapping[str, Any], name: str | None = None
+) -> None:
+    """eval_results.txt, or eval_results_NAME.txt, in the order of the values."""
     lines = (f"{key} = {value}\n" for key, value in values.items())
-    write_text(output_dir / "eval_results.txt", lines)
+    write_text(output_dir / f"eval_results{f'_{name}' if name else ''}.txt", lines)
+
+
+def write_baseline(output_dir: pathlib.Path, found: Mapping[str, Any]) -> None:
+    """baseline.json: the scores of each set."""
+    write_text(output_dir / BASELINE, json.dumps(found, indent=2) + "\n")
 
 
 def evaluation_line(scores: Mapping[str, Any]) -> str:
     """The scores that an evaluation shows, of those that there are."""
-    return "  ".join(f"{key} {scores[key]:.4f}" for key in _SHOWN if key in scores)
+    return "  ".join(f"{key} {scores[key]:.4f}" for key in SHOWN if key in scores)
 
 
 def write_sentence_scores(

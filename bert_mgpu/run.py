@@ -16,7 +16,7 @@ from bert_mgpu import command, files, flags, launch
 from bert_mgpu.errors import Interrupted, Preempted, RunError, UserError, smaller
 from bert_mgpu.launch import Place
 from bert_mgpu.run_config import FinetuneConfig, PretrainConfig, RunConfig
-from bert_mgpu.tasks import custom
+from bert_mgpu.tasks import custom, reading
 from bert_mgpu.watch import Watch
 
 _TENSORFLOW_LOG = "tensorflow.log"
@@ -210,6 +210,15 @@ def _check_finetuning(run: FinetuneConfig) -> None:
             f"--data_dir={run.data_dir}: {what}: pass the folder with the task's files"
         )
     custom.find(run)
+    others = reading.named_files(run.eval_files)
+    if others and not (run.do_eval or run.eval_steps):
+        raise UserError(
+            "--eval_files is given: pass --do_eval=true or --eval_steps as well"
+        )
+    if run.eval_steps and not run.do_train:
+        raise UserError("--eval_steps is of a training: pass --do_train=true as well")
+    if not run.eval_steps:
+        _check_used(run, ["early_stopping_patience", "best_metric"], "--eval_steps")
 
 
 @contextlib.contextmanager

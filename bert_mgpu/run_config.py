@@ -109,6 +109,11 @@ class RunConfig(Table, abc.ABC):
     def prediction_batch(self) -> int:
         return self.predict_batch_size or self.eval_batch_size
 
+    @property
+    def eval_every(self) -> int:
+        """Steps of a training between evaluations; 0: none."""
+        return 0
+
     @abc.abstractmethod
     def steps_of(self, rows: int, batch: int) -> int:
         """Optimizer steps of a run over so many rows; `batch` is the effective one."""
@@ -146,10 +151,20 @@ class FinetuneConfig(RunConfig):
     class_weights: str | None = _flag(None, TRAIN, "what rows of each label count in the loss: balanced, for rare labels more, or a file of lines label TAB weight", identity=True)
     focal_gamma: float = _flag(0.0, TRAIN, "focal loss: each row's loss times (1 - probability of its label) to this power, so that hard rows count more; often 2", identity=True, least=0, most=10)
     max_train_examples: int | None = _flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)
+    eval_files: str | None = _flag(None, TEST, "other labelled files, in the format of the dev file, to evaluate beside it: NAME=FILE, separated by commas")
+    eval_steps: int | None = _flag(None, TEST, "with do_train: steps between evaluations of the dev set and of eval_files; the last step has one too [none]", least=1)
+    best_metric: str | None = _flag(None, TEST, "score of the dev set by which output_dir/best keeps the weights of the best evaluation [eval_accuracy; micro_f1 of several labels, eval_loss of a number]")
+    use_best: bool = _flag(False, TEST, "evaluate, predict and export with the weights of output_dir/best instead of the last ones")
+    early_stopping_patience: int | None = _flag(None, TEST, "the training ends after so many evaluations without a better best_metric [never]", least=1)
+    report: bool = _flag(True, TEST, "write output_dir/report.html about the training and the evaluation, and its pictures to output_dir/report")
     threshold: str | None = _flag(None, TEST, "probability from which a row has a label: any label of a task of the type multi, where it else is a half; the second of two, where it else is the likelier one; a number, or a file of lines label TAB number")
     max_eval_examples: int | None = _flag(None, TEST, "evaluate on a seeded sample of so many rows [all]", least=1)
     max_predict_examples: int | None = _flag(None, TEST, "predict a seeded sample of so many rows [all]", least=1)
     # fmt: on
+
+    @property
+    def eval_every(self) -> int:
+        return self.eval_steps or 0
 
     def steps_of(self, rows: int, batch: int) -> int:
         """Rounded down as bert-ad does. Batches run on across the ends of epochs, so

@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import itertools
 import math
+import pathlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from bert_mgpu import opening, starting
 from bert_mgpu.data import orders, pipeline
 from bert_mgpu.errors import OutOfMemory, UserError, listed, out_of_memory, smaller
+from bert_mgpu.evaluating import Evaluator, best_folder
 from bert_mgpu.job import Job, make_towers
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.task import Rows
@@ -39,23 +41,36 @@ class Start(NamedTuple):
     state: TrainState
 
 
-def trained(job: Job) -> tuple[TrainState, Towers]:
-    """The model as this run trains it, else as it was trained before."""
+def trained(
+    job: Job, evaluator: Evaluator | None = None, use_best: bool = False
+) -> tuple[TrainState, Towers]:
+    """The model as this run trains it, else as it was trained before.
+
+    evaluator: looks at it on the way; use_best: then with the weights it found best.
+    """
     if job.run.do_train:
-        return train(job)
+        state, towers = train(job, evaluator)
+        if not use_best:
+            return state, towers
+        del state, towers  # their memory is needed
+        gc.collect()
+    return _saved(job, best_folder(job.output_dir) if use_best else job.output_dir)
+
+
+def _saved(job: Job, folder: pathlib.Path) -> tuple[TrainState, Towers]:
     specs, labels = job.task.param_specs(), list(job.task.labels)
     identity = starting.model_identity(job.model, labels)
     collective.agree(job.world.group, identity)
     state = opening.shared_state(
         job.world.group,
-        lambda: starting.trained_state(job.run, specs, identity, job.output_dir),
+        lambda: starting.trained_state(job.run, specs, identity, folder),
     )
     towers = make_towers(job)
     towers.load(state.params, {})
     return state, towers
 
 
-def train(job: Job) -> tuple[TrainState, Towers]:
+def train(job: Job, evaluator: Evaluator | None = None) -> tuple[TrainState, Towers]:
     """Trains, with as many rows at a time as memory has room for."""
     specs = job.task.param_specs()
     frozen, _ = job.frozen, job.optimizer  # mistakes are said before time is spent
@@ -68,7 +83,7 @@ def train(job: Job) -> tuple[TrainState, Towers]:
     while True:
         towers = make_towers(job)
         try:
-            return _train(job, rows, data_key, towers), towers
+            return _train(job, rows, data_key, towers, evaluator), towers
         except _DoesNotFit as error:
             lacking = str(error)
         # Not before the error is gone, whose traceback holds the towers.
@@ -137,12 +152,19 @@ def start(job: Job, rows: int, data_key: str, towers: Towers) -> Start:
     return Start(plan, identity, state)
 
 
-def _train(job: Job, rows: Rows, data_key: str, towers: Towers) -> TrainState:
+def _train(
+    job: Job, rows: Rows, data_key: str, towers: Towers, evaluator: Evaluator | None
+) -> TrainState:
     run, model, labels = job.run, job.model, list(job.task.labels)
     plan, identity, state = start(job, len(rows), data_key, towers)
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
+    if evaluator:
+        evaluator.begin(state.step, identity)
+        if why := evaluator.stops:
+            say(f"nothing left to train: {why}")
+            return state
     tried = orders_of(job, rows)
     shares = padding_shares(tried, rows.lengths, plan.steps, job.batch)
     texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
@@ -168,11 +190,16 @@ def _train(job: Job, rows: Rows, data_key: str, towers: Towers) -> TrainState:
     def save(state: TrainState) -> None:
         checkpoint.save(job.output_dir, state, run.keep_checkpoint_max)
 
+    def look(step: int) -> bool:
+        assert evaluator
+        return evaluator.after(step, towers)
+
+    evaluate = look if evaluator else None
     with pipeline.ahead(batches()) as made, _recorder(job, state, plan) as recorder:
         # The devices hold the weights now: the host's copies can go.
         state = dataclasses.replace(state, params={}, slots={})
         try:
-            return loop.train(towers, state, plan, made, save, recorder)
+            return loop.train(towers, state, plan, made, save, recorder, evaluate)
         except Exception as error:
             if lacking := out_of_memory(error):
                 raise _DoesNotFit(lacking) from None
@@ -247,4 +274,5 @@ def _plan(job: Job, rows: int) -> loop.Plan:
             run.learning_rate, job.world.towers, run.lr_scaling
         ),
         save_every=run.save_checkpoints_steps,
+        eval_every=run.eval_every,
     )

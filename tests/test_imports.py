@@ -2,6 +2,8 @@
 
 import ast
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -44,6 +46,10 @@ FLOORS = {
     "watch": 4,
     "peers": 2,
     "planning": 10,
+    "evaluating": 8,
+    "page": 0,
+    "pictures": 0,
+    "reporting": 9,
     "finetune": 11,
     "pretrain": 11,
     "selftest": 11,
@@ -119,6 +125,12 @@ def test_task_names_stand_in_tasks_only():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert node.value not in special, f"{path}:{node.lineno}"
+
+
+def test_tensorflow_waits_until_the_flags_are_checked():
+    """A mistake is said in a fraction of a second; SIGTERM meets no import."""
+    code = "import sys, bert_mgpu.run; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
 def test_scripts_are_short():

@@ -16,6 +16,9 @@ from typing import NamedTuple
 from bert_mgpu.data import tables
 from bert_mgpu.errors import UserError
 
+# What a row's labels are; see kinds.py.
+TYPES = SINGLE, MULTI, REGRESSION = "single", "multi", "regression"
+
 _LAST = -1  # a column number: the last one, and none of the other columns
 
 
@@ -103,7 +106,7 @@ class TaskFiles:
     other_columns: Mapping[str, Columns] = dataclasses.field(
         default_factory=dict
     )  # of the splits that differ
-    kind: str = "single"  # one of kinds.KINDS
+    kind: str = SINGLE
     separator: str = ","  # between the labels of a row, where it may have several
 
     def columns_of(self, split: str) -> Columns:

@@ -18,7 +18,8 @@ from bert_mgpu.data import records
 from bert_mgpu.nn import bert, heads
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.task import Batch, Example, Features, Noise, Params, Ragged
-from bert_mgpu.tasks.kinds import PLAIN, SINGLE, Kind, Loss, Outputs
+from bert_mgpu.tasks.kind import PLAIN, Kind, Loss, Outputs
+from bert_mgpu.tasks.kinds import SINGLE
 from bert_mgpu.text import truncation
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -56,8 +57,12 @@ class Classification:
 
     def param_specs(self) -> params_lib.Specs:
         return params_lib.bert_specs(self._config) | params_lib.classifier_specs(
-            self._config, self.kind.width(self.labels)
+            self._config, self._width
         )
+
+    @property
+    def _width(self) -> int:
+        return self.kind.width(self.labels)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         counts = self.kind.weights(batch["label_ids"], self._loss)
@@ -86,6 +91,11 @@ class Classification:
     def found(self, outputs: Mapping[str, np.ndarray], rows: Features) -> Outputs:
         truth = rows.dense["label_ids"]
         return Outputs(outputs["logits"], self.labels, self._thresholds, truth)
+
+    def metrics(self, rows: Features) -> list[str]:
+        """The names of the scores that rows like these get."""
+        drawn = np.random.default_rng(0).normal(size=(len(rows), self._width))
+        return [*self.score({"logits": drawn.astype(np.float32)}, rows)]
 
     def score(
         self, outputs: Mapping[str, np.ndarray], rows: Features

@@ -12,15 +12,24 @@ from __future__ import annotations
 
 import difflib
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from bert_mgpu import files
 from bert_mgpu.data import readers, tables
 from bert_mgpu.errors import UserError
 from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.tasks import kinds
-from bert_mgpu.tasks.builtin import BUILTIN, Columns, Table, TaskFiles, lookup
+from bert_mgpu.tasks.builtin import (
+    BUILTIN,
+    MULTI,
+    REGRESSION,
+    SINGLE,
+    TYPES,
+    Columns,
+    Table,
+    TaskFiles,
+    lookup,
+)
 
 FILE = "task.json"
 
@@ -39,7 +48,7 @@ class _Key(NamedTuple):
     flag: str
     types: tuple[type, ...]
     of_flag: Callable[[Any], Any] = lambda value: value
-    choices: Mapping[str, Any] | None = None
+    choices: Collection[str] | None = None
 
 
 _COLUMNS = ("text_a", "text_b", "label", "id")  # their order in a row, where given
@@ -51,7 +60,7 @@ _KEYS = {
     "header": _Key("header", (bool,)),
     "encoding": _Key("encoding", (str,), choices=readers.ENCODINGS),
     "labels": _Key("labels", (list,), _listed),
-    "type": _Key("task_type", (str,), choices=kinds.KINDS),
+    "type": _Key("task_type", (str,), choices=TYPES),
     "label_separator": _Key("label_separator", (str,)),
 }
 
@@ -113,7 +122,7 @@ def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
             id=places.get("id"),
             table=Table(form, tuple(columns.values())),
         ),
-        kind=values.get("type", "single"),
+        kind=values.get("type", SINGLE),
         separator=values.get("label_separator", ","),
     )
 
@@ -179,13 +188,13 @@ def _checked(
             f"{place(named[0])} is {values[named[0]]!r}: without a header columns have"
             " numbers, from 0"
         )
-    labels, kind = values.get("labels", []), values.get("type", "single")
+    labels, kind = values.get("labels", []), values.get("type", SINGLE)
     if not all(isinstance(label, str) and label for label in labels):
         raise UserError(f"{place('labels')} must be a list of strings, not empty")
     if len(set(labels)) < len(labels):
         raise UserError(f"{place('labels')} names a label twice")
-    if labels and not kinds.KINDS[kind].has_labels:
+    if labels and kind == REGRESSION:
         raise UserError(f"{place('labels')}: the labels of type {kind!r} are numbers")
-    if "label_separator" in values and kind != kinds.MULTI.name:
+    if "label_separator" in values and kind != MULTI:
         raise UserError(f"{place('label_separator')} is of the type 'multi' alone")
     return values

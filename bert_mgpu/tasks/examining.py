@@ -13,7 +13,8 @@ import numpy as np
 
 from bert_mgpu.errors import listed
 from bert_mgpu.task import Features
-from bert_mgpu.tasks.kinds import SINGLE, Kind
+from bert_mgpu.tasks.kind import Kind
+from bert_mgpu.tasks.kinds import SINGLE
 
 _IMBALANCE = 10  # rows of the most frequent label for each of the rarest
 _FEW = 8  # rows of a label from which nothing can be learnt

@@ -1,105 +1,25 @@
 """What a classifier's outputs mean: one label of a row, any number of them, or a value.
 
-Letters: B rows, L labels, W outputs of a row. What a kind says of logits is said in
-TensorFlow for training, and in numpy, float64, for whole sets.
+Letters: B rows, L labels, W outputs of a row.
 """
 
 from __future__ import annotations
 
-import abc
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.nn import heads
-from bert_mgpu.tasks import metrics
-
-Label = str | tuple[str, ...] | float
-
-
-class Loss(NamedTuple):
-    """What makes the loss of training another one than that of evaluation.
-
-    weights: of each label, float32 [L], or None. focal_gamma: Lin et al. 2017, "Focal
-    Loss": every loss times (1 - probability of the truth) to this power.
-    """
-
-    weights: np.ndarray | None = None
-    focal_gamma: float = 0.0
-
-
-PLAIN = Loss()
-
-
-class Outputs(NamedTuple):
-    """What the model says of a whole set."""
-
-    logits: np.ndarray  # float32 [rows, W]
-    labels: Sequence[str]
-    thresholds: np.ndarray | None = None  # of each label's probability, float [L]
-    truth: np.ndarray | None = None  # label_ids; None: only to be predicted
-
-
-class Decisions(NamedTuple):
-    """What is written of rows; each has as many entries as there are rows."""
-
-    texts: list[str]  # the lines of predict.txt
-    values: np.ndarray  # [rows, W], those of test_results.tsv
-    labels: list[Any]  # JSON values
-    names: Sequence[str]  # of the W values, empty where there is one without a name
-
-
-class Kind(abc.ABC):
-    """A type of task.json."""
-
-    name: str
-    problem_type: str  # transformers' name of it
-    has_labels = True
-
-    def width(self, labels: Sequence[str]) -> int:
-        """W."""
-        return len(labels)
-
-    @abc.abstractmethod
-    def encode(self, found: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
-        """Labels of rows, None where a row has none, -> `label_ids`, [rows, ...]."""
-
-    @abc.abstractmethod
-    def weights(self, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
-        """What each row counts in the mean of the losses: float32 [B]."""
-
-    @abc.abstractmethod
-    def losses(self, logits: tf.Tensor, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
-        """[B, W] -> [B], times `weights`."""
-
-    @abc.abstractmethod
-    def counts(self, truth: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """How many rows have each label: int64 [L]."""
-
-    @abc.abstractmethod
-    def balanced(self, truth: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """Weights by which rare labels count as much as others: float32 [L]."""
-
-    @abc.abstractmethod
-    def decide(self, found: Outputs) -> Decisions:
-        """What a prediction writes."""
-
-    @abc.abstractmethod
-    def score(self, found: Outputs) -> dict[str, float]:
-        """Metrics of a whole set, Google's names first."""
-
-    def tables(self, found: Outputs) -> list[str]:
-        """What an evaluation shows below its line of scores."""
-        return []
+from bert_mgpu.tasks import builtin, metrics
+from bert_mgpu.tasks.kind import Decisions, Kind, Loss, Outputs, Words
 
 
 class Single(Kind):
     """One label of each row: a softmax. label_ids int32 [B]."""
 
-    name = "single"
+    name = builtin.SINGLE
     problem_type = "single_label_classification"
 
     def encode(self, found: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
@@ -140,18 +60,37 @@ class Single(Kind):
         return (second >= found.thresholds[1]).astype(int)
 
     def score(self, found: Outputs) -> dict[str, float]:
-        assert found.truth is not None
-        log_shares = log_softmax(found.logits)
-        losses = -log_shares[np.arange(len(log_shares)), found.truth]
-        shares, classes = np.exp(log_shares), self._classes(found)
+        shares, classes = np.exp(log_softmax(found.logits)), self._classes(found)
         return metrics.classification_metrics(
-            found.truth, shares, losses, found.labels, classes
+            found.truth, shares, self.row_losses(found), found.labels, classes
         )
 
+    def row_losses(self, found: Outputs) -> np.ndarray:
+        log_shares = log_softmax(found.logits)
+        return -log_shares[np.arange(len(log_shares)), found.truth]
+
+    def wrong(self, found: Outputs) -> np.ndarray:
+        return self._classes(found) != found.truth
+
+    def words(self, found: Outputs, row: int) -> Words:
+        one = found._replace(logits=found.logits[[row]])
+        share, said = np.exp(log_softmax(one.logits))[0], int(self._classes(one)[0])
+        true = int(found.truth[row])
+        sure = f"{share[said]:.3f} (the truth {share[true]:.3f})"
+        return Words(found.labels[true], found.labels[said], sure)
+
+    def cells(self, found: Outputs) -> metrics.Cells:
+        return metrics.classification_cells(
+            found.truth, self._classes(found), found.labels
+        )
+
+    def confusion(self, found: Outputs) -> np.ndarray | None:
+        classes = self._classes(found)
+        return metrics.confusion(found.truth, classes, len(found.labels))
+
     def tables(self, found: Outputs) -> list[str]:
-        assert found.truth is not None
         rows = found.truth, self._classes(found), found.labels
-        return [metrics.classification_table(*rows), metrics.confusion_table(*rows)]
+        return [*super().tables(found), metrics.confusion_table(*rows)]
 
 
 class Multi(Kind):
@@ -160,8 +99,9 @@ class Multi(Kind):
     The loss of a row is the mean over the labels.
     """
 
-    name = "multi"
+    name = builtin.MULTI
     problem_type = "multi_label_classification"
+    metric = "micro_f1"
     threshold = 0.5
 
     def encode(self, found: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
@@ -208,23 +148,41 @@ class Multi(Kind):
         return shares, shares >= least
 
     def score(self, found: Outputs) -> dict[str, float]:
-        assert found.truth is not None
-        wide = found.logits.astype(np.float64)
-        losses = np.logaddexp(0, wide) - wide * found.truth
         shares, chosen = self._chosen(found)
-        return metrics.multi_label_metrics(found.truth, shares, chosen, losses.mean(-1))
+        losses = self.row_losses(found)
+        return metrics.multi_label_metrics(found.truth, shares, chosen, losses)
 
-    def tables(self, found: Outputs) -> list[str]:
-        assert found.truth is not None
+    def row_losses(self, found: Outputs) -> np.ndarray:
+        wide = found.logits.astype(np.float64)
+        return (np.logaddexp(0, wide) - wide * found.truth).mean(-1)
+
+    def wrong(self, found: Outputs) -> np.ndarray:
+        return (self._chosen(found)[1] != found.truth).any(-1)
+
+    def words(self, found: Outputs, row: int) -> Words:
+        shares, chosen = self._chosen(found._replace(logits=found.logits[[row]]))
+        differ = np.flatnonzero(chosen[0] != found.truth[row])
+        return Words(
+            self._names(found.labels, found.truth[row]),
+            self._names(found.labels, chosen[0]),
+            ", ".join(f"{found.labels[i]} {shares[0, i]:.3f}" for i in differ),
+        )
+
+    @staticmethod
+    def _names(labels: Sequence[str], chosen: np.ndarray) -> str:
+        return ", ".join(labels[index] for index in np.flatnonzero(chosen)) or "none"
+
+    def cells(self, found: Outputs) -> metrics.Cells:
         chosen = self._chosen(found)[1]
-        return [metrics.multi_label_table(found.truth, chosen, found.labels)]
+        return metrics.multi_label_cells(found.truth, chosen, found.labels)
 
 
 class Regression(Kind):
     """A value of each row: squared error. label_ids float32 [B]."""
 
-    name = "regression"
+    name = builtin.REGRESSION
     problem_type = "regression"
+    metric = "eval_loss"
     has_labels = False
 
     def width(self, labels: Sequence[str]) -> int:
@@ -251,23 +209,25 @@ class Regression(Kind):
         return Decisions(texts, np.array(values)[:, None], values, ())
 
     def score(self, found: Outputs) -> dict[str, float]:
-        assert found.truth is not None
         return metrics.regression_metrics(found.truth, found.logits[:, 0])
+
+    def row_losses(self, found: Outputs) -> np.ndarray:
+        wide = found.logits[:, 0].astype(np.float64)
+        return np.square(wide - found.truth)
+
+    def wrong(self, found: Outputs) -> np.ndarray:
+        return np.ones(len(found.logits), bool)
+
+    def words(self, found: Outputs, row: int) -> Words:
+        value, true = float(found.logits[row, 0]), float(found.truth[row])
+        return Words(f"{true:g}", f"{value:.4g}", f"off by {abs(value - true):.4g}")
+
+    def cells(self, found: Outputs) -> metrics.Cells:
+        return []
 
 
 SINGLE, MULTI, REGRESSION = _ALL = (Single(), Multi(), Regression())
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
-
-
-def number(cell: str) -> float:
-    """A regression's label. Raises ValueError for what is no finite number."""
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"label {cell[:40]!r} is not a number")
-    return value
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -9,7 +9,8 @@ import numpy as np
 
 from bert_mgpu.data.readers import read_lines
 from bert_mgpu.errors import UserError, listed
-from bert_mgpu.tasks.kinds import MULTI, SINGLE, Kind
+from bert_mgpu.tasks.kind import Kind
+from bert_mgpu.tasks.kinds import MULTI, SINGLE
 
 BALANCED = "balanced"
 

@@ -127,9 +127,17 @@ def regression_metrics(truth: np.ndarray, values: np.ndarray) -> dict[str, float
     return {name: float(value) for name, value in scores.items()}
 
 
-def multi_label_table(
+Cells = list[tuple[str, ...]]  # the lines of a table, its header first
+
+
+def aligned(cells: Cells) -> str:
+    """A table of labels for a terminal."""
+    return display.align(cells, (11, 9, 9, 9))
+
+
+def multi_label_cells(
     truth: np.ndarray, chosen: np.ndarray, label_names: Sequence[str]
-) -> str:
+) -> Cells:
     """Precision, recall, F1 and rows of each label, then means; see the metrics."""
     from sklearn import metrics
 
@@ -138,7 +146,7 @@ def multi_label_table(
             truth, chosen, average=average, zero_division=0
         )
 
-    lines: list[tuple[str, ...]] = [("label", "precision", "recall", "f1", "rows")]
+    lines: Cells = [("label", "precision", "recall", "f1", "rows")]
     for i, (name, *scores, rows) in enumerate(
         zip(label_names, *scored(None), strict=True)
     ):
@@ -146,12 +154,12 @@ def multi_label_table(
     for average in ("micro", "macro", "weighted"):
         means = (f"{x:.4f}" for x in scored(average)[:3])
         lines.append((f"{average} mean", *means, str(int(truth.sum()))))
-    return display.align(lines, (11, 9, 9, 9))
+    return lines
 
 
-def classification_table(
+def classification_cells(
     labels: np.ndarray, predictions: np.ndarray, label_names: Sequence[str]
-) -> str:
+) -> Cells:
     """Precision, recall, F1 and rows of each class, one line a class.
 
     Args:
@@ -179,8 +187,14 @@ def classification_table(
             labels, predictions, average=average, zero_division=0
         )
         rows.append((f"{average} mean", *(f"{x:.4f}" for x in means), total))
-    header = ("label", "precision", "recall", "f1", "rows")
-    return display.align([header, *rows], (11, 9, 9, 9))
+    return [("label", "precision", "recall", "f1", "rows"), *rows]
+
+
+def confusion(labels: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
+    """Rows of each true class (down) and predicted one (across): int [C, C]."""
+    from sklearn import metrics
+
+    return metrics.confusion_matrix(labels, predictions, labels=range(classes))
 
 
 def confusion_table(
@@ -192,12 +206,10 @@ def confusion_table(
     one; counts where they fit, else per cent of the true class. Beyond, the
     most frequent confusions, one a line.
 
-    Args: as of `classification_table`.
+    Args: as of `classification_cells`.
     """
-    from sklearn import metrics
-
     num_classes = len(label_names)
-    matrix = metrics.confusion_matrix(labels, predictions, labels=range(num_classes))
+    matrix = confusion(labels, predictions, num_classes)
     if num_classes > _MAX_MATRIX_CLASSES:
         return _confused_pairs(matrix, label_names)
     support = matrix.sum(axis=1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,10 +13,11 @@ from bert_mgpu.data import tables
 from bert_mgpu.data.readers import check_file, read_lines, sample_rows
 from bert_mgpu.errors import UserError
 from bert_mgpu.task import Example
-from bert_mgpu.tasks import kinds
-from bert_mgpu.tasks.builtin import Columns, TaskFiles
+from bert_mgpu.tasks.builtin import MULTI, REGRESSION, Columns, TaskFiles
 
+SPLITS = ("train", "dev", "test")
 _MAX_LABELS_SHOWN = 20
+_NAME = re.compile(r"[\w-]{1,40}")
 
 
 class Source(NamedTuple):
@@ -64,6 +67,22 @@ def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
     _, first_line = next(read_lines(path), (0, ""))
     width = len(dev.cells(first_line))
     return "dev" if width >= dev.count(with_label=False) else "test"
+
+
+def named_files(said: str | None) -> dict[str, pathlib.Path]:
+    """--eval_files as NAME -> FILE. Raises UserError where it says no such thing."""
+    found: dict[str, pathlib.Path] = {}
+    for part in said.split(",") if said else ():
+        name, separator, path = part.partition("=")
+        if not (separator and path and _NAME.fullmatch(name)):
+            raise UserError(
+                f"--eval_files: {part[:80]!r}: write NAME=FILE, separated by commas;"
+                " a name is letters, digits, - and _"
+            )
+        if name in SPLITS or name in found:
+            raise UserError(f"--eval_files: the name {name!r} is taken: pass another")
+        found[name] = pathlib.Path(path)
+    return found
 
 
 def read_examples(
@@ -198,13 +217,24 @@ def _one(cell: Any) -> str:
 def _label(task: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Any:
     assert columns.label is not None
     cell = cells[columns.label]
-    if task.kind == kinds.MULTI.name:
+    if task.kind == MULTI:
         names = cell if isinstance(cell, list) else cell.split(task.separator)
         stripped = dict.fromkeys(filter(None, map(str.strip, names)))
         return tuple(_known(task, columns, name) for name in stripped)
-    if task.kind == kinds.REGRESSION.name:
-        return kinds.number(_one(cell))
+    if task.kind == REGRESSION:
+        return number(_one(cell))
     return _known(task, columns, _one(cell))
+
+
+def number(cell: str) -> float:
+    """A regression's label. Raises ValueError for what is no finite number."""
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"label {cell[:40]!r} is not a number")
+    return value
 
 
 def _known(task: TaskFiles, columns: Columns, cell: str) -> str | None:

@@ -29,6 +29,7 @@ class Plan:
     peak_rate: float
     save_every: int
     decay_power: float = 1.0
+    eval_every: int = 0  # 0: never
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,15 +60,18 @@ def train(
     batches: Iterator[dict[str, np.ndarray]],
     save: Callable[[TrainState], None],
     recorder: Recorder,
+    evaluate: Callable[[int], bool] | None = None,
 ) -> TrainState:
     """Trains from state.step to plan.steps and saves on the way and at the end.
 
     Weights and slots of `state` are not read: the towers hold them.
 
-    `batches` starts with the batch of state.step. Raises Diverged where a loss or
-    the gradient is not finite: nothing of that step is saved. SIGTERM and Ctrl-C
-    save and raise Preempted and Interrupted: in all processes of a group, after the
-    same step, whichever of them it was that got the signal.
+    `batches` starts with the batch of state.step. `evaluate` looks at the weights after
+    every plan.eval_every steps, and at the end: true ends the training.
+
+    Raises Diverged where a loss or the gradient is not finite: nothing of that step is
+    saved. SIGTERM and Ctrl-C save and raise Preempted and Interrupted: in all processes
+    of a group, after the same step, whichever of them it was that got the signal.
     """
     group = towers.group
 
@@ -105,17 +109,24 @@ def train(
             done = step + 1
             while len(unread) > (0 if compiled else 1):
                 unread.pop(0)()
+            ends = done == plan.steps
+            if evaluate and (ends or done % plan.eval_every == 0):
+                while unread:
+                    unread.pop(0)()
+                group.pausing()
+                ends |= evaluate(done)  # first: what is saved has been evaluated
+                clock = time.perf_counter()
             asked_to = votes.after(result)  # what comes later meets the next step
-            ends = asked_to or done == plan.steps
+            ends |= bool(asked_to)
             if ends or done % plan.save_every == 0:
                 while unread:
                     unread.pop(0)()
                 state = saved(done)
                 clock = time.perf_counter()  # saving is no training
-            if asked_to:
+            if ends:
                 break
-            if not ends:  # the host has no use for them until the next time
-                state = dataclasses.replace(state, params={}, slots={})
+            # The host has no use for them until the next time.
+            state = dataclasses.replace(state, params={}, slots={})
         if any(group.gather(b"stop" if stop else b"")):
             raise (stop or [Preempted])[0](
                 f"step {state.step} of {plan.steps} is saved: the same command goes on"

@@ -19,6 +19,7 @@ from bert_mgpu.train.loop import Done
 
 # Short enough for the loss, rate and speed to fit into 80 columns.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+FILE = "metrics.jsonl"
 _PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
@@ -54,7 +55,7 @@ class Recorder:
         self._sent = sent
         self._start, self._steps = start, steps
         self._batch, self._every = batch, every
-        self._file = _continued(directory / "metrics.jsonl", start)
+        self._file = continued(directory / FILE, start)
         self._events = tf.summary.create_file_writer(str(directory))
         self._bar = tqdm.tqdm(
             total=steps,
@@ -170,16 +171,21 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def _continued(path: pathlib.Path, start: int) -> Any:
-    """Opens metrics.jsonl to append, without what a killed run wrote beyond."""
-    kept = []
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                if json.loads(line)["step"] <= start:
-                    kept.append(line + "\n")
-            except (ValueError, KeyError, TypeError):
-                continue  # half a line: the run was killed while it wrote
+def read_records(path: pathlib.Path) -> list[dict[str, Any]]:
+    """The records of a file, in order; half a line of a run that was killed is none."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            found.append({**(row := json.loads(line)), "step": int(row["step"])})
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def continued(path: pathlib.Path, start: int) -> Any:
+    """Opens a file of records to append, without what a killed run wrote beyond."""
+    kept = [row for row in read_records(path) if row["step"] <= start]
     with files.replacing(path) as temporary:
-        temporary.write_text("".join(kept), encoding="utf-8")
+        lines = "".join(json.dumps(row) + "\n" for row in kept)
+        temporary.write_text(lines, encoding="utf-8")
     return path.open("a", encoding="utf-8")

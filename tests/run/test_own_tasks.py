@@ -177,12 +177,16 @@ def test_a_training_warns_of_what_is_likely_wrong(tiny, work, inside):
     with (folder / "train.tsv").open("a") as train:
         train.write(PLANTED)
     (folder / "dev.tsv").write_text("no\tsun\nyes\tnothing of it is known\n")
-    code, _, err = inside(work.flags(work.root / "new", "own", do_train=True, do_eval=True))
+    code, _, err = inside(
+        work.flags(work.root / "new", "own", do_train=True, do_eval=True)
+    )
     assert code == 0, err
     warnings = [line for line in err.splitlines() if "WARNING" in line]
     train, dev = folder / "train.tsv", folder / "dev.tsv"
     assert f"  WARNING: {train}:26: 1 row with the text of an earlier row" in warnings
-    assert any(line.startswith(f"  WARNING: {dev}:1: 1 row (50.0%)") for line in warnings)
+    assert any(
+        line.startswith(f"  WARNING: {dev}:1: 1 row (50.0%)") for line in warnings
+    )
     assert any("of the tokens are [UNK]" in line for line in warnings)
 
 
@@ -208,7 +212,8 @@ def test_the_doctor_looks_through_all_files(work, capfd):
         "train.tsv:26: 1 row with the text of an earlier row and another label",
     ):
         assert fault in out, out
-    table = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
+    lines = [line.split() for line in reversed(out.splitlines()) if line]
+    table = {first: rest for first, *rest in lines}  # the first line of each
     assert table["rows"] == ["27", "13", "11"]
     assert table["0"] == ["no", "13", "7"] and table["1"] == ["yes", "14", "6"]
     assert tree(work.root) == before

@@ -9,7 +9,8 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from bert_mgpu.errors import UserError
 from bert_mgpu.tasks import label_values
-from bert_mgpu.tasks.kinds import KINDS, Loss, Outputs
+from bert_mgpu.tasks.kind import Loss, Outputs
+from bert_mgpu.tasks.kinds import KINDS
 
 LABELS = ("a", "b", "c")
 WEIGHTS = np.array([0.5, 2.0, 3.0], np.float32)

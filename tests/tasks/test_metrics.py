@@ -7,8 +7,9 @@ import pytest
 import sklearn.metrics
 
 from bert_mgpu.tasks.metrics import (
+    aligned,
+    classification_cells,
     classification_metrics,
-    classification_table,
     confusion_table,
 )
 
@@ -106,7 +107,9 @@ def test_table_equals_scikit_learn():
     )
     zeros = {"precision": 0, "recall": 0, "f1-score": 0, "support": 0}
     expected["absent"] = zeros
-    header, *lines = classification_table(labels, predictions, names).splitlines()
+    header, *lines = aligned(
+        classification_cells(labels, predictions, names)
+    ).splitlines()
     assert header.split() == ["label", "precision", "recall", "f1", "rows"]
     for i, (line, name) in enumerate(zip(lines[:5], names, strict=True)):
         row = expected[name]
@@ -139,7 +142,7 @@ def test_tables_are_aligned_within_80_columns(num_classes, name):
     labels, probabilities, _ = _random_set(num_classes, 3000)
     predictions = probabilities.argmax(1)
     names = [name] * num_classes
-    table = classification_table(labels, predictions, names).splitlines()
+    table = aligned(classification_cells(labels, predictions, names)).splitlines()
     confusion = confusion_table(labels, predictions, names).splitlines()[1:]
     for lines in (table, confusion):
         (width,) = {_columns(line) for line in lines}

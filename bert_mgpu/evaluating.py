@@ -1,0 +1,175 @@
+"""Evaluations while a run trains: their history, the best weights, when to stop."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from bert_mgpu import files, results, sources
+from bert_mgpu.errors import UserError, listed
+from bert_mgpu.inference import forward
+from bert_mgpu.job import Job
+from bert_mgpu.task import Rows
+from bert_mgpu.train import checkpoint, collective, recorder
+from bert_mgpu.train.checkpoint import TrainState
+from bert_mgpu.train.recorder import say
+from bert_mgpu.train.towers import Towers
+
+HISTORY, BEST, BEST_FILE = "evaluations.jsonl", "best", "best.json"
+MAIN = "dev"  # the set that chooses
+LOWER = ("eval_loss", "mae", "hamming_loss")  # are better when they are lower
+_COPIED = (sources.RUN_FILE, sources.CONFIG_FILE, sources.LABELS_FILE)
+
+
+class Best(NamedTuple):
+    """The evaluation whose weights are kept."""
+
+    step: int
+    value: float
+
+
+class Evaluator:
+    """Evaluates sets every --eval_steps steps, in all processes alike."""
+
+    def __init__(
+        self, job: Job, sets: Mapping[str, Rows], metric: str, patience: int | None
+    ):
+        """metric: of the set MAIN, by which weights are the best; patience: evaluations
+        without a better one that end the training.
+        """
+        self._job, self._sets = job, sets
+        self._metric, self._patience = metric, patience
+        self._folder = job.output_dir / BEST
+        self._identity: dict[str, Any] | None = None
+        self._best: Best | None = None
+        self._evaluated: list[int] = []  # steps
+
+    def begin(self, step: int, identity: dict[str, Any]) -> None:
+        """Takes up what a run had evaluated by this step."""
+        self._identity = identity
+        group, found = self._job.world.group, None
+        if group.rank == 0:
+            rows = read_history(self._job.output_dir)
+            steps = [row["step"] for row in rows if row["set"] == MAIN]
+            found = {
+                "best": self._kept(),
+                "steps": [one for one in steps if one <= step],
+            }
+        said = collective.all_of(group, {"found": found})[0]["found"]
+        self._best = Best(*said["best"]) if said["best"] else None
+        self._evaluated = said["steps"]
+        if group.rank == 0:
+            recorder.continued(self._job.output_dir / HISTORY, step).close()
+
+    def _kept(self) -> Best | None:
+        """What best/ holds, if it is the best by the same metric."""
+        try:
+            said = json.loads((self._folder / BEST_FILE).read_text(encoding="utf-8"))
+            best = Best(int(said["step"]), float(said["value"]))
+            known = said["metric"] == self._metric
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        whole = checkpoint.saved_steps(self._folder) == [best.step]
+        return best if known and whole else None
+
+    @property
+    def stops(self) -> str | None:
+        """Why nothing is to be trained any more, if so."""
+        if not (self._patience and self._best and self._evaluated):
+            return None
+        since = sum(step > self._best.step for step in self._evaluated)
+        if since < self._patience:
+            return None
+        return (
+            f"step {self._evaluated[-1]}: {since} evaluations without a better"
+            f" {self._metric} than {self._best.value:.4f} of step {self._best.step}:"
+            f" --early_stopping_patience={self._patience}"
+        )
+
+    def after(self, step: int, towers: Towers) -> bool:
+        """Evaluates all sets after this step; True where the training is to end."""
+        run, group = self._job.run, self._job.world.group
+        lines, better = [], False
+        for name, rows in self._sets.items():
+            began = time.perf_counter()
+            outputs = forward(
+                *(run, rows, run.eval_batch_size, towers, name), note=_silence
+            )
+            scores = self._job.task.score(outputs, rows)
+            line = f"step {step}  {name}: {results.evaluation_line(scores)}"
+            seconds = time.perf_counter() - began
+            if name == MAIN:
+                better = self._is_better(scores.get(self._metric))
+                if better:
+                    self._best = Best(step, scores[self._metric])
+                    line += f"  (the best {self._metric} so far)"
+            say(line)
+            lines.append({"step": step, "set": name, **scores, "seconds": seconds})
+        self._evaluated.append(step)
+        if group.rank == 0:
+            with (self._job.output_dir / HISTORY).open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            if better:
+                self._keep(towers)
+        if why := self.stops:
+            say(f"{why} ends the training")
+        return self.stops is not None
+
+    def _is_better(self, value: float | None) -> bool:
+        if value is None or value != value:
+            return False
+        if self._best is None:
+            return True
+        sign = -1 if self._metric in LOWER else 1
+        return sign * value > sign * self._best.value
+
+    def _keep(self, towers: Towers) -> None:
+        """Writes the weights, as they are to be used, to best/; then what they are."""
+        assert self._best is not None
+        step = self._best.step
+        try:
+            self._folder.mkdir(exist_ok=True)
+            state = TrainState(*towers.snapshot(), step, self._identity)
+            state = TrainState(state.averaged, {}, step, self._identity)
+            checkpoint.save(self._folder, state, 1)
+            for name in (*_COPIED, sources.VOCAB_FILE):
+                if (self._job.output_dir / name).exists():
+                    shutil.copyfile(self._job.output_dir / name, self._folder / name)
+        except OSError as error:
+            raise files.unwritable(str(self._folder), "folder", error) from None
+        said = {**self._best._asdict(), "metric": self._metric, "set": MAIN}
+        files.write_text(self._folder / BEST_FILE, json.dumps(said) + "\n")
+
+
+def _silence(text: str) -> None: ...
+
+
+def read_history(output_dir: pathlib.Path) -> list[dict[str, Any]]:
+    """The evaluations of a run, a row for each step and set, in order."""
+    return [row for row in recorder.read_records(output_dir / HISTORY) if "set" in row]
+
+
+def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
+    """best/ of a run. Raises UserError where there is none."""
+    folder = output_dir / BEST
+    if not checkpoint.saved_steps(folder):
+        raise UserError(
+            f"--use_best: {folder} holds no weights: train with --eval_steps, or leave"
+            " --use_best out"
+        )
+    return folder
+
+
+def chosen(said: str | None, usual: str, known: list[str]) -> str:
+    """--best_metric, or what is usual. known: the scores that an evaluation gives."""
+    if said is None:
+        return usual
+    if said not in known:
+        raise UserError(
+            f"--best_metric={said}: evaluations of this task give {listed(known, 20)}"
+        )
+    return said

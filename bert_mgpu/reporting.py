@@ -1,0 +1,222 @@
+"""report.html: how a training went, what the model gets right, and what it does not."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu import evaluating, files, page, pictures, results
+from bert_mgpu.errors import UserError
+from bert_mgpu.inputs import Inputs
+from bert_mgpu.job import Job
+from bert_mgpu.run_config import fields
+from bert_mgpu.sources import RUN_FILE
+from bert_mgpu.tasks import baseline
+from bert_mgpu.tasks.classification import Classification
+from bert_mgpu.tasks.kind import Outputs
+from bert_mgpu.train import recorder
+
+FILE, FOLDER = "report.html", "report"
+_WORST = 20  # rows that are shown of a set
+_LONGEST_TEXT = 400  # characters of a text that are shown
+_LONGEST_SETTING = 120
+
+Sections = list[tuple[str, str]]
+
+
+def write(
+    job: Job,
+    task: Classification,
+    data: Inputs,
+    evaluated: Mapping[str, Outputs],
+) -> pathlib.Path:
+    """Writes report.html, and its pictures as files; the page's path.
+
+    evaluated: what the model says of each set that was evaluated.
+    """
+    folder = job.output_dir / FOLDER
+    try:
+        folder.mkdir(exist_ok=True)
+        sections = _curves(job, task, folder)
+        for name, found in evaluated.items():
+            sections += _of_set(folder, task, data, name, found)
+        sections += _data(job, data, folder)
+        sections += _settings(job)
+        title = f"{task.name}: {_headline(task, evaluated)}"
+        lines = [f"{job.output_dir}, bert_mgpu {_versions(job).get('bert_mgpu', '')}"]
+        text = page.page(title, lines, sections)
+    except OSError as error:
+        raise UserError(
+            f"{folder}: cannot write the report: {error.strerror}: pass --report=false,"
+            " or another --output_dir"
+        ) from None
+    path = job.output_dir / FILE
+    files.write_text(path, text)
+    return path
+
+
+def _headline(task: Classification, evaluated: Mapping[str, Outputs]) -> str:
+    found = [
+        f"{name} {task.kind.metric} {task.kind.score(one)[task.kind.metric]:.4f}"
+        for name, one in evaluated.items()
+    ]
+    return ", ".join(found) or "trained"
+
+
+def _curves(job: Job, task: Classification, folder: pathlib.Path) -> Sections:
+    """Losses and the best metric over steps, with what naive Bayes reaches."""
+    records = recorder.read_records(job.output_dir / recorder.FILE)
+    if not records:
+        return []
+    history = evaluating.read_history(job.output_dir)
+    metric = getattr(job.run, "best_metric", None) or task.kind.metric
+    steps = [row["step"] for row in records]
+    training = pictures.Line("training", steps, _smooth([r["loss"] for r in records]))
+    losses, scores = [training], []
+    known = _baseline(job.output_dir)
+    for name in dict.fromkeys(row["set"] for row in history):
+        rows = [row for row in history if row["set"] == name]
+        at = [row["step"] for row in rows]
+        losses.append(pictures.Line(name, at, [row["eval_loss"] for row in rows]))
+        if metric == "eval_loss" or metric not in rows[0]:
+            continue
+        level = known.get(name, {}).get(metric)
+        values = [row.get(metric, np.nan) for row in rows]
+        what = f"{baseline.NAME}, {name}"
+        scores.append(pictures.Line(name, at, values, level, what))
+    panels = {metric: scores} if scores else {}
+    speeds = [row.get("examples_per_second", np.nan) for row in records]
+    panels |= {"loss": losses, "rows/s": [pictures.Line("training", steps, speeds)]}
+    path = folder / "curves.png"
+    pictures.curves(path, panels)
+    shown = [page.image(path, f"{' and '.join(panels)} over steps")]
+    if history:
+        shown.append(_evaluations(history, known, metric))
+    rate = np.nanmedian(speeds) if np.isfinite(speeds).any() else None
+    words = f"{records[-1]['step']} steps"
+    if rate is not None:
+        words += f", {rate:.1f} rows a second (median)"
+    shown.insert(0, page.note(words))
+    return [("Training", "\n".join(shown))]
+
+
+def _evaluations(history: list[dict[str, Any]], known: Any, metric: str) -> str:
+    """The evaluations on the way, a line a step and set."""
+    names = [name for name in results.SHOWN if any(name in row for row in history)]
+    if metric not in names:
+        names.append(metric)
+    rows: list[list[object]] = [["set", "step", *names]]
+    for name, scores in known.items():
+        rows.append([name, baseline.NAME, *(_number(scores.get(n)) for n in names)])
+    for row in history:
+        rows.append([row["set"], row["step"], *(_number(row.get(n)) for n in names)])
+    return page.table(rows, "w" + "n" * (len(names) + 1))
+
+
+def _of_set(
+    folder: pathlib.Path, task: Classification, data: Inputs, name: str, found: Outputs
+) -> Sections:
+    scores = [("score", "value")]
+    scores += [(key, _number(value)) for key, value in task.kind.score(found).items()]
+    shown = [page.note(f"{len(found.logits)} rows of {data.path(name)}")]
+    shown.append(page.table(scores, "wn"))
+    cells = task.kind.cells(found)
+    if cells:
+        shown.append(page.table(cells, "wnnnn"))
+    matrix = task.kind.confusion(found)
+    if matrix is not None:
+        path = folder / f"confusion_{name}.png"
+        pictures.confusion(path, matrix, found.labels)
+        shown.append(page.image(path, "confusion matrix"))
+        shown.append(page.note("colour: share of the true label; number: rows"))
+    errors = _errors(task, data, name, found)
+    return [(name, "\n".join(shown)), (f"{name}: worst errors", errors)]
+
+
+def _errors(task: Classification, data: Inputs, name: str, found: Outputs) -> str:
+    """The rows with the highest losses that are wrong, and their texts."""
+    wrong = np.flatnonzero(task.kind.wrong(found))
+    if not len(wrong):
+        return page.note("none: every row is right")
+    losses = task.kind.row_losses(found)
+    worst = wrong[np.argsort(-losses[wrong], kind="stable")][:_WORST]
+    examples = data.examples(name)
+    rows: list[tuple[object, ...]] = [("line", "text", "true", "predicted", "sure")]
+    for row in worst:
+        example, words = examples[row], task.kind.words(found, int(row))
+        text = example.text_a + (f"  |  {example.text_b}" if example.text_b else "")
+        if len(text) > _LONGEST_TEXT:
+            text = f"{text[:_LONGEST_TEXT]} ..."
+        rows.append((example.line, text, *words))
+    where = f"the {len(worst)} of {len(wrong)} with the highest loss; lines of"
+    return page.note(f"{where} {data.path(name)}") + page.table(rows, "nt")
+
+
+def _data(job: Job, data: Inputs, folder: pathlib.Path) -> Sections:
+    """Lengths, padding and what is likely wrong."""
+    run = job.run
+    sets = {name: data.read(name)[0] for name in data.needed}
+    path = folder / "lengths.png"
+    lengths = {name: rows.lengths for name, rows in sets.items()}
+    pictures.lengths(path, lengths, run.max_seq_length)
+    shares = [*next(iter(sets.values())).notes["length_percentiles"]]
+    rows: list[tuple[object, ...]] = [
+        ("set", "rows", *(f"{share} %" for share in shares), "truncated")
+    ]
+    for name, features in sets.items():
+        notes = features.notes
+        truncated = f"{notes['truncated'] / notes['rows']:.1%}"
+        percentiles = (notes["length_percentiles"][share] for share in shares)
+        rows.append((name, notes["rows"], *percentiles, truncated))
+    shown = [
+        page.note(f"tokens of a row before truncation at {run.max_seq_length}"),
+        page.table(rows, "w" + "n" * (len(shares) + 2)),
+        page.image(path, "lengths of rows"),
+    ]
+    shown += [page.note(f"WARNING: {warning}") for warning in data.warnings]
+    return [("Data", "\n".join(shown))]
+
+
+def _settings(job: Job) -> Sections:
+    rows: list[tuple[object, ...]] = [("flag", "value")]
+    for field in fields(type(job.run)):
+        value = getattr(job.run, field.name)
+        if field.name in job.run.given or value not in (None, field.default):
+            rows.append((f"--{field.name}", str(value)[:_LONGEST_SETTING]))
+    facts: list[tuple[object, ...]] = [("what", "value")]
+    facts += [(name, value) for name, value in _versions(job).items()]
+    facts += [("devices", ", ".join(job.devices)), ("batch", job.batch_in_words)]
+    shown = f"{page.table(rows)}\n{page.table(facts)}"
+    return [("Settings", shown)]
+
+
+def _versions(job: Job) -> dict[str, Any]:
+    """Those that trained the model."""
+    try:
+        return json.loads((job.output_dir / RUN_FILE).read_text("utf-8"))["versions"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:
+    try:
+        return json.loads((output_dir / results.BASELINE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _number(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _smooth(values: list[float], most: int = 60) -> np.ndarray:
+    """Means over neighbours, where there are too many to see anything."""
+    width = max(1, len(values) // most)
+    padded = np.pad(np.array(values, float), (width // 2, (width - 1) // 2), "edge")
+    return np.convolve(padded, np.ones(width) / width, "valid")
