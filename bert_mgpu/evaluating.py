@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from bert_mgpu import files, results, sources
+from bert_mgpu import files, sources
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.inference import forward
 from bert_mgpu.job import Job
@@ -100,13 +100,13 @@ class Evaluator:
                 *(run, rows, run.eval_batch_size, towers, name), note=_silence
             )
             scores = self._job.task.score(outputs, rows)
-            line = f"step {step}  {name}: {results.evaluation_line(scores)}"
+            line = f"step {step}  {name}: {self._shown(scores)}"
             seconds = time.perf_counter() - began
             if name == MAIN:
                 better = self._is_better(scores.get(self._metric))
                 if better:
                     self._best = Best(step, scores[self._metric])
-                    line += f"  (the best {self._metric} so far)"
+                    line += "  the best so far"
             say(line)
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
         self._evaluated.append(step)
@@ -118,6 +118,12 @@ class Evaluator:
         if why := self.stops:
             say(f"{why} ends the training")
         return self.stops is not None
+
+    def _shown(self, scores: Mapping[str, Any]) -> str:
+        names = dict.fromkeys((self._metric, "eval_loss"))
+        return "  ".join(
+            f"{name} {scores[name]:.4f}" for name in names if name in scores
+        )
 
     def _is_better(self, value: float | None) -> bool:
         if value is None or value != value:

@@ -143,7 +143,8 @@ def _evaluate(
     first |= {"global_step": step, "loss": scores["eval_loss"]}
     other = None if name == evaluating.MAIN else name
     results.write_evaluation(job.output_dir, first | scores, other)
-    say(results.evaluation_line(scores))
+    which = "" if len(data.evaluated) == 1 else f"{name}: "
+    say(f"{which}{results.evaluation_line(scores)}")
     for text in task.kind.tables(found):
         say(text)
     return found

@@ -73,7 +73,7 @@ def note(text: str) -> str:
 
 def page(title: str, lines: Sequence[str], sections: Sequence[tuple[str, str]]) -> str:
     """lines: below the title; sections: heading -> HTML."""
-    links = "".join(
+    links = " ".join(
         f'<a href="#s{i}">{escaped(name)}</a>' for i, (name, _) in enumerate(sections)
     )
     body = "\n".join(

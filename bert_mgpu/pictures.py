@@ -24,6 +24,7 @@ class Line(NamedTuple):
     name: str
     steps: Sequence[int]
     values: Sequence[float] | np.ndarray
+    colour: str
     level: float | None = None  # a dashed line of the same colour
     level_name: str = ""
 
@@ -34,16 +35,16 @@ def curves(path: pathlib.Path, panels: Mapping[str, Sequence[Line]]) -> None:
     every = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
     for axes, (unit, lines) in zip(every, panels.items(), strict=True):
         for number, line in enumerate(lines):
-            colour = f"C{number}"
             marker = "." if len(line.steps) <= 50 else None
             name = _drawable(line.name, f"set {number + 1}")
-            axes.plot(line.steps, line.values, colour, marker=marker, label=name)
+            axes.plot(line.steps, line.values, line.colour, marker=marker, label=name)
             if line.level is not None:
                 what = _drawable(line.level_name, f"level {number + 1}")
-                axes.axhline(line.level, color=colour, ls="--", lw=1, label=what)
+                axes.axhline(line.level, color=line.colour, ls="--", lw=1, label=what)
         axes.set_ylabel(unit)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+        if len(lines) > 1:
+            axes.legend(fontsize="small")
     every[-1].set_xlabel("step")
     _save(figure, path)
 

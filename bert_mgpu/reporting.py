@@ -22,6 +22,7 @@ from bert_mgpu.train import recorder
 
 FILE, FOLDER = "report.html", "report"
 _WORST = 20  # rows that are shown of a set
+_EVALUATIONS = 60  # that are shown
 _LONGEST_TEXT = 400  # characters of a text that are shown
 _LONGEST_SETTING = 120
 
@@ -75,22 +76,28 @@ def _curves(job: Job, task: Classification, folder: pathlib.Path) -> Sections:
     history = evaluating.read_history(job.output_dir)
     metric = getattr(job.run, "best_metric", None) or task.kind.metric
     steps = [row["step"] for row in records]
-    training = pictures.Line("training", steps, _smooth([r["loss"] for r in records]))
+    smooth = _smooth([row["loss"] for row in records])
+    training = pictures.Line("training", steps, smooth, "0.6")
     losses, scores = [training], []
     known = _baseline(job.output_dir)
-    for name in dict.fromkeys(row["set"] for row in history):
+    for number, name in enumerate(dict.fromkeys(row["set"] for row in history)):
+        colour = f"C{number}"
         rows = [row for row in history if row["set"] == name]
         at = [row["step"] for row in rows]
-        losses.append(pictures.Line(name, at, [row["eval_loss"] for row in rows]))
+        values = [row["eval_loss"] for row in rows]
+        losses.append(pictures.Line(name, at, values, colour))
         if metric == "eval_loss" or metric not in rows[0]:
             continue
         level = known.get(name, {}).get(metric)
         values = [row.get(metric, np.nan) for row in rows]
         what = f"{baseline.NAME}, {name}"
-        scores.append(pictures.Line(name, at, values, level, what))
+        scores.append(pictures.Line(name, at, values, colour, level, what))
     panels = {metric: scores} if scores else {}
     speeds = [row.get("examples_per_second", np.nan) for row in records]
-    panels |= {"loss": losses, "rows/s": [pictures.Line("training", steps, speeds)]}
+    panels |= {
+        "loss": losses,
+        "rows/s": [pictures.Line("training", steps, speeds, "0.6")],
+    }
     path = folder / "curves.png"
     pictures.curves(path, panels)
     shown = [page.image(path, f"{' and '.join(panels)} over steps")]
@@ -112,9 +119,11 @@ def _evaluations(history: list[dict[str, Any]], known: Any, metric: str) -> str:
     rows: list[list[object]] = [["set", "step", *names]]
     for name, scores in known.items():
         rows.append([name, baseline.NAME, *(_number(scores.get(n)) for n in names)])
-    for row in history:
+    for row in history[-_EVALUATIONS:]:
         rows.append([row["set"], row["step"], *(_number(row.get(n)) for n in names)])
-    return page.table(rows, "w" + "n" * (len(names) + 1))
+    left_out = max(0, len(history) - _EVALUATIONS)
+    more = page.note(f"and {left_out} earlier ones: {evaluating.HISTORY}")
+    return page.table(rows, "w" + "n" * (len(names) + 1)) + more * (left_out > 0)
 
 
 def _of_set(
@@ -145,7 +154,9 @@ def _errors(task: Classification, data: Inputs, name: str, found: Outputs) -> st
     losses = task.kind.row_losses(found)
     worst = wrong[np.argsort(-losses[wrong], kind="stable")][:_WORST]
     examples = data.examples(name)
-    rows: list[tuple[object, ...]] = [("line", "text", "true", "predicted", "sure")]
+    rows: list[tuple[object, ...]] = [
+        ("line", "text", "true", "predicted", "probabilities")
+    ]
     for row in worst:
         example, words = examples[row], task.kind.words(found, int(row))
         text = example.text_a + (f"  |  {example.text_b}" if example.text_b else "")

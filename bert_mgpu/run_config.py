@@ -153,7 +153,7 @@ class FinetuneConfig(RunConfig):
     max_train_examples: int | None = _flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)
     eval_files: str | None = _flag(None, TEST, "other labelled files, in the format of the dev file, to evaluate beside it: NAME=FILE, separated by commas")
     eval_steps: int | None = _flag(None, TEST, "with do_train: steps between evaluations of the dev set and of eval_files; the last step has one too [none]", least=1)
-    best_metric: str | None = _flag(None, TEST, "score of the dev set by which output_dir/best keeps the weights of the best evaluation [eval_accuracy; micro_f1 of several labels, eval_loss of a number]")
+    best_metric: str | None = _flag(None, TEST, "score of the dev set by which output_dir/best keeps the weights of the best evaluation: eval_accuracy, of several labels micro_f1, of a number eval_loss, or any other")
     use_best: bool = _flag(False, TEST, "evaluate, predict and export with the weights of output_dir/best instead of the last ones")
     early_stopping_patience: int | None = _flag(None, TEST, "the training ends after so many evaluations without a better best_metric [never]", least=1)
     report: bool = _flag(True, TEST, "write output_dir/report.html about the training and the evaluation, and its pictures to output_dir/report")

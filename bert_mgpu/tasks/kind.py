@@ -55,7 +55,7 @@ class Words(NamedTuple):
 
     truth: str
     said: str
-    sure: str  # probabilities, or how far off
+    sure: str  # probabilities of both, or how far off
 
 
 class Kind(abc.ABC):

@@ -76,7 +76,7 @@ class Single(Kind):
         one = found._replace(logits=found.logits[[row]])
         share, said = np.exp(log_softmax(one.logits))[0], int(self._classes(one)[0])
         true = int(found.truth[row])
-        sure = f"{share[said]:.3f} (the truth {share[true]:.3f})"
+        sure = f"{share[true]:.2f}, {share[said]:.2f}"
         return Words(found.labels[true], found.labels[said], sure)
 
     def cells(self, found: Outputs) -> metrics.Cells:

@@ -35,6 +35,12 @@ def losses(output):
     return [json.loads(line)["loss"] for line in (output / "metrics.jsonl").open()]
 
 
+def evaluations(output):
+    rows = [json.loads(line) for line in (output / "evaluations.jsonl").open()]
+    assert [row["step"] for row in rows] == [20, 40, STEPS]
+    return [{**row, "seconds": 0} for row in rows]
+
+
 @pytest.mark.parametrize(
     ("processes", "flags"),
     [
@@ -49,7 +55,11 @@ def losses(output):
     ],
 )
 def test_the_same_bits(tiny, tmp_path, alone, cluster, processes, flags):
-    """Dropout on, more than 50 steps; files of evaluation and prediction as well."""
+    """Dropout on, more than 50 steps; files of evaluation and prediction as well.
+
+    What is seen on the way is the same, too, and so is what is kept of it.
+    """
+    flags = {**flags, "eval_steps": 20}
     turns = flags.get("gradient_accumulation_steps", 1)
     same = {k: v for k, v in flags.items() if k != "n_gpus"}
     wanted = alone("one", **same, n_gpus=TOWERS // turns)
@@ -61,6 +71,8 @@ def test_the_same_bits(tiny, tmp_path, alone, cluster, processes, flags):
     assert losses(output) == losses(wanted) and len(losses(output)) == STEPS
     for name in OUTPUTS:
         assert (output / name).read_bytes() == (wanted / name).read_bytes(), name
+    assert evaluations(output) == evaluations(wanted)
+    assert_same_run(wanted / "best", output / "best")
 
 
 def test_the_same_bits_at_the_size_of_real_models(work, cluster, script):
