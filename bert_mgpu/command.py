@@ -71,12 +71,20 @@ def unbroken_log() -> Iterator[None]:
 
 def show(text: str) -> int:
     """Prints what was asked for."""
+    told(f"{text}\n")
+    return 0
+
+
+def told(text: str) -> bool:
+    """Writes to standard output at once; false where nobody reads it any more."""
     try:
-        print(text, flush=True)
+        sys.stdout.write(text)
+        sys.stdout.flush()
     except BrokenPipeError:  # --help | head
         # Python flushes what is left when it exits, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+        return False
+    return True
 
 
 def fail(error: RunError) -> int:

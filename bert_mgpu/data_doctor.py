@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bert_mgpu import command, sources
-from bert_mgpu.data.readers import check_file
 from bert_mgpu.errors import RunError, UserError
 from bert_mgpu.inputs import labels_of
 from bert_mgpu.run_config import FinetuneConfig
@@ -38,6 +37,7 @@ class Set(NamedTuple):
     path: pathlib.Path
     examples: list[Example]
     faults: list[str]
+    labelled: bool
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,12 +56,16 @@ def _tell(run: FinetuneConfig) -> None:
         if getattr(run, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
     task, words = custom.find(run), _tokenizer(run)
-    splits = [one for one in reading.SPLITS if _is_there(run, task, one)]
-    splits += reading.named_files(run.eval_files)
-    sets = [_read(run, task, split) for split in splits]
+    named = (
+        "train",
+        "dev",
+        *reading.named_files(run.eval_files),
+        *reading.predicted(run),
+    )
+    sets = [_read(run, task, one) for one in named if _is_there(run, task, one)]
     if not sets:
         raise UserError(f"--data_dir={run.data_dir}: none of the task's files is there")
-    labels = labels_of(task, [one.examples for one in sets if one.split != "test"])
+    labels = labels_of(task, [one.examples for one in sets if one.labelled])
     kind = KINDS[task.kind]
     rows = {
         one.split: examining.Rows(
@@ -73,13 +77,14 @@ def _tell(run: FinetuneConfig) -> None:
             ),
             words.unk_id,
             kind,
+            one.labelled,
         )
         for one in sets
         if one.examples
     }
     print(_sizes(run, [*rows.values()]))
     if kind.has_labels:
-        print(f"\n{_labels(labels, [r for r in rows.values() if r.split != 'test'])}")
+        print(f"\n{_labels(labels, [one for one in rows.values() if one.labelled])}")
     print(f"\n{_unknown(words, sets)}")
     found = examining.warnings(rows, labels)
     faults = [fault for one in sets for fault in one.faults]
@@ -101,28 +106,21 @@ def _tokenizer(run: FinetuneConfig) -> Tokenizer:
 
 
 def _is_there(run: FinetuneConfig, task: TaskFiles, split: str) -> bool:
-    if split == "test" and run.predict_file:
+    """Every set but the task's own has been named, and has to be there."""
+    name = {"train": task.train, "dev": task.dev, "test": task.test}.get(split)
+    if split not in reading.SPLITS or (split == "test" and run.predict_file):
         return True
-    name = {"train": task.train, "dev": task.dev, "test": task.test}[split]
     return bool(name) and pathlib.Path(str(run.data_dir), str(name)).exists()
 
 
 def _read(run: FinetuneConfig, task: TaskFiles, split: str) -> Set:
-    others = reading.named_files(run.eval_files)
-    if split in others:
-        check_file(others[split])
-        source = reading.Source(others[split], "dev")
-    elif split == "test" and run.predict_file:
-        columns = reading.predict_file_split(task, run.predict_file)
-        source = reading.Source(pathlib.Path(run.predict_file), columns)
-    else:
-        source = reading.split_path(task, str(run.data_dir), split)
+    source = reading.source(task, run, split)
     faults: list[str] = []
-    labelled = split != "test" and task.columns_of(source.split).label is not None
+    labelled = source.labelled and task.columns_of(source.split).label is not None
     examples = reading.read_examples(
         task, source.path, source.split, with_label=labelled, faults=faults
     )
-    return Set(split, source.path, examples, faults)
+    return Set(split, source.path, examples, faults, labelled)
 
 
 def _sizes(run: FinetuneConfig, sets: Sequence[examining.Rows]) -> str:

@@ -62,6 +62,15 @@ def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:
     write_bytes(path, (line.encode() for line in lines))
 
 
+def make_folder(path: pathlib.Path) -> pathlib.Path:
+    """Raises UserError where the disk refuses."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot make it: {error.strerror}") from None
+    return path
+
+
 def unwritable(name: str, instead: str, error: OSError) -> UserError:
     return UserError(
         f"{name}: cannot write there: {error.strerror}: pass another {instead}"

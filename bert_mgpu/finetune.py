@@ -14,6 +14,7 @@ from bert_mgpu import (
     reporting,
     results,
     sources,
+    streaming,
     training,
 )
 from bert_mgpu.errors import UserError, listed
@@ -30,6 +31,8 @@ from bert_mgpu.tasks.kind import Kind, Loss, Outputs
 from bert_mgpu.tasks.kinds import KINDS
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
+
+PREDICTED = "predicted"  # the folder of several predicted files
 
 
 def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
@@ -78,8 +81,12 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
                 evaluated[name] = found
     if run.report and (run.do_train or run.do_eval) and world.group.rank == 0:
         say(f"wrote {reporting.write(job, task, data, evaluated)}")
-    if run.do_predict:
-        _predict(run, task, data, towers, output_dir)
+    if run.do_predict and data.streams:
+        batch = run.prediction_batch, run.max_seq_length
+        streaming.predict(task, data, towers, *batch)
+    elif run.do_predict:
+        for name in data.predicted:
+            _predict(job, task, data, towers, name)
     if run.export_hf and world.group.rank == 0:
         huggingface.export(
             run.export_hf,
@@ -151,17 +158,17 @@ def _evaluate(
 
 
 def _predict(
-    run: FinetuneConfig,
-    task: Classification,
-    data: Inputs,
-    towers: Towers,
-    output_dir: pathlib.Path,
+    job: Job, task: Classification, data: Inputs, towers: Towers, name: str
 ) -> None:
-    features, _ = data.load("test")
+    """Of several files each has a folder of its own."""
+    run, folder = job.run, job.output_dir
+    if len(data.predicted) > 1:
+        folder = folder / PREDICTED / data.path(name).name
+    features, _ = data.load(name)
     outputs = forward(run, features, run.prediction_batch, towers, "predict")
     if towers.group.rank > 0:
         return
     decisions = task.kind.decide(task.found(outputs, features))
-    ids = data.ids("test")
-    written = results.write_predictions(output_dir, decisions, features.lines, ids)
-    say(f"predicted {len(features)} rows: {', '.join(written)} in {output_dir}")
+    ids = data.ids(name)
+    written = results.write_predictions(folder, decisions, features.lines, ids)
+    say(f"predicted {len(features)} rows: {', '.join(written)} in {folder}")

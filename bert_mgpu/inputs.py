@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_mgpu.data import readers, records, tables
@@ -27,10 +27,6 @@ from bert_mgpu.text import normalization, tokenization, truncation
 from bert_mgpu.train import checkpoint, collective
 from bert_mgpu.train.collective import SOLO, Collective
 from bert_mgpu.train.recorder import say
-
-# The flag for a seeded sample of so many rows; that of dev is for --eval_files too.
-_SAMPLES = {"train": "max_train_examples", "test": "max_predict_examples"}
-_EVALUATED = "max_eval_examples"
 
 
 def find_labels(
@@ -158,13 +154,29 @@ class Inputs:
         run = self.run
         evaluates = run.do_eval or bool(run.eval_steps)
         asked = {"train": run.do_train, **dict.fromkeys(self.evaluated, evaluates)}
-        asked |= {"test": run.do_predict}
+        asked |= dict.fromkeys(self.predicted, run.do_predict and not self.streams)
         return [split for split in asked if asked[split]]
 
     @property
     def evaluated(self) -> list[str]:
         """The sets to evaluate: dev, and those of --eval_files."""
         return ["dev", *reading.named_files(self.run.eval_files)]
+
+    @property
+    def predicted(self) -> list[str]:
+        """The sets to predict: test, or those of several files of --predict_file."""
+        return [*reading.predicted(self.run)]
+
+    @property
+    def streams(self) -> bool:
+        """Are rows predicted as they come?"""
+        return self.run.predict_file == readers.STANDARD_INPUT
+
+    def _sample(self, split: str) -> str:
+        """The flag for a seeded sample of so many rows."""
+        if split in self.predicted:
+            return "max_predict_examples"
+        return "max_train_examples" if split == "train" else "max_eval_examples"
 
     @functools.cached_property
     def warnings(self) -> list[str]:
@@ -177,7 +189,9 @@ class Inputs:
                 features, _ = self.read(split, source)
                 unknown = self.model.tokenizer.unk_id
                 kind = kinds.KINDS[self.files.kind]
-                sets[split] = examining.Rows(split, path, features, unknown, kind)
+                sets[split] = examining.Rows(
+                    *(split, path, features, unknown, kind, source.labelled)
+                )
         return examining.warnings(sets, self.files.labels)
 
     def load(self, split: str) -> tuple[Features, str]:
@@ -206,7 +220,7 @@ class Inputs:
         columns = self.files.columns_of(source.split)
         header = columns.header or (columns.table and columns.table.form.header)
         without = ", line 1 left out as its header" if header else ""
-        sample = _SAMPLES.get(split, _EVALUATED)
+        sample = self._sample(split)
         kept = getattr(self.run, sample)
         sampled = "" if kept is None else f", a sample (--{sample}={kept})"
         say(f"{split}: {notes['rows']} rows of {source.path}{without}{sampled}")
@@ -216,10 +230,14 @@ class Inputs:
             f" {self.run.max_seq_length}"
         )
 
+    @property
+    def has_ids(self) -> bool:
+        """Does a column say what the rows to predict are called?"""
+        return self.files.columns_of("test").id is not None
+
     def ids(self, split: str) -> list[str] | None:
         """What the rows are called, where a column says; they are read once more."""
-        source = self._source(split)
-        if self.files.columns_of(source.split).id is None:
+        if not self.has_ids:
             return None
         return [example.guid for example in self.examples(split)]
 
@@ -233,22 +251,25 @@ class Inputs:
             self.files,
             source.path,
             source.split,
-            with_label=split != "test",
-            keep=getattr(run, _SAMPLES.get(split, _EVALUATED)),
+            with_label=source.labelled,
+            keep=getattr(run, self._sample(split)),
             seed=run.seed,
         )
 
     def _source(self, split: str) -> reading.Source:
-        others = reading.named_files(self.run.eval_files)
-        if split in others:
-            readers.check_file(others[split])
-            return reading.Source(others[split], "dev")
-        path = self.run.predict_file
-        if path is None or split != "test":
-            return reading.split_path(self.files, str(self.run.data_dir), split)
-        readers.check_file(path)
-        columns = reading.predict_file_split(self.files, path)
-        return reading.Source(pathlib.Path(path), columns)
+        return reading.source(self.files, self.run, split)
+
+    def stream(self) -> Iterator[Example]:
+        """The rows of standard input as they come."""
+        source = readers.STANDARD_INPUT
+        return reading.stream(self.files, source, "test", with_label=False)
+
+    def featurise(self, examples: Sequence[Example]) -> Features:
+        run, files = self.run, self.files
+        return classification.featurise(
+            *(examples, self.model.tokenizer, files.labels, run.max_seq_length),
+            *(run.truncation, run.head_tokens, kinds.KINDS[files.kind]),
+        )
 
     def read(
         self, split: str, source: reading.Source | None = None
@@ -256,8 +277,7 @@ class Inputs:
         """(features, fingerprint) of a set, quietly."""
         run, files = self.run, self.files
         source = source or self._source(split)
-        keep = getattr(run, _SAMPLES.get(split, _EVALUATED))
-        with_label = split != "test"
+        keep = getattr(run, self._sample(split))
         data = {
             "data": records.file_hash(source.path),
             "columns": _described(files.columns_of(source.split)),
@@ -266,7 +286,7 @@ class Inputs:
         settings = data | {
             "code": _code(),
             "task": files.name,
-            "labels": list(files.labels) if with_label else None,
+            "labels": list(files.labels) if source.labelled else None,
             "keep": None if keep is None else [keep, run.seed],
             "tokenizer": self.model.tokenizer.fingerprint,
             "max_seq_length": run.max_seq_length,
@@ -274,19 +294,10 @@ class Inputs:
         }
 
         def make() -> tuple[records.Tensors, dict[str, Any]]:
-            examples = self.examples(split)
-            features = classification.featurise(
-                examples,
-                self.model.tokenizer,
-                files.labels,
-                run.max_seq_length,
-                run.truncation,
-                run.head_tokens,
-                kinds.KINDS[files.kind],
-            )
+            features = self.featurise(self.examples(split))
             return records.to_tensors(features), features.notes
 
-        name = f"{files.name}-{split}"
+        name = f"{files.name}-{split}".replace(":", "-")
         # The others find what the first one wrote, or make it for themselves.
         with collective.first_alone(self.group):
             writes = self.group.rank == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple, Protocol
 
+from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.opening import World
 from bert_mgpu.run_config import RunConfig
@@ -65,11 +66,12 @@ class Job(NamedTuple):
     def compiles(self) -> bool:
         """Are passes through the model compiled? The update is, but for --xla=off.
 
-        XLA makes products of bfloat16 at half the speed of TensorFlow on a CPU.
+        XLA makes products of bfloat16 at half the speed of TensorFlow on a CPU. Rows
+        that come one by one have many shapes, and wait for none of them.
         """
         if self.run.xla == "auto":
             slow = self.run.precision == "bfloat16" and "CPU" in self.devices[0]
-            return not slow
+            return not (slow or self.run.predict_file == readers.STANDARD_INPUT)
         return self.run.xla == "on"
 
     @property

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import bert_mgpu
 from bert_mgpu import launch
+from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.launch import Place
 from bert_mgpu.run_config import RunConfig, fields
@@ -43,6 +44,8 @@ def open_world(
         say(remark)
     if run.plan and not place.alone:
         raise UserError("--plan is of one process: leave horovodrun out")
+    if run.predict_file == readers.STANDARD_INPUT and not place.alone:
+        raise UserError("--predict_file=- is of one process: leave horovodrun out")
     visible = _devices(run, place)
     if "cpu_devices" in run.given and visible[0].startswith("GPU"):
         say("--cpu_devices splits the CPU; the towers are on GPUs: see --device")

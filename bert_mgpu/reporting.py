@@ -39,9 +39,8 @@ def write(
 
     evaluated: what the model says of each set that was evaluated.
     """
-    folder = job.output_dir / FOLDER
+    folder = files.make_folder(job.output_dir / FOLDER)
     try:
-        folder.mkdir(exist_ok=True)
         sections = _curves(job, task, folder)
         for name, found in evaluated.items():
             sections += _of_set(folder, task, data, name, found)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_mgpu.files import write_text
+from bert_mgpu.files import make_folder, write_text
 from bert_mgpu.tasks.kind import Decisions
 
 BASELINE = "baseline.json"
@@ -57,6 +57,22 @@ def write_sentence_scores(
     return list(files)
 
 
+def json_lines(
+    decisions: Decisions, lines: np.ndarray, ids: Sequence[str] | None = None
+) -> Iterator[str]:
+    """The lines of predictions.jsonl; see `write_predictions`."""
+    _, values, labels, names = decisions
+    for row, line in enumerate(lines.tolist()):
+        record = {"id": ids[row] if ids else f"test-{line - 1}", "line": line}
+        if names:
+            shares = (round(value, 6) for value in values[row].tolist())
+            record["label"] = labels[row]
+            record["probabilities"] = dict(zip(names, shares, strict=True))
+        else:
+            record["value"] = labels[row]
+        yield json.dumps(record, ensure_ascii=False) + "\n"
+
+
 def write_predictions(
     output_dir: pathlib.Path,
     decisions: Decisions,
@@ -67,26 +83,15 @@ def write_predictions(
 
     lines: int64 [rows], in the predicted file; ids: of the rows, where they have some.
     """
-    texts, values, labels, names = decisions
-
-    def as_json(row: int) -> str:
-        line = int(lines[row])
-        record = {"id": ids[row] if ids else f"test-{line - 1}", "line": line}
-        if names:
-            shares = (round(value, 6) for value in values[row].tolist())
-            record["label"] = labels[row]
-            record["probabilities"] = dict(zip(names, shares, strict=True))
-        else:
-            record["value"] = labels[row]
-        return json.dumps(record, ensure_ascii=False) + "\n"
-
+    texts, values = decisions.texts, decisions.values
+    make_folder(output_dir)
     rows = range(len(texts))
     files = {
         "predict.txt": (f"{text}\n" for text in texts),
         "test_results.tsv": (
             "\t".join(map(str, values[r].tolist())) + "\n" for r in rows
         ),
-        "predictions.jsonl": (as_json(row) for row in rows),
+        "predictions.jsonl": json_lines(decisions, lines, ids),
     }
     for name, content in files.items():
         write_text(output_dir / name, content)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO, cast
 
 from bert_mgpu import command, files, flags, launch
+from bert_mgpu.data import readers
 from bert_mgpu.errors import Interrupted, Preempted, RunError, UserError, smaller
 from bert_mgpu.launch import Place
 from bert_mgpu.run_config import FinetuneConfig, PretrainConfig, RunConfig
@@ -214,6 +215,11 @@ def _check_finetuning(run: FinetuneConfig) -> None:
     if others and not (run.do_eval or run.eval_steps):
         raise UserError(
             "--eval_files is given: pass --do_eval=true or --eval_steps as well"
+        )
+    if run.predict_file == readers.STANDARD_INPUT and (run.do_train or run.do_eval):
+        raise UserError(
+            "--predict_file=-: rows come to a trained model: leave --do_train and"
+            " --do_eval out"
         )
     if run.eval_steps and not run.do_train:
         raise UserError("--eval_steps is of a training: pass --do_train=true as well")

@@ -84,7 +84,7 @@ class RunConfig(Table, abc.ABC):
 
     eval_batch_size: int = _flag(8, TEST, "rows of an evaluation step per tower", least=1)
     predict_batch_size: int | None = _flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1)
-    predict_file: str | None = _flag(None, TEST, "file to predict, in the format of the task's test file")
+    predict_file: str | None = _flag(None, TEST, "file to predict, in the format of the task's test file; several, separated by commas; or -, which is standard input, predicted to standard output as it comes")
 
     device: str = _flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
     cpu_devices: int = _flag(1, SPEED, "splits the CPU into so many logical devices, to try out towers", least=1)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import difflib
 import gzip
 import os
 import pathlib
+import sys
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from bert_mgpu.errors import UserError
 
 _MAX_NAMES_SHOWN = 5
+STANDARD_INPUT = "-"
 UTF_8 = "utf-8"
 # Those in which the byte of a line's end is part of no other character. GB18030 holds
 # all of GBK and GB2312.
@@ -66,18 +70,16 @@ def read_lines(
     Lines end at `\n` alone: U+2028, U+0085, a lone `\r` and the like, at which
     `str.splitlines` also cuts, are characters of the text. Left out are the
     line's end (`\n` or `\r\n`) and a byte order mark at the file's start. A file
-    `.gz` is unpacked.
+    `.gz` is unpacked; STANDARD_INPUT is read as its lines come.
 
     encoding: one of ENCODINGS.
 
     Raises:
       UserError: no such file, or with file:line: not of this encoding, or a NUL byte.
     """
-    check_file(path)
     number = 0
-    unpacked = gzip.open if os.fspath(path).endswith(".gz") else open
     try:
-        with unpacked(path, "rb") as file:
+        with _opened(path) as file:
             for number, raw in enumerate(file, 1):
                 if number == 1:
                     raw = raw.removeprefix(_MARKS.get(ENCODINGS[encoding], b""))
@@ -89,6 +91,13 @@ def read_lines(
         ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+
+
+def _opened(path: str | os.PathLike[str]) -> Any:
+    if path == STANDARD_INPUT:
+        return contextlib.nullcontext(sys.stdin.buffer)
+    check_file(path)
+    return (gzip.open if os.fspath(path).endswith(".gz") else open)(path, "rb")
 
 
 def decode(raw: bytes, place: str, encoding: str = UTF_8) -> str:

@@ -30,6 +30,7 @@ class Rows(NamedTuple):
     features: Features
     unknown: int  # the id of [UNK]
     kind: Kind = SINGLE
+    labelled: bool = True
 
     def places(self, rows: np.ndarray) -> str:
         """file:line of the first ones."""
@@ -73,7 +74,7 @@ def warnings(sets: Mapping[str, Rows], labels: Sequence[str]) -> list[str]:
 
 
 def _of_labels(one: Rows, labels: Sequence[str]) -> Iterator[str]:
-    if one.split == "test" or not one.kind.has_labels:
+    if not (one.labelled and one.kind.has_labels):
         return
     counts = one.counts(labels)
     absent = [label for label, count in zip(labels, counts, strict=True) if not count]
@@ -111,7 +112,7 @@ def _of_texts(one: Rows) -> Iterator[str]:
             f"{one.path}: {one.unknown_share:.1%} of the tokens are [UNK]: is it the"
             " model's own vocabulary, and --do_lower_case as it wants?"
         )
-    if one.split == "test":
+    if not one.labelled:
         return
     groups = _Groups(one.keys)
     again = groups.again

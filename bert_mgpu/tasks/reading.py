@@ -10,13 +10,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.data import tables
-from bert_mgpu.data.readers import check_file, read_lines, sample_rows
+from bert_mgpu.data.readers import (
+    STANDARD_INPUT,
+    check_file,
+    read_lines,
+    sample_rows,
+)
 from bert_mgpu.errors import UserError
+from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.task import Example
 from bert_mgpu.tasks.builtin import MULTI, REGRESSION, Columns, TaskFiles
 
 SPLITS = ("train", "dev", "test")
 _MAX_LABELS_SHOWN = 20
+_PREDICTED = "test:"
 _NAME = re.compile(r"[\w-]{1,40}")
 
 
@@ -26,6 +33,46 @@ class Source(NamedTuple):
     path: pathlib.Path
     split: str
     note: str | None = None
+    labelled: bool = True  # its labels are read
+
+
+def predicted(run: FinetuneConfig) -> dict[str, str | None]:
+    """The sets to predict, and their files: None is the task's own.
+
+    --predict_file names a file, or several, separated by commas. Raises UserError where
+    two of them have the same name.
+    """
+    said = run.predict_file
+    if said is None or os.path.exists(said) or "," not in said:
+        return {"test": said}
+    paths = said.split(",")
+    found = {f"{_PREDICTED}{pathlib.Path(path).name}": path for path in paths}
+    if len(found) < len(paths):
+        raise UserError(
+            f"--predict_file={said}: two files of the same name: what is predicted of"
+            " each goes to a folder of its name"
+        )
+    return {**found}
+
+
+def source(task: TaskFiles, run: FinetuneConfig, split: str) -> Source:
+    """Finds the file of a set: a split, or one of --eval_files or --predict_file.
+
+    Raises:
+      UserError: there is no such file; names the nearest ones.
+    """
+    others = named_files(run.eval_files)
+    if split in others:
+        check_file(others[split])
+        return Source(others[split], "dev")
+    files = predicted(run)
+    path = files.get(split)
+    if path is not None:
+        check_file(path)
+        columns = predict_file_split(task, path)
+        return Source(pathlib.Path(path), columns, labelled=False)
+    found = split_path(task, str(run.data_dir), split)
+    return found._replace(labelled=split not in files)
 
 
 def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) -> Source:
@@ -62,7 +109,7 @@ def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
     if task.test is None:
         return "dev"
     dev, test = task.columns_of("dev"), task.columns_of("test")
-    if dev == test:
+    if dev == test or path == STANDARD_INPUT:
         return "test"
     _, first_line = next(read_lines(path), (0, ""))
     width = len(dev.cells(first_line))
@@ -114,13 +161,29 @@ def read_examples(
       UserError: with file:line, for too few columns or an unknown label; or
         there are no rows.
     """
+    examples = [*stream(task, path, split, with_label=with_label, faults=faults)]
+    if not examples:
+        raise UserError(f"{path}: no rows for the task {task.name}")
+    if keep is None:
+        return examples
+    return [examples[i] for i in sample_rows(len(examples), keep, seed)]
+
+
+def stream(
+    task: TaskFiles,
+    path: str | os.PathLike[str],
+    split: str,
+    *,
+    with_label: bool,
+    faults: list[str] | None = None,
+) -> Iterator[Example]:
+    """The same rows as they are read; there may be none."""
     columns = task.columns_of(split)
     if with_label and columns.label is None:
         raise UserError(
             f"{path}: {split} files of the task {task.name} have no labels to"
             f" evaluate with: pass a file with the columns of {task.dev}"
         )
-    examples = []
     for number, cells in _rows(columns, path, with_label, faults):
         try:
             if cells is None and with_label:
@@ -137,12 +200,7 @@ def read_examples(
         if row is not None:
             guid, text_a, text_b, label = row
             guid = guid or f"{split}-{number - 1}"
-            examples.append(Example(guid, text_a, text_b, label, number))
-    if not examples:
-        raise UserError(f"{path}: no rows for the task {task.name}")
-    if keep is None:
-        return examples
-    return [examples[i] for i in sample_rows(len(examples), keep, seed)]
+            yield Example(guid, text_a, text_b, label, number)
 
 
 def _rows(

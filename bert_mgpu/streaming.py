@@ -1,0 +1,97 @@
+"""Predicts rows as they come: standard input to standard output, a row a line."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+
+from bert_mgpu import command, results
+from bert_mgpu.data import orders, packing, pipeline
+from bert_mgpu.errors import RunError
+from bert_mgpu.inputs import Inputs
+from bert_mgpu.task import Example
+from bert_mgpu.tasks.classification import Classification
+from bert_mgpu.train.recorder import say
+from bert_mgpu.train.towers import Towers
+
+_AHEAD = 4096  # rows that are read before they are wanted
+_LEAST = 8  # tokens to pad to
+
+
+def predict(
+    task: Classification, data: Inputs, towers: Towers, batch: int, max_length: int
+) -> None:
+    """Writes a line of JSON, as in predictions.jsonl, for each row that is read.
+
+    What is there is answered at once, up to `batch` rows of a tower together. Ends with
+    the input, or when nobody reads the output any more. A row that cannot be read ends
+    it with an error, after those before it are answered.
+    """
+    say("predicting standard input: a row a line, until its end")
+    count, named = 0, data.has_ids
+    for examples in _blocks(data.stream(), towers.n_towers * batch):
+        rows = data.featurise(examples)
+        placed = placement(rows.lengths, towers.n_towers, max_length)
+        outputs = pipeline.forward_all(rows, [placed], towers.outputs)
+        found = task.found(pipeline.in_order(outputs), rows)
+        ids = [example.guid for example in examples] if named else None
+        lines = results.json_lines(task.kind.decide(found), rows.lines, ids)
+        if not command.told("".join(lines)):
+            return
+        count += len(examples)
+    say(f"predicted {count} rows")
+
+
+def placement(lengths: np.ndarray, towers: int, max_length: int) -> packing.Placement:
+    """The rows in one batch, whose sizes are powers of two: few shapes to trace.
+
+    lengths: tokens of each row.
+    """
+    rows = _power(-(-len(lengths) // towers))
+    width = min(max_length, max(_LEAST, _power(int(lengths.max()))))
+    numbers = np.full(rows * towers, orders.EMPTY)
+    numbers[: len(lengths)] = np.arange(len(lengths))
+    return packing.one_a_row(numbers, towers, width)
+
+
+def _power(value: int) -> int:
+    """The next power of two."""
+    return 1 << (value - 1).bit_length()
+
+
+def _blocks(examples: Iterator[Example], most: int) -> Iterator[list[Example]]:
+    """What has been read by now, at least one, at most so many."""
+    read: queue.Queue[Example | Exception | None] = queue.Queue(_AHEAD)
+
+    def work() -> None:
+        try:
+            for example in examples:
+                read.put(example)
+            read.put(None)
+        except Exception as error:  # it is the other thread's
+            read.put(error)
+
+    # Nothing else ends a read that waits for input.
+    threading.Thread(target=work, daemon=True).start()
+    end: Exception | None = None
+    going = True
+    while going:
+        block: list[Example] = []
+        while len(block) < most:
+            try:
+                one = read.get(block=not block)
+            except queue.Empty:
+                break
+            if not isinstance(one, Example):
+                going, end = False, one
+                break
+            block.append(one)
+        if block:
+            yield block
+    if isinstance(end, RunError):
+        raise end
+    if end is not None:
+        raise RuntimeError("standard input cannot be read") from end
