@@ -38,7 +38,7 @@ def embed(
     if "position_ids" in batch:
         summed += tf.gather(positions, batch["position_ids"])
     else:
-        summed += positions[: input_ids.shape[1]]
+        summed += positions[: layers.sizes(input_ids)[1]]
     normal = layers.layer_norm(params, "bert/embeddings", summed, config.layer_norm_eps)
     return layers.dropout(normal, config.hidden_dropout_prob, noise, site=0)
 
@@ -80,7 +80,7 @@ def attend(
         flat += layers.dense_together(own, parts[1:], inputs)
 
     def split(projected: tf.Tensor) -> tf.Tensor:
-        shape = [*projected.shape[:2], heads, depth]
+        shape = [*layers.sizes(projected)[:2], heads, depth]
         return tf.transpose(tf.reshape(projected, shape), [0, 2, 1, 3])
 
     query, key, value = (split(part) for part in flat)  # [B, N, F or T, D]
@@ -92,7 +92,7 @@ def attend(
     rate = config.attention_probs_dropout_prob
     shares = layers.dropout(shares, rate, noise, site)
     context = tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3])  # [B, F, N, D]
-    return tf.reshape(context, flat[0].shape)
+    return tf.reshape(context, layers.sizes(flat[0]))
 
 
 def block(
@@ -181,7 +181,7 @@ def first_tokens(batch: Batch) -> tf.Tensor:
     """Where the [CLS] of every example stands in its row, int32 [B, F]."""
     if "first_tokens" in batch:
         return batch["first_tokens"]
-    return tf.zeros([batch["input_ids"].shape[0], 1], tf.int32)
+    return tf.zeros([layers.sizes(batch["input_ids"])[0], 1], tf.int32)
 
 
 def pool(params: Params, first_tokens: tf.Tensor) -> tf.Tensor:

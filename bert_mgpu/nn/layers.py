@@ -42,12 +42,21 @@ def exact(values: tf.Tensor) -> tf.Tensor:
     return tf.cast(values, tf.float32) if values.dtype.size < 4 else values
 
 
+def sizes(values: tf.Tensor) -> list[int | tf.Tensor]:
+    """The shape, as numbers where they are known: all are, but in an exported model."""
+    static = values.shape.as_list()
+    if None not in static:
+        return static
+    dynamic = tf.shape(values)
+    return [dynamic[i] if size is None else size for i, size in enumerate(static)]
+
+
 def dense(params: Params, name: str, inputs: tf.Tensor) -> tf.Tensor:
     """inputs [..., inputs] -> [..., outputs], in the precision of the kernel."""
     kernel = params[f"{name}/kernel"]
     flat = tf.reshape(tf.cast(inputs, kernel.dtype), [-1, kernel.shape[0]])
     outputs = tf.matmul(flat, kernel) + params[f"{name}/bias"]
-    return tf.reshape(outputs, [*inputs.shape[:-1], kernel.shape[1]])
+    return tf.reshape(outputs, [*sizes(inputs)[:-1], kernel.shape[1]])
 
 
 def dense_together(

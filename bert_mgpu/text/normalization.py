@@ -85,9 +85,14 @@ class _Table(dict[int, str]):
         if self.lower_case and needs_context(char):
             text = _CONTEXT
         else:
-            text = "".join(c for c, _ in _normalize(char, self.lower_case))
+            text = normalized(char, self.lower_case)
         self[code_point] = text
         return text
+
+
+def normalized(text: str, lower_case: bool) -> str:
+    """The text that is cut into words at its whitespace."""
+    return "".join(char for char, _ in _normalize(text, lower_case))
 
 
 def _normalize(text: str, lower_case: bool) -> _Sourced:

@@ -28,7 +28,7 @@ from bert_mgpu.task import Ragged
 from bert_mgpu.text.normalization import Normalizer
 
 _VERSION = 1  # raise it when the ids of any text change: caches depend on it
-_MAX_WORD = 200  # characters; Google makes longer words [UNK]
+MAX_WORD = 200  # characters; Google makes longer words [UNK]
 _MEMO_WORDS = 1 << 18  # remembered words, about 40 MB
 _ID_BYTES = 4  # int32
 
@@ -123,7 +123,7 @@ class Pieces(dict[str, bytes]):
         self._longest = max(map(len, vocab))
 
     def __missing__(self, word: str) -> bytes:
-        if len(word) > _MAX_WORD:  # not remembered: in Thai it is a sentence
+        if len(word) > MAX_WORD:  # not remembered: in Thai it is a sentence
             return self._unknown
         if len(self) >= _MEMO_WORDS:
             self.clear()

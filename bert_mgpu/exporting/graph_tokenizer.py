@@ -1,0 +1,202 @@
+"""The tokenizer as TensorFlow operations, so that a SavedModel takes raw text.
+
+The ids are those of text/tokenization.py, from TensorFlow's own operations alone: no
+library has to be there where the model is served. Cleaning, lower-casing, accents and
+punctuation are a table of code points (text/normalization.py says why that is right);
+a capital sigma looks at its neighbours. What is not done is to sort two combining marks
+behind one letter that both survive the removal of accents.
+
+Letters: B texts, C their code points one after the other, N words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.text.normalization import normalized
+from bert_mgpu.text.tokenization import MAX_WORD, Tokenizer
+
+# Code points that a table has; the others, which nothing is assigned to, stay as they
+# are. The second range holds variation selectors and tags.
+_RANGES = ((0, 0x2FA20), (0xE0000, 0xE0200))
+_SPACE = 0x20
+_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
+
+
+class GraphTokenizer(tf.Module):
+    """Texts, string [B] in UTF-8 -> ids of their pieces, ragged int32 [B, pieces]."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        super().__init__()
+        self._lower = tokenizer.do_lower_case
+        self._unknown = tokenizer.unk_id
+        self._longest = max(map(len, tokenizer.vocab))
+        self._table, self._ends = _expansions(tokenizer.do_lower_case)
+        self._known = len(_code_points())  # the place of all others
+        cased, looked_through = _sigma_classes() if self._lower else (None, None)
+        self._cased, self._looked_through = cased, looked_through
+        self._vocab = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(
+                tf.constant([*tokenizer.vocab]),
+                tf.constant([*tokenizer.vocab.values()], tf.int32),
+            ),
+            default_value=-1,
+        )
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        words, rows = self._words(texts)
+        distinct, where = tf.unique(words)
+        pieces = tf.gather(self._pieces(distinct), where)  # ragged [N, pieces]
+        counts = tf.math.unsorted_segment_sum(
+            pieces.row_lengths(), rows, tf.shape(texts, tf.int64)[0]
+        )
+        return tf.RaggedTensor.from_row_lengths(pieces.values, counts)
+
+    def _words(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Words, string [N], and the text that each is of, int64 [N]."""
+        points = tf.strings.unicode_decode(texts, "UTF-8")
+        values, rows = points.values, points.value_rowids()  # [C]
+        places = _places(values)
+        known = places < self._known
+        begins = tf.gather(self._ends, places)
+        counts = tf.where(known, tf.gather(self._ends, places + 1) - begins, 1)
+        source = tf.repeat(tf.range(tf.size(values)), counts)  # of each new character
+        number = tf.range(tf.size(source)) - tf.gather(
+            tf.cumsum(counts, exclusive=True), source
+        )
+        of_table = tf.gather(known, source)
+        place = tf.where(of_table, tf.gather(begins, source) + number, 0)
+        chars = tf.gather(self._table, place)
+        chars = tf.where(of_table, chars, tf.gather(values, source))
+        if self._lower:
+            final = self._final_sigmas(values, rows, places)
+            chars = tf.where(tf.gather(final, source), _FINAL_SIGMA, chars)
+        rows = tf.gather(rows, source)
+        inside = chars != _SPACE
+        before = tf.concat([[False], inside[:-1]], 0)
+        same = tf.concat([[False], rows[1:] == rows[:-1]], 0)
+        starts_word = inside & ~(before & same)
+        number = tf.cumsum(tf.cast(starts_word, tf.int64)) - 1
+        words = tf.RaggedTensor.from_value_rowids(
+            tf.boolean_mask(chars, inside),
+            tf.boolean_mask(number, inside),
+            nrows=tf.reduce_sum(tf.cast(starts_word, tf.int64)),
+        )
+        texts_of = tf.boolean_mask(rows, starts_word)
+        return tf.strings.unicode_encode(words, "UTF-8"), texts_of
+
+    def _final_sigmas(
+        self, values: tf.Tensor, rows: tf.Tensor, places: tf.Tensor
+    ) -> tf.Tensor:
+        """Which capital sigmas end a word: bool [C].
+
+        After a cased letter and before none, where some characters are looked through.
+        """
+        seen = ~tf.gather(self._looked_through, places)
+        cased = tf.boolean_mask(tf.gather(self._cased, places), seen)
+        rows_seen = tf.boolean_mask(rows, seen)
+        count = tf.cumsum(tf.cast(seen, tf.int32))
+
+        def is_cased(index: tf.Tensor) -> tf.Tensor:
+            """Of the character that is the index-th one seen, in the same text."""
+            inside = (index >= 0) & (index < tf.size(cased))
+            index = tf.where(inside, index, 0)
+            padded = tf.concat([cased, [False]], 0)
+            padded_rows = tf.concat([rows_seen, [-1]], 0)
+            same = tf.gather(padded_rows, index) == rows
+            return inside & same & tf.gather(padded, index)
+
+        before, after = is_cased(count - 2), is_cased(count)
+        return (values == _SIGMA) & before & ~after
+
+    def _pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """WordPiece, the longest match first: string [N] -> ragged int32 [N, pieces]."""
+        lengths = tf.strings.length(words, "UTF8_CHAR")
+        count = tf.size(words)
+        sizes = tf.range(1, self._longest + 1)  # of a match, in characters
+        whole = lengths <= MAX_WORD
+
+        def more(start: tf.Tensor, failed: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_any(~failed & (start < lengths))
+
+        def cut(start: tf.Tensor, failed: tf.Tensor, ids: tf.Tensor) -> tuple:
+            active = tf.where(~failed & (start < lengths))[:, 0]
+            own = tf.gather(words, active)
+            first = tf.gather(start, active)
+            left = tf.gather(lengths, active) - first
+            many = tf.broadcast_to(own[:, None], [tf.size(own), self._longest])
+            some = tf.strings.substr(
+                many,
+                tf.broadcast_to(first[:, None], tf.shape(many)),
+                tf.broadcast_to(sizes[None], tf.shape(many)),
+                "UTF8_CHAR",
+            )
+            some = tf.where(first[:, None] > 0, tf.strings.join(["##", some]), some)
+            known = self._vocab.lookup(some)  # [active, longest]
+            fits = (known >= 0) & (sizes[None] <= left[:, None])
+            size = tf.reduce_max(tf.where(fits, sizes[None], 0), -1)
+            found = tf.gather(known, tf.maximum(size - 1, 0), batch_dims=1)
+            column = tf.scatter_nd(
+                active[:, None], tf.where(size > 0, found + 1, 0), [count]
+            )
+            start = tf.tensor_scatter_nd_add(start, active[:, None], size)
+            failed = tf.tensor_scatter_nd_update(failed, active[:, None], size == 0)
+            return start, failed, tf.concat([ids, column[:, None]], 1)
+
+        zeros = tf.zeros([count], tf.int32)
+        state = zeros, ~whole, tf.zeros([count, 0], tf.int32)
+        shapes = zeros.shape, whole.shape, tf.TensorShape([None, None])
+        _, failed, ids = tf.while_loop(more, cut, state, shape_invariants=shapes)
+        # Ids are held one higher: 0 is none. A word that fails is [UNK].
+        unknown = tf.fill([count, 1], self._unknown + 1)
+        ids = tf.concat([unknown, ids], 1)
+        first = (tf.range(tf.shape(ids)[1]) == 0)[None]
+        chosen = tf.where(failed[:, None], first, ~first & (ids > 0))
+        kept = tf.boolean_mask(ids, chosen) - 1
+        sizes = tf.reduce_sum(tf.cast(chosen, tf.int64), -1)
+        return tf.RaggedTensor.from_row_lengths(kept, sizes)
+
+
+def _code_points() -> list[int]:
+    return [point for first, end in _RANGES for point in range(first, end)]
+
+
+def _places(values: tf.Tensor) -> tf.Tensor:
+    """Code points -> their places in the tables; the last one is for all others."""
+    place, used = tf.fill(tf.shape(values), 0), 0
+    known = tf.zeros_like(values, tf.bool)
+    for first, end in _RANGES:
+        inside = (values >= first) & (values < end)
+        place = tf.where(inside, values - first + used, place)
+        known |= inside
+        used += end - first
+    return tf.where(known, place, used)
+
+
+def _expansions(lower_case: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    """What each code point becomes, one after the other, and where each begins."""
+    parts = [
+        [_SPACE if char.isspace() else ord(char) for char in text]
+        for text in (normalized(chr(point), lower_case) for point in _code_points())
+    ]
+    ends = np.cumsum([0, *map(len, parts), 0])
+    values = np.array([value for part in parts for value in part], np.int32)
+    return tf.constant(values), tf.constant(ends, tf.int32)
+
+
+def _sigma_classes() -> tuple[tf.Tensor, tf.Tensor]:
+    """Which code points are cased, and which a sigma looks through, as Python has it."""
+
+    def is_final(text: str) -> bool:
+        return text.lower().endswith(chr(_FINAL_SIGMA))
+
+    sigma, cased, through = chr(_SIGMA), [], []
+    for point in _code_points():
+        char = chr(point)
+        dropped = normalized(char, False) == ""
+        behind = is_final(f"a{char}{sigma}")  # cased, or looked through
+        alone = is_final(f"{char}{sigma}")
+        cased.append(alone and not dropped)
+        through.append(dropped or (behind and not alone))
+    return tf.constant([*cased, False]), tf.constant([*through, False])
