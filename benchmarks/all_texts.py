@@ -1,5 +1,7 @@
 """Are the ids of every line of ../shared/data those of google-research/bert?
 
+Those of the tokenizer in Python, and those of the one in the graph of a SavedModel.
+
     python benchmarks/all_texts.py [FOLDER ...]
 
 Both vocabularies, in lower case as their models are; some ten minutes, for Google's
@@ -13,15 +15,18 @@ import json
 import sys
 from typing import Any
 
+import tensorflow as tf
 from absl import flags
 from bert import tokenization  # type: ignore[import-untyped]
 from harness import RESULTS, ROOT, SHARED, machine
 
 sys.path.insert(0, str(ROOT))
 
+from bert_mgpu.exporting.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.text.test_tokenization import FOLDERS, lines_of
 
+_AT_ONCE = 512  # lines
 VOCABULARIES = ("chinese", "uncased")
 
 
@@ -29,17 +34,25 @@ def compare(folder: str, vocabulary: str) -> dict[str, Any]:
     vocab_file = str(SHARED / "data" / "vocab" / f"{vocabulary}_vocab.txt")
     lines = lines_of(folder)
     google = tokenization.FullTokenizer(vocab_file)
-    ours = Tokenizer(vocab_file).batch_ids(lines)
+    tokenizer = Tokenizer(vocab_file)
+    ours = tokenizer.batch_ids(lines)
     differ = 0
     for row, line in enumerate(lines):
         theirs = google.convert_tokens_to_ids(google.tokenize(line))
         differ += ours.row(row).tolist() != theirs
+    in_graph = tf.function(GraphTokenizer(tokenizer).__call__, reduce_retracing=True)
+    differ_in_graph = 0
+    for first in range(0, len(lines), _AT_ONCE):
+        block = [line.encode() for line in lines[first : first + _AT_ONCE]]
+        for row, ids in enumerate(in_graph(tf.constant(block)).to_list(), first):
+            differ_in_graph += ours.row(row).tolist() != ids
     return {
         "folder": folder,
         "vocabulary": vocabulary,
         "lines": len(lines),
         "characters": sum(map(len, lines)),
         "differ": differ,
+        "differ_in_graph": differ_in_graph,
     }
 
 

@@ -7,7 +7,8 @@ import fcntl
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bert_mgpu.errors import UserError
@@ -69,6 +70,40 @@ def make_folder(path: pathlib.Path) -> pathlib.Path:
     except OSError as error:
         raise UserError(f"{path}: cannot make it: {error.strerror}") from None
     return path
+
+
+@contextlib.contextmanager
+def replacing_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder to write to, which takes the place of another if all went well."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        dir=target.parent, prefix=f".{target.name}."
+    ) as scratch:
+        new = pathlib.Path(scratch, "new")
+        new.mkdir()
+        yield new
+        if target.exists():
+            target.rename(pathlib.Path(scratch, "old"))
+        new.rename(target)
+
+
+def check_replaceable(target: pathlib.Path, ours: Callable[[set[str]], bool]) -> None:
+    """Lets pass what is empty or absent, and an earlier export with nothing else in it.
+
+    ours: whether it is that, of the names in it.
+
+    Raises:
+      UserError: it holds something else, or nothing can be written there.
+    """
+    above = next(path for path in target.absolute().parents if path.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise UserError(f"{target}: cannot export: {above} is no folder to write to")
+    found = {p.name for p in target.iterdir()} if target.is_dir() else set()
+    if target.is_file() or (found and not ours(found)):
+        raise UserError(
+            f"{target}: exists and is not just an export of bert_mgpu: pass a new"
+            " directory"
+        )
 
 
 def unwritable(name: str, instead: str, error: OSError) -> UserError:

@@ -6,6 +6,8 @@ import dataclasses
 import pathlib
 from typing import Any
 
+import numpy as np
+
 from bert_mgpu import (
     evaluating,
     inputs,
@@ -19,6 +21,7 @@ from bert_mgpu import (
 )
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.evaluating import Evaluator
+from bert_mgpu.exporting import saved_model
 from bert_mgpu.inference import forward
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface
@@ -32,6 +35,7 @@ from bert_mgpu.tasks.kinds import KINDS
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 
+_COMPARED = 64  # rows of an exported model
 PREDICTED = "predicted"  # the folder of several predicted files
 
 
@@ -50,6 +54,8 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
     files = dataclasses.replace(files, labels=tuple(labels))
     kind = KINDS[files.kind]
     say(f"{len(labels)} labels: {listed(labels)}" if labels else f"type: {kind.name}")
+    if run.export_saved_model:
+        saved_model.check_replaceable(pathlib.Path(run.export_saved_model))
     if run.export_hf:
         huggingface.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
@@ -98,6 +104,36 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
             kind.problem_type,
         )
         say(f"wrote the model to {run.export_hf}, as transformers reads it")
+    if run.export_saved_model:
+        _serve(run.export_saved_model, job, task, data, state.averaged, towers)
+
+
+def _serve(
+    folder: str,
+    job: Job,
+    task: Classification,
+    data: Inputs,
+    params: dict[str, np.ndarray],
+    towers: Towers,
+) -> None:
+    """Writes a SavedModel, and says how far its logits are from the run's own."""
+    run, model = job.run, job.model
+    logits, examples = None, []
+    if data.needed:
+        name = data.needed[-1]
+        examples = data.examples(name)[:_COMPARED]
+        rows = data.read(name)[0].take(np.arange(len(examples)))
+        batch = run.prediction_batch, towers, "compare"
+        logits = forward(run, rows, *batch, note=lambda text: None)["logits"]
+    if towers.group.rank > 0:
+        return
+    say(f"writing the model to {folder}, as TensorFlow Serving reads it")
+    how = data.run.truncation, data.run.head_tokens
+    served = saved_model.Served(task, params, model.tokenizer, *how)
+    saved_model.write(folder, served, data.has_pairs)
+    if logits is not None:
+        far = saved_model.difference(folder, examples, data.has_pairs, logits)
+        say(f"  from the texts of {len(examples)} rows its logits differ by {far:.1e}")
 
 
 def _loss(run: FinetuneConfig, kind: Kind, labels: list[str], data: Inputs) -> Loss:

@@ -231,6 +231,12 @@ class Inputs:
         )
 
     @property
+    def has_pairs(self) -> bool:
+        """May rows have two texts?"""
+        columns = self.files.columns_of("test")
+        return columns.text_b is not None or columns.pair is not None
+
+    @property
     def has_ids(self) -> bool:
         """Does a column say what the rows to predict are called?"""
         return self.files.columns_of("test").id is not None

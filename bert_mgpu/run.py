@@ -168,7 +168,8 @@ def _check_asked(run: RunConfig, needed: Sequence[str]) -> None:
     for name in (*needed, "output_dir"):
         if getattr(run, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
-    if not (run.do_train or run.do_eval or run.do_predict or run.export_hf):
+    exports = run.export_hf or getattr(run, "export_saved_model", None)
+    if not (run.do_train or run.do_eval or run.do_predict or exports):
         raise UserError(
             "nothing to do: pass --do_train=true, --do_eval=true or --do_predict=true"
         )

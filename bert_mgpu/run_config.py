@@ -160,6 +160,7 @@ class FinetuneConfig(RunConfig):
     threshold: str | None = _flag(None, TEST, "probability from which a row has a label: any label of a task of the type multi, where it else is a half; the second of two, where it else is the likelier one; a number, or a file of lines label TAB number")
     max_eval_examples: int | None = _flag(None, TEST, "evaluate on a seeded sample of so many rows [all]", least=1)
     max_predict_examples: int | None = _flag(None, TEST, "predict a seeded sample of so many rows [all]", least=1)
+    export_saved_model: str | None = _flag(None, FILES, "write the model to this folder as a SavedModel that takes raw texts, for TensorFlow Serving")
     # fmt: on
 
     @property

@@ -50,6 +50,7 @@ FLOORS = {
     "page": 0,
     "pictures": 0,
     "reporting": 9,
+    "exporting": 6,
     "streaming": 8,
     "finetune": 11,
     "pretrain": 11,

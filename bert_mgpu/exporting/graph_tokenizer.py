@@ -11,6 +11,8 @@ Letters: B texts, C their code points one after the other, N words.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -32,10 +34,10 @@ class GraphTokenizer(tf.Module):
         self._lower = tokenizer.do_lower_case
         self._unknown = tokenizer.unk_id
         self._longest = max(map(len, tokenizer.vocab))
-        self._table, self._ends = _expansions(tokenizer.do_lower_case)
+        self._table, self._ends = map(tf.constant, _expansions(self._lower))
         self._known = len(_code_points())  # the place of all others
-        cased, looked_through = _sigma_classes() if self._lower else (None, None)
-        self._cased, self._looked_through = cased, looked_through
+        if self._lower:
+            self._cased, self._looked_through = map(tf.constant, _sigma_classes())
         self._vocab = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
                 tf.constant([*tokenizer.vocab]),
@@ -111,7 +113,7 @@ class GraphTokenizer(tf.Module):
         return (values == _SIGMA) & before & ~after
 
     def _pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """WordPiece, the longest match first: string [N] -> ragged int32 [N, pieces]."""
+        """WordPiece, the longest match first: string [N] -> int32 [N, pieces]."""
         lengths = tf.strings.length(words, "UTF8_CHAR")
         count = tf.size(words)
         sizes = tf.range(1, self._longest + 1)  # of a match, in characters
@@ -174,7 +176,8 @@ def _places(values: tf.Tensor) -> tf.Tensor:
     return tf.where(known, place, used)
 
 
-def _expansions(lower_case: bool) -> tuple[tf.Tensor, tf.Tensor]:
+@functools.cache
+def _expansions(lower_case: bool) -> tuple[np.ndarray, np.ndarray]:
     """What each code point becomes, one after the other, and where each begins."""
     parts = [
         [_SPACE if char.isspace() else ord(char) for char in text]
@@ -182,11 +185,12 @@ def _expansions(lower_case: bool) -> tuple[tf.Tensor, tf.Tensor]:
     ]
     ends = np.cumsum([0, *map(len, parts), 0])
     values = np.array([value for part in parts for value in part], np.int32)
-    return tf.constant(values), tf.constant(ends, tf.int32)
+    return values, ends.astype(np.int32)
 
 
-def _sigma_classes() -> tuple[tf.Tensor, tf.Tensor]:
-    """Which code points are cased, and which a sigma looks through, as Python has it."""
+@functools.cache
+def _sigma_classes() -> tuple[np.ndarray, np.ndarray]:
+    """Which code points are cased, and which a sigma looks through, as in Python."""
 
     def is_final(text: str) -> bool:
         return text.lower().endswith(chr(_FINAL_SIGMA))
@@ -199,4 +203,4 @@ def _sigma_classes() -> tuple[tf.Tensor, tf.Tensor]:
         alone = is_final(f"{char}{sigma}")
         cased.append(alone and not dropped)
         through.append(dropped or (behind and not alone))
-    return tf.constant([*cased, False]), tf.constant([*through, False])
+    return np.array([*cased, False]), np.array([*through, False])

@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -216,12 +215,7 @@ def export(
         )
     try:
         vocab = pathlib.Path(vocab_file).read_bytes()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(
-            dir=target.parent, prefix=f".{target.name}."
-        ) as scratch:
-            new = pathlib.Path(scratch, "new")
-            new.mkdir()
+        with files.replacing_folder(target) as new:
             (new / _VOCAB).write_bytes(vocab)
             for name, value in (
                 (
@@ -235,9 +229,6 @@ def export(
                 text = json.dumps(value, indent=2, ensure_ascii=False)
                 (new / name).write_text(text + "\n", encoding="utf-8")
             safetensors.numpy.save_file(tensors, new / _WEIGHTS, _OURS)
-            if target.exists():
-                target.rename(pathlib.Path(scratch, "old"))
-            new.rename(target)
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(f"{directory}: cannot export: {error}") from None
 
@@ -248,21 +239,16 @@ def check_replaceable(target: pathlib.Path) -> None:
     Raises:
       UserError: it holds something else, or nothing can be written there.
     """
-    above = next(path for path in target.absolute().parents if path.exists())
-    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
-        raise UserError(f"{target}: cannot export: {above} is no folder to write to")
-    found = {p.name for p in target.iterdir()} if target.is_dir() else set()
-    if not found and not target.is_file():
-        return
-    with (
-        contextlib.suppress(OSError, safetensors.SafetensorError),
-        safetensors.safe_open(target / _WEIGHTS, "numpy") as opened,
-    ):
-        if opened.metadata() == _OURS and found <= _EXPORTED:
-            return
-    raise UserError(
-        f"{target}: exists and is not just an export of bert_mgpu: pass a new directory"
-    )
+
+    def ours(found: set[str]) -> bool:
+        with (
+            contextlib.suppress(OSError, safetensors.SafetensorError),
+            safetensors.safe_open(target / _WEIGHTS, "numpy") as opened,
+        ):
+            return opened.metadata() == _OURS and found <= _EXPORTED
+        return False
+
+    files.check_replaceable(target, ours)
 
 
 def _tensors(

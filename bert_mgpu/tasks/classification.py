@@ -92,6 +92,11 @@ class Classification:
         truth = rows.dense["label_ids"]
         return Outputs(outputs["logits"], self.labels, self._thresholds, truth)
 
+    def answers(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What an exported model says of rows [B, W]."""
+        said = self.kind.answers(logits, self.labels, self._thresholds)
+        return said | {"logits": logits}
+
     def metrics(self, rows: Features) -> list[str]:
         """The names of the scores that rows like these get."""
         drawn = np.random.default_rng(0).normal(size=(len(rows), self._width))

@@ -114,6 +114,12 @@ class Kind(abc.ABC):
     def cells(self, found: Outputs) -> metrics.Cells:
         """The scores of each label; empty where there are none."""
 
+    @abc.abstractmethod
+    def answers(
+        self, logits: tf.Tensor, labels: Sequence[str], thresholds: np.ndarray | None
+    ) -> dict[str, tf.Tensor]:
+        """What an exported model says of rows [B, W] beside their logits."""
+
     def confusion(self, found: Outputs) -> np.ndarray | None:
         """Rows of each true label (down) and predicted one, int [L, L]."""
         return None

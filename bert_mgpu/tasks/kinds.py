@@ -92,6 +92,17 @@ class Single(Kind):
         rows = found.truth, self._classes(found), found.labels
         return [*super().tables(found), metrics.confusion_table(*rows)]
 
+    def answers(
+        self, logits: tf.Tensor, labels: Sequence[str], thresholds: np.ndarray | None
+    ) -> dict[str, tf.Tensor]:
+        """label string [B], class int64 [B], probabilities float32 [B, L]."""
+        shares = tf.nn.softmax(logits)
+        chosen = tf.argmax(logits, -1)
+        if thresholds is not None:
+            chosen = tf.cast(shares[:, 1] >= float(thresholds[1]), tf.int64)
+        names = tf.gather(tf.constant([*labels]), chosen)
+        return {"label": names, "class": chosen, "probabilities": shares}
+
 
 class Multi(Kind):
     """Any number of labels of each row: a sigmoid each. label_ids uint8 [B, L], 0 or 1.
@@ -176,6 +187,14 @@ class Multi(Kind):
         chosen = self._chosen(found)[1]
         return metrics.multi_label_cells(found.truth, chosen, found.labels)
 
+    def answers(
+        self, logits: tf.Tensor, labels: Sequence[str], thresholds: np.ndarray | None
+    ) -> dict[str, tf.Tensor]:
+        """chosen int32 [B, L], 0 or 1, probabilities float32 [B, L]."""
+        shares = tf.sigmoid(logits)
+        least = self.threshold if thresholds is None else thresholds.astype(np.float32)
+        return {"chosen": tf.cast(shares >= least, tf.int32), "probabilities": shares}
+
 
 class Regression(Kind):
     """A value of each row: squared error. label_ids float32 [B]."""
@@ -224,6 +243,12 @@ class Regression(Kind):
 
     def cells(self, found: Outputs) -> metrics.Cells:
         return []
+
+    def answers(
+        self, logits: tf.Tensor, labels: Sequence[str], thresholds: np.ndarray | None
+    ) -> dict[str, tf.Tensor]:
+        """value float32 [B]."""
+        return {"value": logits[:, 0]}
 
 
 SINGLE, MULTI, REGRESSION = _ALL = (Single(), Multi(), Regression())

@@ -8,24 +8,24 @@ from bert_mgpu.errors import UserError
 
 # (budget, head_tokens) -> tokens kept from the head; the tail gets the rest.
 # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", 5.3.1.
-_HEADS: dict[str, Callable[[int, int], int]] = {
+HEADS: dict[str, Callable[[int, int], int]] = {
     "head": lambda budget, head_tokens: budget,
     "tail": lambda budget, head_tokens: 0,
     "head_tail": min,
 }
-TRUNCATIONS = tuple(_HEADS)
+TRUNCATIONS = tuple(HEADS)
 
 
 def truncate(
     ids: Sequence[int], budget: int, how: str = "head", head_tokens: int = 128
 ) -> list[int]:
     """At most `budget` ids, from the places that `how` names."""
-    if how not in _HEADS:
+    if how not in HEADS:
         raise UserError(
             f"truncation {how!r} is not known: pass one of {', '.join(TRUNCATIONS)}"
         )
     kept = list(ids)
-    head = _HEADS[how](budget, head_tokens)
+    head = HEADS[how](budget, head_tokens)
     del kept[head : max(head, len(kept) - (budget - head))]
     return kept
 

@@ -1,0 +1,147 @@
+"""A SavedModel says of raw texts what the run says of their rows."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import rows
+from tests.run.conftest import assert_refused, tree
+
+# Longer and shorter than 16 tokens, of characters that have to be cut apart.
+TEXTS = ["", "sun", "雨 loss好, rain.", *(a for _, a, _ in rows(20, 3)), "SUN " * 30]
+LABEL = {"single": ["yes", "no"], "multi": ["a,b", "b"], "regression": ["1", "-1"]}
+
+
+def fields(out, name):
+    return [json.loads(line)[name] for line in (out / "predictions.jsonl").open()]
+
+
+@pytest.fixture
+def served(tiny, tmp_path, inside):
+    """served(kind, pairs, **flags) -> the loaded model, output_dir, texts, said."""
+
+    def export(kind="single", pairs=False, **flags):
+        data, out = tmp_path / "data", tmp_path / "out"
+        data.mkdir()
+        seconds = [f"the {text}" if n % 3 else "" for n, text in enumerate(TEXTS)]
+        for split in ("train", "test"):
+            with (data / f"{split}.tsv").open("w") as file:
+                for number, (a, b) in enumerate(zip(TEXTS, seconds, strict=True)):
+                    file.write(f"{LABEL[kind][number % 2]}\t{b}\t{a}\n")
+        task = {"train": "train.tsv", "dev": "train.tsv", "test": "test.tsv"}
+        task |= {"label": 0, "text_a": 2, "type": kind}
+        task |= {"text_b": 1} if pairs else {}
+        (data / "task.json").write_text(json.dumps(task))
+        folder = tmp_path / "served"
+        values = {"do_train": True, "do_predict": True, "data_dir": data}
+        values |= {"export_saved_model": folder, "num_train_epochs": 4, **flags}
+        code, _, err = inside(tiny.flags(out, "mine", **values))
+        assert code == 0, err
+        texts = {"text_a": TEXTS, **({"text_b": seconds} if pairs else {})}
+        return tf.saved_model.load(str(folder)), out, texts, err
+
+    return export
+
+
+def ask(model, texts):
+    given = {name: tf.constant(values) for name, values in texts.items()}
+    found = model.signatures["serving_default"](**given)
+    return {name: value.numpy() for name, value in found.items()}
+
+
+@pytest.mark.parametrize("pairs", [False, True], ids=["single", "pairs"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"truncation": "tail"},
+        {"truncation": "head_tail", "head_tokens": 3, "max_seq_length": 11},
+        {"ema_decay": 0.5, "padding": "pack"},
+    ],
+    ids=str,
+)
+def test_texts_get_the_predictions_of_the_run(served, flags, pairs):
+    model, out, texts, said = served(pairs=pairs, **flags)
+    found = ask(model, texts)
+    wanted = np.loadtxt(out / "test_results.tsv")
+    np.testing.assert_allclose(found["probabilities"], wanted, 0, 2e-6)
+    assert [label.decode() for label in found["label"]] == fields(out, "label")
+    classes = (out / "predict.txt").read_text().split()
+    assert [*map(str, found["class"])] == classes
+    assert "from the texts of 24 rows its logits differ by" in said
+    # Each text alone, with less to pad to, gets the same.
+    for number in (0, 1, 5):
+        alone = ask(model, {name: [some[number]] for name, some in texts.items()})
+        np.testing.assert_allclose(alone["probabilities"][0], wanted[number], 0, 2e-6)
+
+
+def test_ids_are_taken_too(served, tiny):
+    from bert_mgpu.text.tokenization import Tokenizer
+
+    model, _, texts, _ = served()
+    words = Tokenizer(tiny.model / "vocab.txt")
+    of_texts = ask(model, texts)
+    for number, text in enumerate(TEXTS):
+        ids = [words.cls_id, *words.ids(text)[:14], words.sep_id]
+        padded = tf.constant([[*ids, 0, 0]])
+        mask = tf.constant([[1] * len(ids) + [0, 0]])
+        found = model.signatures["ids"](
+            input_ids=padded, input_mask=mask, segment_ids=tf.zeros_like(padded)
+        )
+        wanted = of_texts["logits"][number]
+        np.testing.assert_allclose(found["logits"][0], wanted, 0, 1e-5)
+
+
+def test_several_labels_and_a_threshold(served):
+    model, out, texts, _ = served("multi", threshold=0.4)
+    found = ask(model, texts)
+    wanted = [",".join(map(str, np.flatnonzero(row))) for row in found["chosen"]]
+    assert (out / "predict.txt").read_text().split("\n")[:-1] == wanted
+    shares = np.loadtxt(out / "test_results.tsv")
+    np.testing.assert_allclose(found["probabilities"], shares, 0, 2e-6)
+
+
+def test_a_number(served):
+    model, out, texts, _ = served("regression")
+    found = ask(model, texts)["value"]
+    np.testing.assert_allclose(found, np.loadtxt(out / "predict.txt"), 0, 1e-5)
+
+
+def test_it_needs_nothing_of_bert_mgpu(served, tmp_path, script):
+    """In a process of its own, from another place."""
+    import subprocess
+    import sys
+
+    served()
+    shutil.move(tmp_path / "served", tmp_path / "moved")
+    code = (
+        "import sys, tensorflow as tf; m = tf.saved_model.load(sys.argv[1]);"
+        "f = m.signatures['serving_default'](text_a=tf.constant(['sun', 'rain']));"
+        "assert f['label'].shape == (2,); assert 'bert_mgpu' not in sys.modules"
+    )
+    command = [sys.executable, "-c", code, tmp_path / "moved"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((tmp_path / "moved" / "bert_mgpu.json").read_text())
+    assert facts["labels"] == ["no", "yes"] and facts["max_seq_length"] == 16
+
+
+def test_only_an_earlier_export_is_replaced(tiny, tmp_path, inside):
+    out, folder = tmp_path / "out", tmp_path / "served"
+    flags = {"do_train": True, "export_saved_model": folder}
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    result = inside(tiny.flags(out, "own", **flags))
+    assert_refused(result, f"{folder}: exists and is not just an export")
+    (folder / "notes.txt").unlink()
+    assert inside(tiny.flags(out, "own", **flags))[0] == 0
+    before = tree(folder)
+    assert inside(tiny.flags(out, "own", export_saved_model=folder))[0] == 0
+    assert tree(folder).keys() == before.keys()
+    (folder / "notes.txt").write_text("mine")
+    result = inside(tiny.flags(out, "own", **flags))
+    assert_refused(result, "is not just an export")
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "served"}
