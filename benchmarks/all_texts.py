@@ -73,7 +73,7 @@ def main() -> int:
                 {"machine": machine("bert-tensorflow"), "texts": found}, indent=1
             )
         )
-    return int(any(one["differ"] for one in found))
+    return int(any(one["differ"] or one["differ_in_graph"] for one in found))
 
 
 if __name__ == "__main__":
