@@ -10,13 +10,14 @@ Exit codes: 0 told; 2 rows that cannot be read, or wrong flags.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from bert_mgpu import command, sources
 from bert_mgpu.errors import RunError, UserError
-from bert_mgpu.inputs import labels_of
+from bert_mgpu.labels import labels_of
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.task import Example
 from bert_mgpu.tasks import classification, custom, examining, reading
@@ -56,13 +57,14 @@ def _tell(run: FinetuneConfig) -> None:
         if getattr(run, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
     task, words = custom.find(run), _tokenizer(run)
-    named = (
-        "train",
-        "dev",
-        *reading.named_files(run.eval_files),
-        *reading.predicted(run),
-    )
-    sets = [_read(run, task, one) for one in named if _is_there(run, task, one)]
+    sets: list[Set] = []
+    others = *reading.named_files(run.eval_files), *reading.predicted(run)
+    for name in ("train", "dev", *others):
+        if _is_there(run, task, name):
+            sets.append(_read(run, task, name))
+        if name == "train" and sets:  # the other files may have no others
+            known = labels_of(task, [sets[0].examples])
+            task = dataclasses.replace(task, labels=tuple(known))
     if not sets:
         raise UserError(f"--data_dir={run.data_dir}: none of the task's files is there")
     labels = labels_of(task, [one.examples for one in sets if one.labelled])
@@ -82,8 +84,9 @@ def _tell(run: FinetuneConfig) -> None:
         for one in sets
         if one.examples
     }
-    print(_sizes(run, [*rows.values()]))
-    if kind.has_labels:
+    if rows:
+        print(_sizes(run, [*rows.values()]))
+    if rows and kind.has_labels:
         print(f"\n{_labels(labels, [one for one in rows.values() if one.labelled])}")
     print(f"\n{_unknown(words, sets)}")
     found = examining.warnings(rows, labels)
@@ -117,9 +120,16 @@ def _read(run: FinetuneConfig, task: TaskFiles, split: str) -> Set:
     source = reading.source(task, run, split)
     faults: list[str] = []
     labelled = source.labelled and task.columns_of(source.split).label is not None
-    examples = reading.read_examples(
+    examples = []
+    for example in reading.stream(
         task, source.path, source.split, with_label=labelled, faults=faults
-    )
+    ):
+        if example.label == "":
+            faults.append(f"{source.path}:{example.line}: the label is empty")
+        else:
+            examples.append(example)
+    if not (examples or faults):
+        raise UserError(f"{source.path}: no rows for the task {task.name}")
     return Set(split, source.path, examples, faults, labelled)
 
 

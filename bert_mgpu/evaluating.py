@@ -6,12 +6,13 @@ import json
 import pathlib
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from bert_mgpu import files, sources
+from bert_mgpu.data import records
 from bert_mgpu.errors import UserError, listed
-from bert_mgpu.inference import forward
+from bert_mgpu.inference import Abandoned, forward
 from bert_mgpu.job import Job
 from bert_mgpu.task import Rows
 from bert_mgpu.train import checkpoint, collective, recorder
@@ -36,13 +37,19 @@ class Evaluator:
     """Evaluates sets every --eval_steps steps, in all processes alike."""
 
     def __init__(
-        self, job: Job, sets: Mapping[str, Rows], metric: str, patience: int | None
+        self,
+        job: Job,
+        sets: Mapping[str, Rows],
+        metric: str,
+        patience: int | None,
+        measured: Mapping[str, Any],
     ):
         """metric: of the set MAIN, by which weights are the best; patience: evaluations
-        without a better one that end the training.
+        without a better one that end the training; measured: what its values depend on.
         """
         self._job, self._sets = job, sets
         self._metric, self._patience = metric, patience
+        self._measured = dict(measured)
         self._folder = job.output_dir / BEST
         self._identity: dict[str, Any] | None = None
         self._best: Best | None = None
@@ -65,12 +72,18 @@ class Evaluator:
         if group.rank == 0:
             recorder.continued(self._job.output_dir / HISTORY, step).close()
 
+    @property
+    def _of(self) -> str:
+        """Best values of another run, or of another set, are not comparable."""
+        facts = {"run": self._identity, "measured": self._measured}
+        return records.fingerprint(facts)
+
     def _kept(self) -> Best | None:
-        """What best/ holds, if it is the best by the same metric."""
+        """What best/ holds, if it is this run's, by the same metric of the same set."""
         try:
             said = json.loads((self._folder / BEST_FILE).read_text(encoding="utf-8"))
             best = Best(int(said["step"]), float(said["value"]))
-            known = said["metric"] == self._metric
+            known = said["of"] == self._of
         except (OSError, ValueError, KeyError, TypeError):
             return None
         whole = checkpoint.saved_steps(self._folder) == [best.step]
@@ -90,16 +103,36 @@ class Evaluator:
             f" --early_stopping_patience={self._patience}"
         )
 
-    def after(self, step: int, towers: Towers) -> bool:
-        """Evaluates all sets after this step; True where the training is to end."""
+    def missed(self, step: int, steps: int) -> bool:
+        """Was a run stopped after this step before it was evaluated?"""
+        due = step == steps or step % self._job.run.eval_every == 0
+        return step > 0 and due and step not in self._evaluated
+
+    def after(
+        self, step: int, towers: Towers, stopping: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Evaluates all sets after this step; True where the training is to end.
+
+        stopping: asked on the way; then nothing of it is kept.
+        """
+        try:
+            return self._after(step, towers, stopping)
+        except Abandoned:
+            return False
+
+    def _after(self, step: int, towers: Towers, stopping: Callable[[], bool]) -> bool:
         run, group = self._job.run, self._job.world.group
         lines, better = [], False
         for name, rows in self._sets.items():
             began = time.perf_counter()
             outputs = forward(
-                *(run, rows, run.eval_batch_size, towers, name), note=_silence
+                *(run, rows, run.eval_batch_size, towers, name),
+                note=_silence,
+                stopping=stopping,
             )
-            scores = self._job.task.score(outputs, rows)
+            # One process reckons for all: they have to decide alike.
+            scores = self._job.task.score(outputs, rows) if group.rank == 0 else None
+            scores = collective.all_of(group, {"scores": scores})[0]["scores"]
             line = f"step {step}  {name}: {self._shown(scores)}"
             seconds = time.perf_counter() - began
             if name == MAIN:
@@ -148,6 +181,7 @@ class Evaluator:
         except OSError as error:
             raise files.unwritable(str(self._folder), "folder", error) from None
         said = {**self._best._asdict(), "metric": self._metric, "set": MAIN}
+        said |= {"of": self._of}
         files.write_text(self._folder / BEST_FILE, json.dumps(said) + "\n")
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from bert_mgpu import (
     evaluating,
-    inputs,
     opening,
     planning,
     reporting,
@@ -18,6 +17,9 @@ from bert_mgpu import (
     sources,
     streaming,
     training,
+)
+from bert_mgpu import (
+    labels as labels_lib,
 )
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.evaluating import Evaluator
@@ -50,9 +52,14 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
         say(overlooked)
     if run.truncation != "head" and files.columns.text_b is not None:
         say(f"--truncation={run.truncation}: pairs of texts lose their ends even so")
-    labels = inputs.find_labels(run, files, model, output_dir)
+    labels = labels_lib.find_labels(run, files, model, output_dir)
     files = dataclasses.replace(files, labels=tuple(labels))
     kind = KINDS[files.kind]
+    if not run.do_train and model.problem_type not in (None, kind.problem_type):
+        raise UserError(
+            f"--init_checkpoint={run.init_checkpoint} is of the type"
+            f" {model.problem_type!r}, the task is {kind.name!r}: pass --task_type"
+        )
     say(f"{len(labels)} labels: {listed(labels)}" if labels else f"type: {kind.name}")
     if run.export_saved_model:
         saved_model.check_replaceable(pathlib.Path(run.export_saved_model))
@@ -85,11 +92,8 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
             found = _evaluate(job, task, data, towers, state.step, name)
             if found is not None:
                 evaluated[name] = found
-    if run.report and (run.do_train or run.do_eval) and world.group.rank == 0:
-        say(f"wrote {reporting.write(job, task, data, evaluated)}")
     if run.do_predict and data.streams:
-        batch = run.prediction_batch, run.max_seq_length
-        streaming.predict(task, data, towers, *batch)
+        streaming.predict(task, data, towers)
     elif run.do_predict:
         for name in data.predicted:
             _predict(job, task, data, towers, name)
@@ -106,6 +110,8 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
         say(f"wrote the model to {run.export_hf}, as transformers reads it")
     if run.export_saved_model:
         _serve(run.export_saved_model, job, task, data, state.averaged, towers)
+    if run.report and (run.do_train or run.do_eval):
+        reporting.write(job, task, data, evaluated)
 
 
 def _serve(
@@ -156,16 +162,21 @@ def _evaluator(
     run: FinetuneConfig, job: Job, task: Classification, data: Inputs
 ) -> Evaluator:
     """What looks at the model on the way, told beside it what naive Bayes reaches."""
-    sets = {name: data.load(name)[0] for name in data.evaluated}
+    loaded = {name: data.load(name) for name in data.evaluated}
+    sets = {name: rows for name, (rows, _) in loaded.items()}
     known = task.metrics(sets[evaluating.MAIN])
     metric = evaluating.chosen(run.best_metric, task.kind.metric, known)
+    train, _ = data.read("train")  # by all processes, as any reading
     if job.world.group.rank == 0:
-        train, _ = data.read("train")
         found = baseline.scores(train, sets, task.labels, task.kind)
         for name, scores in found.items():
             say(f"{baseline.NAME}  {name}: {results.evaluation_line(scores)}")
         results.write_baseline(job.output_dir, found)
-    return Evaluator(job, sets, metric, run.early_stopping_patience)
+    measured = {"set": loaded[evaluating.MAIN][1], "metric": metric}
+    measured |= {
+        name: getattr(run, name) for name in ("max_eval_examples", "threshold")
+    }
+    return Evaluator(job, sets, metric, run.early_stopping_patience, measured)
 
 
 def _evaluate(

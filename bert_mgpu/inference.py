@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from bert_mgpu.train.recorder import progress, say
 from bert_mgpu.train.towers import Towers
 
 
+class Abandoned(Exception):
+    """The run is to stop: what is not done by then is done when it goes on."""
+
+
 def forward(
     run: RunConfig,
     rows: Rows,
@@ -23,10 +28,12 @@ def forward(
     towers: Towers,
     what: str,
     note: Callable[[str], None] = say,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> dict[str, np.ndarray]:
     """The task's outputs of all rows, `batch` of them at a time, or as many as fit.
 
-    batch: rows of a tower. Each process works out those of its towers and gets those
+    stopping: asked before each batch; then this raises Abandoned. batch: rows of a
+    tower. Each process works out those of its towers and gets those
     of all. Raises Diverged where an output is no number.
     """
     group = towers.group
@@ -42,8 +49,10 @@ def forward(
     try:
         outputs = pipeline.forward_all(
             *(rows, own, towers.outputs),
-            progress=lambda batches: progress(batches, what),
+            progress=lambda batches: progress(_unless(stopping, batches), what),
         )
+    except Abandoned:
+        raise
     except Exception as error:
         lacking = out_of_memory(error)
         if lacking is None:
@@ -62,17 +71,24 @@ def forward(
             f", compilation for {shapes} shape{'s' * (shapes > 1)} of batches included"
         )
         note(f"  {len(rows)} rows in {seconds:.1f} s{made if shapes else ''}")
-        _check_finite(outputs, run.precision, what)
+        check_finite(outputs, run.precision, what)
         return outputs
     if batch == 1:
         advice = smaller(False, run.recompute)
         raise OutOfMemory(f"{what}: {lacking}, with one row at a time: {advice}")
     # Not before the error is gone, whose traceback holds what did not fit.
     say(f"{lacking}: going on with batches of {batch // 2} rows a tower")
-    return forward(run, rows, batch // 2, towers, what, note)
+    return forward(run, rows, batch // 2, towers, what, note, stopping)
 
 
-def _check_finite(outputs: dict[str, np.ndarray], precision: str, what: str) -> None:
+def _unless(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        if stopping():
+            raise Abandoned
+        yield batch
+
+
+def check_finite(outputs: dict[str, np.ndarray], precision: str, what: str) -> None:
     """Raises Diverged where an output is no number: no class follows from that."""
     for name, values in outputs.items():
         rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(-1))

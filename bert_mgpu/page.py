@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import pathlib
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 _STYLE = """
@@ -33,11 +34,20 @@ img { max-width: 100%; height: auto; background: #fff; }
 """
 
 
+_HIDDEN = ("Cc", "Cs", "Co", "Cn")
+# What changes the direction of the text around it.
+_TURNING = frozenset(
+    "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+
+
 def escaped(value: object) -> str:
     """Text as it is read; characters that would turn it around are shown."""
     text = html.escape(str(value))
     return "".join(
-        char if char.isprintable() or char in "\n\t" else f"\\u{ord(char):04x}"
+        f"\\u{ord(char):04x}"
+        if char in _TURNING or unicodedata.category(char) in _HIDDEN
+        else char
         for char in text
     )
 

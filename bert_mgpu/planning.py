@@ -85,6 +85,9 @@ def _steps(job: Job, steps: int, done: int, rows: int) -> Iterator[str]:
     epochs = round(steps * job.batch / rows, 1)
     times = f"{epochs:g} epoch{'s' * (epochs != 1)}"
     yield f"{steps}: {rows} rows, {times}" + f"; {done} are done" * (done > 0)
+    if job.run.eval_every:
+        count = -(-(steps - done) // job.run.eval_every)
+        yield f"{count} evaluations on the way, which are not in the time below"
     if done:
         yield "(what is proposed below would be another run, in another --output_dir)"
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_mgpu import evaluating, files, page, pictures, results
+from bert_mgpu import evaluating, files, page, pictures, results, training
 from bert_mgpu.errors import UserError
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.job import Job
 from bert_mgpu.run_config import fields
 from bert_mgpu.sources import RUN_FILE
+from bert_mgpu.task import Features
 from bert_mgpu.tasks import baseline
 from bert_mgpu.tasks.classification import Classification
 from bert_mgpu.tasks.kind import Outputs
 from bert_mgpu.train import recorder
+from bert_mgpu.train.recorder import say
 
 FILE, FOLDER = "report.html", "report"
 _WORST = 20  # rows that are shown of a set
 _EVALUATIONS = 60  # that are shown
 _LONGEST_TEXT = 400  # characters of a text that are shown
 _LONGEST_SETTING = 120
+_PADDED_STEPS = 50  # that the shares of padding are told from
 
 Sections = list[tuple[str, str]]
 
@@ -34,17 +38,25 @@ def write(
     task: Classification,
     data: Inputs,
     evaluated: Mapping[str, Outputs],
-) -> pathlib.Path:
-    """Writes report.html, and its pictures as files; the page's path.
+) -> None:
+    """Writes report.html, and its pictures as files, in the first process.
 
     evaluated: what the model says of each set that was evaluated.
     """
+    if importlib.util.find_spec("matplotlib") is None:
+        say("no report: matplotlib is not there: pip install -r requirements.txt")
+        return
+    # All processes read, or none.
+    sets = {name: data.read(name)[0] for name in data.needed}
+    warnings = data.warnings
+    if job.world.group.rank > 0:
+        return
     folder = files.make_folder(job.output_dir / FOLDER)
     try:
         sections = _curves(job, task, folder)
         for name, found in evaluated.items():
             sections += _of_set(folder, task, data, name, found)
-        sections += _data(job, data, folder)
+        sections += _data(job, sets, warnings, folder)
         sections += _settings(job)
         title = f"{task.name}: {_headline(task, evaluated)}"
         lines = [f"{job.output_dir}, bert_mgpu {_versions(job).get('bert_mgpu', '')}"]
@@ -54,9 +66,8 @@ def write(
             f"{folder}: cannot write the report: {error.strerror}: pass --report=false,"
             " or another --output_dir"
         ) from None
-    path = job.output_dir / FILE
-    files.write_text(path, text)
-    return path
+    files.write_text(job.output_dir / FILE, text)
+    say(f"wrote {job.output_dir / FILE}")
 
 
 def _headline(task: Classification, evaluated: Mapping[str, Outputs]) -> str:
@@ -85,7 +96,7 @@ def _curves(job: Job, task: Classification, folder: pathlib.Path) -> Sections:
         at = [row["step"] for row in rows]
         values = [row["eval_loss"] for row in rows]
         losses.append(pictures.Line(name, at, values, colour))
-        if metric == "eval_loss" or metric not in rows[0]:
+        if metric == "eval_loss" or not any(metric in row for row in rows):
             continue
         level = known.get(name, {}).get(metric)
         values = [row.get(metric, np.nan) for row in rows]
@@ -166,10 +177,14 @@ def _errors(task: Classification, data: Inputs, name: str, found: Outputs) -> st
     return page.note(f"{where} {data.path(name)}") + page.table(rows, "nt")
 
 
-def _data(job: Job, data: Inputs, folder: pathlib.Path) -> Sections:
+def _data(
+    job: Job,
+    sets: Mapping[str, Features],
+    warnings: Sequence[str],
+    folder: pathlib.Path,
+) -> Sections:
     """Lengths, padding and what is likely wrong."""
     run = job.run
-    sets = {name: data.read(name)[0] for name in data.needed}
     path = folder / "lengths.png"
     lengths = {name: rows.lengths for name, rows in sets.items()}
     pictures.lengths(path, lengths, run.max_seq_length)
@@ -187,29 +202,48 @@ def _data(job: Job, data: Inputs, folder: pathlib.Path) -> Sections:
         page.table(rows, "w" + "n" * (len(shares) + 2)),
         page.image(path, "lengths of rows"),
     ]
-    shown += [page.note(f"WARNING: {warning}") for warning in data.warnings]
+    if "train" in sets:
+        tried = training.orders_of(job, sets["train"])
+        padding = training.padding_shares(
+            *(tried, sets["train"].lengths, _PADDED_STEPS, job.batch)
+        )
+        cells: list[tuple[object, ...]] = [("--padding", "share of the tokens")]
+        cells += [(name, f"{share:.0%}") for name, share in padding.items()]
+        shown.append(page.note(f"padding in training, which used {run.padding}"))
+        shown.append(page.table(cells, "wn"))
+    shown += [page.note(f"WARNING: {warning}") for warning in warnings]
     return [("Data", "\n".join(shown))]
 
 
 def _settings(job: Job) -> Sections:
-    rows: list[tuple[object, ...]] = [("flag", "value")]
-    for field in fields(type(job.run)):
-        value = getattr(job.run, field.name)
-        if field.name in job.run.given or value not in (None, field.default):
-            rows.append((f"--{field.name}", str(value)[:_LONGEST_SETTING]))
-    facts: list[tuple[object, ...]] = [("what", "value")]
+    """Of the training, and of this command."""
+    trained = _of_run(job).get("flags", {})
+    given = {name: getattr(job.run, name) for name in sorted(job.run.given)}
+    shown = []
+    usual = {field.name: field.default for field in fields(type(job.run))}
+    changed = {n: v for n, v in trained.items() if n in usual and v != usual[n]}
+    for title, values in (("the training", changed), ("this command", given)):
+        rows: list[tuple[object, ...]] = [(f"flags of {title}", "value")]
+        rows += [(f"--{n}", str(v)[:_LONGEST_SETTING]) for n, v in values.items()]
+        shown.append(page.table(rows))
+    facts: list[tuple[object, ...]] = [("version of", "")]
     facts += [(name, value) for name, value in _versions(job).items()]
     facts += [("devices", ", ".join(job.devices)), ("batch", job.batch_in_words)]
-    shown = f"{page.table(rows)}\n{page.table(facts)}"
-    return [("Settings", shown)]
+    shown.append(page.table(facts))
+    return [("Settings", "\n".join(shown))]
+
+
+def _of_run(job: Job) -> dict[str, Any]:
+    """run.json: what trained the model."""
+    try:
+        return json.loads((job.output_dir / RUN_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
 def _versions(job: Job) -> dict[str, Any]:
     """Those that trained the model."""
-    try:
-        return json.loads((job.output_dir / RUN_FILE).read_text("utf-8"))["versions"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    return _of_run(job).get("versions", {})
 
 
 def _baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:

@@ -222,10 +222,14 @@ def _check_finetuning(run: FinetuneConfig) -> None:
             "--predict_file=-: rows come to a trained model: leave --do_train and"
             " --do_eval out"
         )
+    if run.predict_file == readers.STANDARD_INPUT and run.max_predict_examples:
+        raise UserError("--max_predict_examples: --predict_file=- has no known number")
     if run.eval_steps and not run.do_train:
         raise UserError("--eval_steps is of a training: pass --do_train=true as well")
     if not run.eval_steps:
         _check_used(run, ["early_stopping_patience", "best_metric"], "--eval_steps")
+        if run.use_best and run.do_train:
+            raise UserError("--use_best of a training needs --eval_steps: pass both")
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ _CASED = ("cased", "multi_cased")
 # What a later run of a trained model need not say again.
 _REMEMBERED = (
     *("max_seq_length", "truncation", "head_tokens", "max_predictions_per_seq"),
-    *("dynamic_masking", "masking", "masked_lm_prob"),
+    *("dynamic_masking", "masking", "masked_lm_prob", "task_type"),
 )
 
 
@@ -57,6 +57,7 @@ class Model:
     vocab_file: str | None
     do_lower_case: bool
     labels: list[str] | None  # as found beside the weights; None where absent
+    problem_type: str | None = None  # transformers' word for what the labels are
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -121,7 +122,8 @@ def find_model(
     check_file(vocab_file)
     tokenizer = Tokenizer(vocab_file, lower)
     _check_words(config, config_file, tokenizer, vocab_file)
-    return Model(config, config_file, tokenizer, vocab_file, lower, labels)
+    kind = beside.get("problem_type")
+    return Model(config, config_file, tokenizer, vocab_file, lower, labels, kind)
 
 
 def _check_weights(path: str) -> None:

@@ -28,9 +28,10 @@ from bert_mgpu.train.recorder import say
 _HEAD = "cls/predictions/transform/dense/kernel"
 
 
-def model_identity(model: Model, labels: list[str]) -> dict[str, Any]:
+def model_identity(model: Model, task: Task) -> dict[str, Any]:
     """What any use of a trained model has to agree with, as JSON values."""
-    facts = {"labels": labels, "bert_config_file": dataclasses.asdict(model.config)}
+    facts = {"labels": list(task.labels)} | task.facts
+    facts |= {"bert_config_file": dataclasses.asdict(model.config)}
     if model.words is None:
         return facts
     return facts | {
@@ -52,7 +53,7 @@ def identity(
     data: the flag that names the data -> a fingerprint of what is in it.
     """
     flags = {field.name: getattr(run, field.name) for field in _compared(run)}
-    values = flags | model_identity(model, list(task.labels))
+    values = flags | model_identity(model, task)
     values |= {
         "task_name": task.name,
         "train_batch_size x n_gpus x gradient_accumulation_steps": batch,

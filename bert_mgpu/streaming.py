@@ -11,32 +11,33 @@ import numpy as np
 from bert_mgpu import command, results
 from bert_mgpu.data import orders, packing, pipeline
 from bert_mgpu.errors import RunError
+from bert_mgpu.inference import check_finite
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.task import Example
 from bert_mgpu.tasks.classification import Classification
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 
-_AHEAD = 4096  # rows that are read before they are wanted
 _LEAST = 8  # tokens to pad to
 
 
-def predict(
-    task: Classification, data: Inputs, towers: Towers, batch: int, max_length: int
-) -> None:
+def predict(task: Classification, data: Inputs, towers: Towers) -> None:
     """Writes a line of JSON, as in predictions.jsonl, for each row that is read.
 
-    What is there is answered at once, up to `batch` rows of a tower together. Ends with
-    the input, or when nobody reads the output any more. A row that cannot be read ends
+    What is there is answered at once, up to a batch of rows together. Ends with the
+    input, or when nobody reads the output any more. A row that cannot be read ends
     it with an error, after those before it are answered.
     """
     say("predicting standard input: a row a line, until its end")
-    count, named = 0, data.has_ids
+    count, named, run = 0, data.has_ids, data.run
+    batch, max_length = run.prediction_batch, run.max_seq_length
     for examples in _blocks(data.stream(), towers.n_towers * batch):
         rows = data.featurise(examples)
-        placed = placement(rows.lengths, towers.n_towers, max_length)
+        placed = placement(rows.lengths, towers.n_towers, batch, max_length)
         outputs = pipeline.forward_all(rows, [placed], towers.outputs)
-        found = task.found(pipeline.in_order(outputs), rows)
+        outputs = pipeline.in_order(outputs)
+        check_finite(outputs, run.precision, "predict")
+        found = task.found(outputs, rows)
         ids = [example.guid for example in examples] if named else None
         lines = results.json_lines(task.kind.decide(found), rows.lines, ids)
         if not command.told("".join(lines)):
@@ -45,12 +46,14 @@ def predict(
     say(f"predicted {count} rows")
 
 
-def placement(lengths: np.ndarray, towers: int, max_length: int) -> packing.Placement:
+def placement(
+    lengths: np.ndarray, towers: int, most: int, max_length: int
+) -> packing.Placement:
     """The rows in one batch, whose sizes are powers of two: few shapes to trace.
 
-    lengths: tokens of each row.
+    lengths: tokens of each row; most: rows of a tower.
     """
-    rows = _power(-(-len(lengths) // towers))
+    rows = min(most, _power(-(-len(lengths) // towers)))
     width = min(max_length, max(_LEAST, _power(int(lengths.max()))))
     numbers = np.full(rows * towers, orders.EMPTY)
     numbers[: len(lengths)] = np.arange(len(lengths))
@@ -64,7 +67,7 @@ def _power(value: int) -> int:
 
 def _blocks(examples: Iterator[Example], most: int) -> Iterator[list[Example]]:
     """What has been read by now, at least one, at most so many."""
-    read: queue.Queue[Example | Exception | None] = queue.Queue(_AHEAD)
+    read: queue.Queue[Example | Exception | None] = queue.Queue(most)
 
     def work() -> None:
         try:

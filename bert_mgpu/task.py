@@ -160,6 +160,9 @@ class Task(Protocol):
     max_seq_length: int
     labels: tuple[str, ...]  # of the classes; empty where there are none
     unused: frozenset[str]  # parameters that no loss depends on
+    facts: dict[
+        str, Any
+    ]  # a trained model is of no use where these differ: flag -> value
 
     def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Every parameter: name -> (shape, initializer), see nn/params.py."""

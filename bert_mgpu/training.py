@@ -7,8 +7,7 @@ import dataclasses
 import gc
 import itertools
 import math
-import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,17 +53,19 @@ def trained(
             return state, towers
         del state, towers  # their memory is needed
         gc.collect()
-    return _saved(job, best_folder(job.output_dir) if use_best else job.output_dir)
+    return _saved(job, use_best)
 
 
-def _saved(job: Job, folder: pathlib.Path) -> tuple[TrainState, Towers]:
-    specs, labels = job.task.param_specs(), list(job.task.labels)
-    identity = starting.model_identity(job.model, labels)
+def _saved(job: Job, use_best: bool) -> tuple[TrainState, Towers]:
+    specs = job.task.param_specs()
+    identity = starting.model_identity(job.model, job.task)
     collective.agree(job.world.group, identity)
-    state = opening.shared_state(
-        job.world.group,
-        lambda: starting.trained_state(job.run, specs, identity, folder),
-    )
+
+    def find() -> TrainState:  # in the first process, which alone has to see them
+        folder = best_folder(job.output_dir) if use_best else job.output_dir
+        return starting.trained_state(job.run, specs, identity, folder)
+
+    state = opening.shared_state(job.world.group, find)
     towers = make_towers(job)
     towers.load(state.params, {})
     return state, towers
@@ -157,14 +158,16 @@ def _train(
 ) -> TrainState:
     run, model, labels = job.run, job.model, list(job.task.labels)
     plan, identity, state = start(job, len(rows), data_key, towers)
+    if evaluator:
+        evaluator.begin(state.step, identity)
+        if evaluator.missed(state.step, plan.steps):
+            evaluator.after(state.step, towers)
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
-    if evaluator:
-        evaluator.begin(state.step, identity)
-        if why := evaluator.stops:
-            say(f"nothing left to train: {why}")
-            return state
+    if evaluator and (why := evaluator.stops):
+        say(f"nothing left to train: {why}")
+        return state
     tried = orders_of(job, rows)
     shares = padding_shares(tried, rows.lengths, plan.steps, job.batch)
     texts = [f"{padding} {share:.0%}" for padding, share in shares.items()]
@@ -190,9 +193,9 @@ def _train(
     def save(state: TrainState) -> None:
         checkpoint.save(job.output_dir, state, run.keep_checkpoint_max)
 
-    def look(step: int) -> bool:
+    def look(step: int, stopping: Callable[[], bool]) -> bool:
         assert evaluator
-        return evaluator.after(step, towers)
+        return evaluator.after(step, towers, stopping)
 
     evaluate = look if evaluator else None
     with pipeline.ahead(batches()) as made, _recorder(job, state, plan) as recorder:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import difflib
 import gzip
 import os
 import pathlib
-import sys
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -95,7 +93,8 @@ def read_lines(
 
 def _opened(path: str | os.PathLike[str]) -> Any:
     if path == STANDARD_INPUT:
-        return contextlib.nullcontext(sys.stdin.buffer)
+        # Not sys.stdin: its lock, held by a thread that waits, would abort the end.
+        return open(os.dup(0), "rb")
     check_file(path)
     return (gzip.open if os.fspath(path).endswith(".gz") else open)(path, "rb")
 

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ _SUFFIXES = {
     ".parquet": "parquet",
 }
 _NAMED = ("jsonl", "parquet")  # formats whose columns always have names
+_HALVES = re.compile("[\ud800-\udfff]")
 _LONGEST_CELL = 1 << 24  # characters of a CSV cell: a quote too many ends there
 
 
@@ -83,9 +85,13 @@ def rows(
 
 def _text(value: Any, column: Column | None) -> Cell | None:
     """What a JSON value is as a cell. Raises ValueError for what is none."""
+    if isinstance(value, str) and not value.isascii() and _HALVES.search(value):
+        raise ValueError(f"column {column!r} has half a surrogate pair, no character")
     if column is None or isinstance(value, str):
         return value
     if isinstance(value, list):
+        if any(isinstance(one, (list, dict)) for one in value):
+            raise ValueError(f"column {column!r} is a list of lists: pass strings")
         return [str(_text(one, column)) for one in value]
     if isinstance(value, bool):
         return str(value).lower()
@@ -112,7 +118,7 @@ def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
     csv.field_size_limit(_LONGEST_CELL)
     places: list[int | None] = _numbers(columns)
     ends = (f"{line}\n" for _, line in read_lines(path, form.encoding))
-    reader = csv.reader(ends, strict=True)
+    reader, width = csv.reader(ends, strict=True), None
     while True:
         number = reader.line_num + 1
         try:
@@ -125,10 +131,19 @@ def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
                 ' quotes into quotes, and double those inside, or pass format "tsv"'
             ) from None
         if number == 1 and form.header:
-            places = _places(path, cells, columns)
+            places, width = _places(path, cells, columns), len(cells)
+        elif not "".join(cells).strip() and len(cells) < 2:
+            yield number, None
+        elif width is not None and len(cells) > width:
+            yield (
+                number,
+                _Fault(
+                    f"{len(cells)} cells, the header has {width}: put one with commas"
+                    " into quotes"
+                ),
+            )
         else:
-            blank = not "".join(cells).strip() and len(cells) < 2
-            yield number, None if blank else _pick(cells, places)
+            yield number, _pick(cells, places)
 
 
 def _jsonl(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
@@ -172,7 +187,7 @@ def _parquet(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
                 for record in batch.to_pylist():
                     number += 1
                     yield number, [name and record[name] for name in names]
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         why = str(error).splitlines()[0]
         raise UserError(f"{path}: not a Parquet file: {why}") from None
 
@@ -219,7 +234,10 @@ def _places(
 
 
 def _pick(cells: list[str], places: Sequence[int | None]) -> list[str | None] | _Fault:
-    most = max((place for place in places if place is not None), default=0)
+    asked = [place for place in places if place is not None]
+    most = max(asked, default=0)
+    if min(asked, default=0) < 0 <= most:  # the last column is another one
+        most += 1
     if len(cells) <= most:
         plural = "s" * (len(cells) > 1)
         return _Fault(

@@ -137,7 +137,8 @@ def _load(
 def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a folder says of its model; None for what it does not say.
 
-    Keys: vocab_file and config_file (paths), do_lower_case, labels (in order).
+    Keys: vocab_file and config_file (paths), do_lower_case, labels (in order),
+    problem_type.
     A model that is not a plain BERT encoder raises UserError.
     """
     folder = pathlib.Path(path)
@@ -157,6 +158,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
         "config_file": str(config_file) if config else None,
         "do_lower_case": _do_lower_case(folder),
         "labels": _labels(config),
+        "problem_type": config.get("problem_type"),
     }
 
 

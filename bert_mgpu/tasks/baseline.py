@@ -16,6 +16,7 @@ from bert_mgpu.tasks.kind import Kind, Outputs
 from bert_mgpu.tasks.kinds import MULTI, SINGLE
 
 NAME = "naive Bayes"
+_BLOCK = 20_000  # rows
 
 
 def scores(
@@ -23,7 +24,8 @@ def scores(
 ) -> dict[str, dict[str, float]]:
     """Name of a set -> its scores; empty where the task has no labels.
 
-    A label without any row is never predicted.
+    A label without any row is never predicted; a set that has it gets no `eval_loss`,
+    which would be infinite.
     """
     made = {SINGLE.name: _single, MULTI.name: _multi}.get(kind.name)
     if made is None:
@@ -33,10 +35,13 @@ def scores(
     )
     counted = {name: _counts(rows, width) for name, rows in sets.items()}
     logits = made(_counts(train, width), train.dense["label_ids"], counted, len(labels))
-    return {
-        name: kind.score(Outputs(logits[name], labels, truth=rows.dense["label_ids"]))
-        for name, rows in sets.items()
-    }
+    found = {}
+    for name, rows in sets.items():
+        outputs = Outputs(logits[name], labels, truth=rows.dense["label_ids"])
+        with np.errstate(invalid="ignore"):
+            values = kind.score(outputs)
+        found[name] = {key: one for key, one in values.items() if np.isfinite(one)}
+    return found
 
 
 def _counts(rows: Features, width: int) -> Any:
@@ -55,10 +60,13 @@ def _single(
     """Log probabilities [rows, labels]."""
     from sklearn.naive_bayes import MultinomialNB
 
-    model = MultinomialNB().fit(counts, truth)
+    model = MultinomialNB()
+    for first in range(0, len(truth), _BLOCK):  # it makes a dense [rows, labels]
+        part = slice(first, first + _BLOCK)
+        model.partial_fit(counts[part], truth[part], np.unique(truth))
     found = {}
     for name, rows in sets.items():
-        logits = np.full((rows.shape[0], n_labels), -1e9)
+        logits = np.full((rows.shape[0], n_labels), -np.inf)
         logits[:, model.classes_] = model.predict_log_proba(rows)
         found[name] = logits
     return found

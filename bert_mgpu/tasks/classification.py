@@ -44,6 +44,7 @@ class Classification:
         """thresholds: of each label's probability, float [labels]."""
         self.name = name
         self.kind = kind
+        self.facts = {"task_type": kind.name}
         self._loss, self._thresholds = loss, thresholds
         self.labels = tuple(labels)
         self.max_seq_length = max_seq_length

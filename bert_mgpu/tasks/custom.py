@@ -191,6 +191,10 @@ def _checked(
     labels, kind = values.get("labels", []), values.get("type", SINGLE)
     if not all(isinstance(label, str) and label for label in labels):
         raise UserError(f"{place('labels')} must be a list of strings, not empty")
+    if len(labels) == 1:
+        raise UserError(f"{place('labels')} has one label: give two or more")
+    if any("\n" in label or "\r" in label for label in labels):
+        raise UserError(f"{place('labels')}: a label has a line's end in it")
     if len(set(labels)) < len(labels):
         raise UserError(f"{place('labels')} names a label twice")
     if labels and kind == REGRESSION:

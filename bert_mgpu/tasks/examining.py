@@ -56,7 +56,10 @@ class Rows(NamedTuple):
     def unknown_share(self) -> float:
         """Of the tokens without [CLS] and [SEP]."""
         values = self.features.ragged["input_ids"].values
-        return float(np.mean(values == self.unknown)) if len(values) else 0.0
+        segments = self.features.ragged["segment_ids"]
+        pairs = np.maximum.reduceat(segments.values, segments.offsets[:-1]).sum()
+        count = len(values) - 2 * len(self.features) - pairs
+        return float(np.sum(values == self.unknown) / count) if count else 0.0
 
 
 def warnings(sets: Mapping[str, Rows], labels: Sequence[str]) -> list[str]:

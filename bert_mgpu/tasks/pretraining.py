@@ -51,6 +51,7 @@ class Pretraining:
         # The pooler, where only masked tokens are read.
         pooler = frozenset({"bert/pooler/dense/kernel", "bert/pooler/dense/bias"})
         self.unused = frozenset() if next_sentence else pooler
+        self.facts: dict[str, str] = {}
 
     def param_specs(self) -> params_lib.Specs:
         own = params_lib.pretraining_specs(self._config, self._next_sentence)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from bert_mgpu.data import tables
 from bert_mgpu.data.readers import (
-    STANDARD_INPUT,
     check_file,
     read_lines,
     sample_rows,
@@ -24,6 +23,7 @@ from bert_mgpu.tasks.builtin import MULTI, REGRESSION, Columns, TaskFiles
 SPLITS = ("train", "dev", "test")
 _MAX_LABELS_SHOWN = 20
 _PREDICTED = "test:"
+_LARGEST = 3.4e38  # of float32
 _NAME = re.compile(r"[\w-]{1,40}")
 
 
@@ -83,18 +83,19 @@ def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) ->
     Raises:
       UserError: there is no such file; names the nearest ones.
     """
-    directory = pathlib.Path(data_dir)
+    directory, asked = pathlib.Path(data_dir), split
     name = {"train": task.train, "dev": task.dev, "test": task.test}[split]
     note = None
-    if split == "test" and name and not (directory / name).exists():
+    built_in = task.columns.table is None
+    if split == "test" and built_in and name and not (directory / name).exists():
         note = f"{directory / name} is absent: {task.dev} is read instead"
         name = None
     if name is None and split == "test":
         split, name = "dev", task.dev
     if name is None:
         raise UserError(
-            f"the task {task.name} has no {split} file: pass --{split}_file, or"
-            f' "{split}" in task.json'
+            f"the task {task.name} has no {asked} file: pass --{asked}_file, or"
+            f' "{asked}" in task.json'
         )
     check_file(directory / name)
     return Source(directory / name, split, note)
@@ -109,7 +110,7 @@ def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
     if task.test is None:
         return "dev"
     dev, test = task.columns_of("dev"), task.columns_of("test")
-    if dev == test or path == STANDARD_INPUT:
+    if dev == test:
         return "test"
     _, first_line = next(read_lines(path), (0, ""))
     width = len(dev.cells(first_line))
@@ -290,7 +291,7 @@ def number(cell: str) -> float:
         value = float(cell)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
+    if not abs(value) <= _LARGEST:
         raise ValueError(f"label {cell[:40]!r} is not a number")
     return value
 
@@ -298,6 +299,8 @@ def number(cell: str) -> float:
 def _known(task: TaskFiles, columns: Columns, cell: str) -> str | None:
     cell = columns.clean_label(cell)
     label = columns.relabel.get(cell, cell)
+    if label is not None and ("\n" in label or "\r" in label):
+        raise ValueError(f"label {label[:40]!r} has a line's end in it")
     if label is None or label in task.labels or not task.labels:
         return label
     known = list(dict.fromkeys([*columns.relabel, *task.labels]))

@@ -60,14 +60,15 @@ def train(
     batches: Iterator[dict[str, np.ndarray]],
     save: Callable[[TrainState], None],
     recorder: Recorder,
-    evaluate: Callable[[int], bool] | None = None,
+    evaluate: Callable[[int, Callable[[], bool]], bool] | None = None,
 ) -> TrainState:
     """Trains from state.step to plan.steps and saves on the way and at the end.
 
     Weights and slots of `state` are not read: the towers hold them.
 
     `batches` starts with the batch of state.step. `evaluate` looks at the weights after
-    every plan.eval_every steps, and at the end: true ends the training.
+    every plan.eval_every steps, and at the end: true ends the training. It is told how
+    to ask whether the run is to stop, and may then leave it to the run that goes on.
 
     Raises Diverged where a loss or the gradient is not finite: nothing of that step is
     saved. SIGTERM and Ctrl-C save and raise Preempted and Interrupted: in all processes
@@ -114,7 +115,9 @@ def train(
                 while unread:
                     unread.pop(0)()
                 group.pausing()
-                ends |= evaluate(done)  # first: what is saved has been evaluated
+                # First: what is saved has been evaluated. Of several processes none
+                # may leave the others alone with it.
+                ends |= evaluate(done, lambda: bool(stop) and group.size == 1)
                 clock = time.perf_counter()
             asked_to = votes.after(result)  # what comes later meets the next step
             ends |= bool(asked_to)

@@ -3,6 +3,7 @@
 import html.parser
 import json
 import shutil
+import signal
 
 import numpy as np
 import PIL.Image
@@ -12,6 +13,7 @@ from sklearn.naive_bayes import MultinomialNB
 
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.train.towers import Towers
 from tests.conftest import rows
 from tests.run.conftest import assert_refused, assert_same_run, keep_only, tree
 
@@ -103,6 +105,7 @@ def test_best_holds_the_weights_of_the_best_evaluation(
     wanted = (min if metric == "eval_loss" else max)(found.values())
     step = next(step for step, value in found.items() if value == wanted)  # the first
     said = json.loads((out / "best" / "best.json").read_text())
+    assert said.pop("of")
     assert said == {"step": step, "value": wanted, "metric": metric, "set": "dev"}
     best = google_ckpt.read(out / "best")
     then = google_ckpt.read(out / f"model.ckpt-{step}")
@@ -152,6 +155,50 @@ def test_a_resumed_run_leaves_what_the_straight_one_does(
     assert (out / "best/best.json").read_text() == (
         looked / "best/best.json"
     ).read_text()
+
+
+@pytest.mark.parametrize("calls", [1, 9, 41])
+def test_stopped_in_an_evaluation_it_is_done_later(
+    tiny, looked, later, inside, tmp_path, monkeypatch, calls
+):
+    """SIGTERM in the first, the third and the last one: the step is saved at once."""
+    out, outputs, seen = tmp_path / "out", Towers.outputs, []
+
+    def stopped(towers, batch):
+        seen.append(batch)
+        if len(seen) == calls:
+            signal.raise_signal(signal.SIGTERM)
+        return outputs(towers, batch)
+
+    monkeypatch.setattr(Towers, "outputs", stopped)
+    flags = {**TRAINED, **LOOKS, "eval_files": f"later={later}"}
+    code, _, err = inside(tiny.flags(out, "own", **flags, n_gpus=1))
+    assert code == 75, err
+    assert len(seen) == calls
+    monkeypatch.undo()
+    code, _, err = inside(tiny.flags(out, "own", **flags, n_gpus=1))
+    assert code == 0, err
+    assert history(out) == history(looked)
+    assert_same_run(looked, out)
+    assert_same_run(looked / "best", out / "best")
+
+
+def test_best_of_another_run_or_set_is_not_the_bar(tiny, work, inside, tmp_path):
+    out = tmp_path / "out"
+    flags = {**TRAINED, **LOOKS, "save_checkpoints_steps": 100}
+    assert inside(work.flags(out, "own", **flags))[0] == 0
+    first = json.loads((out / "best/best.json").read_text())
+    for path in out.glob("model.ckpt-*"):  # as if it had been killed before a save
+        path.unlink()
+    flags["learning_rate"] = 1e-9
+    assert inside(work.flags(out, "own", **flags))[0] == 0
+    second = json.loads((out / "best/best.json").read_text())
+    assert second["value"] < first["value"] and second["of"] != first["of"]
+    (work.data("own") / "dev.tsv").write_text("no\tsun\nyes\train\n" * 3)
+    flags["num_train_epochs"] = 4
+    assert inside(work.flags(out, "own", **flags))[0] == 0
+    third = json.loads((out / "best/best.json").read_text())
+    assert third["of"] != second["of"] and third["step"] > STEPS
 
 
 def test_early_stopping_ends_and_stays_ended(tiny, inside, tmp_path):
@@ -257,6 +304,33 @@ def test_hostile_text_is_only_text_in_a_report(tiny, inside, tmp_path):
     assert sum(tag == "img" for tag, _ in page.tags) == 3
 
 
+@pytest.mark.parametrize("kind", ["multi", "regression"])
+def test_other_types_are_looked_at_and_reported(tiny, inside, tmp_path, kind):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    labels = {"multi": ("", "a,b"), "regression": ("-1", "0.5")}[kind]
+    for seed, split in enumerate(("train", "dev")):
+        lines = (f"{labels[label]}\t{a}\n" for label, a, _ in rows(24, seed))
+        (data / f"{split}.tsv").write_text("".join(lines))
+    task = {"train": "train.tsv", "dev": "dev.tsv", "label": 0, "text_a": 1}
+    (data / "task.json").write_text(json.dumps({**task, "type": kind}))
+    flags = {**TRAINED, **LOOKS, "data_dir": data, "do_eval": True, "report": True}
+    code, _, err = inside(tiny.flags(out, "mine", **flags))
+    assert code == 0, err
+    metric = {"multi": "micro_f1", "regression": "eval_loss"}[kind]
+    best = json.loads((out / "best/best.json").read_text())
+    choose = min if kind == "regression" else max
+    assert best["metric"] == metric
+    assert best["value"] == choose(row[metric] for row in history(out))
+    assert ("naive Bayes" in err) == (kind == "multi")
+    page = Page((out / "report.html").read_text(encoding="utf-8"))
+    assert sum(tag == "img" for tag, _ in page.tags) == 2  # no confusion matrix
+    value = scores(out / "eval_results.txt")[metric]
+    assert f"dev {metric} {value:.4f}" in page.text
+    words = {"multi": "hamming_loss", "regression": "off by"}[kind]
+    assert words in page.text
+
+
 @pytest.mark.parametrize(
     ("flags", "fragments"),
     [
@@ -268,6 +342,7 @@ def test_hostile_text_is_only_text_in_a_report(tiny, inside, tmp_path):
         ({"best_metric": "bleu"}, ["--best_metric=bleu", "eval_accuracy", "auc"]),
         ({"eval_steps": 0}, ["--eval_steps=0: pass at least 1"]),
         ({"eval_steps": None, "eval_files": "a=x"}, ["pass --do_eval=true or"]),
+        ({"eval_steps": None, "use_best": True}, ["--use_best of a training needs"]),
         (
             {"eval_steps": None, "early_stopping_patience": 1},
             ["--early_stopping_patience does nothing without --eval_steps"],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import TASK_JSON, rows, write_task
-from tests.run.conftest import tree
+from tests.run.conftest import assert_refused, tree
 
 NAMES = ("no", "yes")
 # Of the labels of a row, 0 or 1: what stands in a file.
@@ -25,6 +25,9 @@ def own(tiny, tmp_path, inside):
 
     class Own:
         data = tmp_path / "data"
+
+        def __init__(self):
+            self.inside = inside
 
         def write(self, suffix, text_of, packed=False):
             self.data.mkdir(exist_ok=True)
@@ -138,7 +141,7 @@ def test_a_number(own, padding):
 
 
 def test_weights_of_classes_change_what_is_learnt(own):
-    """Half of the rows of a label, each counting twice, are all of them."""
+    """A label that counts for more is given more often."""
     own.write(".txt", as_tsv)
     flags = {f"{name}_column": column for name, column in BY_NUMBER.items()}
     flags |= {f"{split}_file": f"{split}.txt" for split in SPLITS}
@@ -188,6 +191,60 @@ def test_a_training_warns_of_what_is_likely_wrong(tiny, work, inside):
         line.startswith(f"  WARNING: {dev}:1: 1 row (50.0%)") for line in warnings
     )
     assert any("of the tokens are [UNK]" in line for line in warnings)
+
+
+def test_dev_that_is_the_training_file_is_said(tiny, work, inside):
+    (work.data("own") / "task.json").write_text(
+        json.dumps({**TASK_JSON, "dev": "train.tsv"})
+    )
+    flags = {"do_train": True, "do_eval": True}
+    code, _, err = inside(work.flags(work.root / "new", "own", **flags))
+    assert code == 0, err
+    assert "24 rows (100.0%) with the text of a row of" in err
+
+
+def test_a_model_of_another_type_is_not_used(tiny, own):
+    """Its head would fit, and the probabilities would mean something else."""
+    own.write(".tsv", lambda _, found: "".join(
+        f"{a}\t{LABELS['multi'](y)}\n" for y, a, _ in found).encode())  # fmt: skip
+    task = {"train": "train.tsv", "dev": "dev.tsv", "text_a": 0, "label": 1}
+    task |= {"label_separator": "|", "type": "multi"}
+    (own.data / "task.json").write_text(json.dumps(task))
+    out, _ = own.run("out", num_train_epochs=1, export_hf=own.data / "hf")
+    (own.data / "task.json").write_text(json.dumps({"test": "test.tsv", "text_a": 0}))
+    flags = tiny.flags(out, "mine", data_dir=own.data, do_predict=True)
+    assert_refused(own.inside(flags), "--task_type (was multi, is single)")
+    flags = {"init_checkpoint": own.data / "hf", "vocab_file": None}
+    flags |= {"bert_config_file": None, "data_dir": own.data, "do_predict": True}
+    result = own.inside(tiny.flags(own.data / "new", "mine", **flags))
+    assert_refused(result, "is of the type 'multi_label_classification'")
+
+
+@pytest.mark.parametrize("split", ["dev", "train"])
+def test_the_doctor_finds_what_a_training_would_refuse(work, capfd, split):
+    from bert_mgpu import doctor
+
+    path = work.data("own") / f"{split}.tsv"
+    with path.open("a") as file:
+        file.write("\tsun\n" if split == "train" else "maybe\tsun\n")
+    flags = work.flags(work.root / "unused", "own", init_checkpoint=None)
+    assert doctor.main(["data", *flags]) == 2
+    out, _ = capfd.readouterr()
+    line = len(path.read_text().splitlines())
+    what = {"train": "the label is empty", "dev": "label 'maybe' is not one of no, yes"}
+    assert f"{path}:{line}: {what[split]}" in out
+
+
+def test_the_doctor_shows_faults_where_no_row_can_be_read(work, capfd):
+    from bert_mgpu import doctor
+
+    task = {**TASK_JSON, "label": 3}
+    (work.data("own") / "task.json").write_text(json.dumps(task))
+    flags = work.flags(work.root / "unused", "own", init_checkpoint=None)
+    assert doctor.main(["data", *flags]) == 2
+    out, err = capfd.readouterr()
+    assert "train.tsv:1: 2 columns, column 3 is needed" in out
+    assert "rows cannot be read" in err
 
 
 def test_the_doctor_looks_through_all_files(work, capfd):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from bert_mgpu import streaming
 from bert_mgpu.data import orders
+from bert_mgpu.interop import google_ckpt
 from tests.conftest import process, rows
 from tests.run.conftest import assert_refused, tree
 
@@ -30,7 +32,8 @@ def listening(tiny, trained):
 
     def start(**flags):
         args = {"do_predict": True, "predict_file": "-", "xla": None, **flags}
-        one = process(tiny.flags(trained, "own", **args), stdin=subprocess.PIPE)
+        out = args.pop("output_dir", trained)
+        one = process(tiny.flags(out, "own", **args), stdin=subprocess.PIPE)
         started.append(one)
         return one
 
@@ -80,6 +83,57 @@ def test_a_row_that_cannot_be_read_ends_it_after_the_others(listening):
     assert err.splitlines()[-1].startswith("error: -:3: 1 column")
 
 
+@pytest.mark.parametrize("how", ["reader", "SIGTERM"])
+def test_it_ends_though_input_may_come(listening, how):
+    """Nobody closes standard input, for which a thread still waits."""
+    run = listening()
+    for _ in range(2):
+        run.stdin.write("?\tsun\n")
+        run.stdin.flush()
+        run.stdout.readline()
+    if how == "SIGTERM":
+        run.send_signal(signal.SIGTERM)
+    else:
+        run.stdout.close()
+        run.stdin.write("?\tsun\n")
+        run.stdin.flush()
+    code = run.wait(60)
+    assert code == {"reader": 0, "SIGTERM": 75}[how], run.stderr.read()
+
+
+def test_outputs_that_are_no_numbers_are_no_predictions(
+    tiny, trained, tmp_path, listening
+):
+    out = tmp_path / "out"
+    shutil.copytree(trained, out)
+    (name,) = {path.name.partition(".index")[0] for path in out.glob("*.index")}
+    tensors = google_ckpt.read(out)
+    tensors["output_bias"] = np.full_like(tensors["output_bias"], np.nan)
+    google_ckpt.write(out / name, tensors)
+    run = listening(output_dir=out)
+    said, err = run.communicate("?\tsun\n", 120)
+    assert (run.returncode, said) == (3, ""), err
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_the_format_is_that_of_the_task(tiny, tmp_path, inside, suffix):
+    line = {"csv": '"{}",{}\n', "jsonl": '{{"a": "{}", "y": "{}"}}\n'}[suffix]
+    header = {"csv": "a,y\n", "jsonl": ""}[suffix]
+    lines = [line.format(a, ("no", "yes")[label]) for label, a, _ in rows(24, 1)]
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    (data / f"train.{suffix}").write_text(header + "".join(lines))
+    task = {"train": f"train.{suffix}", "text_a": "a", "label": "y"}
+    (data / "task.json").write_text(json.dumps(task))
+    args = {"data_dir": data, "do_train": True}
+    assert inside(tiny.flags(out, "mine", **args))[0] == 0
+    args = {"data_dir": data, "do_predict": True, "predict_file": "-"}
+    run = process(tiny.flags(out, "mine", **args), stdin=subprocess.PIPE)
+    said, err = run.communicate(header + "".join(lines[:3]), 120)
+    assert run.returncode == 0, err
+    assert len(said.splitlines()) == 3
+
+
 def test_a_reader_that_goes_away_is_no_error(listening):
     run = listening()
     run.stdin.write("?\tsun\n")
@@ -98,7 +152,7 @@ def test_a_reader_that_goes_away_is_no_error(listening):
 def test_a_block_has_every_row_once_and_room_for_it(count, longest):
     lengths = np.full(count, 3)
     lengths[-1] = longest
-    placed = streaming.placement(lengths, 2, 50)
+    placed = streaming.placement(lengths, 2, 4, 50)
     numbers = placed.numbers.reshape(-1)
     assert sorted(numbers[numbers != orders.EMPTY]) == [*range(count)]
     assert longest <= placed.length <= 50

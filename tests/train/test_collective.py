@@ -106,7 +106,7 @@ def job_of(tmp_path):
 
 
 def test_runs_that_do_not_train_compare_the_model_too(job_of):
-    facts = starting.model_identity(job_of(None).model, ["good", "bad"])
+    facts = starting.model_identity(job_of(None).model, job_of(None).task)
     for name, value in (("vocab_file", "0"), ("labels", ["bad", "good"])):
         with pytest.raises(UserError, match=f"{name}: process 1 has another one"):
             training.trained(job_of(facts | {name: value}))

@@ -59,7 +59,7 @@ def test_the_same_bits(tiny, tmp_path, alone, cluster, processes, flags):
 
     What is seen on the way is the same, too, and so is what is kept of it.
     """
-    flags = {**flags, "eval_steps": 20}
+    flags = {**flags, "eval_steps": 20, "report": True}
     turns = flags.get("gradient_accumulation_steps", 1)
     same = {k: v for k, v in flags.items() if k != "n_gpus"}
     wanted = alone("one", **same, n_gpus=TOWERS // turns)
@@ -73,6 +73,7 @@ def test_the_same_bits(tiny, tmp_path, alone, cluster, processes, flags):
         assert (output / name).read_bytes() == (wanted / name).read_bytes(), name
     assert evaluations(output) == evaluations(wanted)
     assert_same_run(wanted / "best", output / "best")
+    assert "naive Bayes" in (output / "report.html").read_text()
 
 
 def test_the_same_bits_at_the_size_of_real_models(work, cluster, script):
