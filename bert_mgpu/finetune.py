@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import json
 import pathlib
 from typing import Any
 
@@ -18,19 +20,18 @@ from bert_mgpu import (
     streaming,
     training,
 )
-from bert_mgpu import (
-    labels as labels_lib,
-)
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.evaluating import Evaluator
 from bert_mgpu.exporting import saved_model
+from bert_mgpu.files import make_folder, write_text
 from bert_mgpu.inference import forward
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface
 from bert_mgpu.job import Job
+from bert_mgpu.labels import find_labels
 from bert_mgpu.opening import World
 from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.tasks import baseline, custom, label_values
+from bert_mgpu.tasks import baseline, custom, label_values, reading
 from bert_mgpu.tasks.classification import Classification
 from bert_mgpu.tasks.kind import Kind, Loss, Outputs
 from bert_mgpu.tasks.kinds import KINDS
@@ -43,6 +44,8 @@ PREDICTED = "predicted"  # the folder of several predicted files
 
 def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
     """Does what the flags ask for. Raises RunError where that ends early."""
+    if run.seeds > 1:
+        return _seeds(run, output_dir, world)
     # 1. The model without its weights, the task, its labels.
     model = sources.find_model(run, output_dir)
     for note in sources.notes(run, model):
@@ -52,7 +55,7 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
         say(overlooked)
     if run.truncation != "head" and files.columns.text_b is not None:
         say(f"--truncation={run.truncation}: pairs of texts lose their ends even so")
-    labels = labels_lib.find_labels(run, files, model, output_dir)
+    labels = find_labels(run, files, model, output_dir)
     files = dataclasses.replace(files, labels=tuple(labels))
     kind = KINDS[files.kind]
     if not run.do_train and model.problem_type not in (None, kind.problem_type):
@@ -156,6 +159,33 @@ def _loss(run: FinetuneConfig, kind: Kind, labels: list[str], data: Inputs) -> L
         shown = listed([f"{label} {weight:.4g}" for label, weight in pairs])
         say(f"weights of labels in the loss: {shown}")
     return Loss(weights, run.focal_gamma)
+
+
+def _seeds(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
+    """A run for each seed, in a folder of its own; then seeds.json."""
+    seeds = range(run.seed, run.seed + run.seeds)
+    folders = [output_dir / f"seed-{seed}" for seed in seeds]
+    for seed, folder in zip(seeds, folders, strict=True):
+        say(f"seed {seed}, {seed - run.seed + 1} of {run.seeds}: {folder}")
+        if world.group.rank == 0:
+            make_folder(folder)
+        finetune(dataclasses.replace(run, seed=seed, seeds=1), folder, world)
+        gc.collect()  # the towers of one seed leave room for those of the next
+    if world.group.rank > 0:
+        return
+    found = {}
+    for name in ("dev", *reading.named_files(run.eval_files)):
+        file = results.evaluation_file(None if name == evaluating.MAIN else name)
+        scores = [results.read_evaluation(folder / file) for folder in folders]
+        found[name] = results.over_seeds(scores)
+        means = ", ".join(
+            f"{key} {one['mean']:.4f} ± {one['deviation']:.4f}"
+            for key, one in found[name].items()
+            if key in results.SHOWN
+        )
+        say(f"{name}, mean and deviation of {run.seeds} seeds: {means}")
+    text = json.dumps({"seeds": [*seeds], "scores": found}, indent=2)
+    write_text(output_dir / "seeds.json", text + "\n")
 
 
 def _evaluator(

@@ -72,13 +72,15 @@ def open_world(
 def _devices(run: RunConfig, place: Place) -> list[str]:
     if place.alone:
         return devices.configure(
-            *(run.device, run.cpu_devices, launch.towers() or run.n_gpus)
+            *(run.device, run.cpu_devices, launch.towers() or run.n_gpus),
+            deterministic=run.deterministic,
         )
     if run.cpu_devices > 1:
         raise UserError(
             "--cpu_devices: a process of horovodrun has one device: raise -np instead"
         )
-    return devices.configure_local(run.device, place.local_rank, place.local_size)
+    where = place.local_rank, place.local_size
+    return devices.configure_local(run.device, *where, run.deterministic)
 
 
 def _agree(

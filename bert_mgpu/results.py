@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,29 @@ def write_evaluation(
 ) -> None:
     """eval_results.txt, or eval_results_NAME.txt, in the order of the values."""
     lines = (f"{key} = {value}\n" for key, value in values.items())
-    write_text(output_dir / f"eval_results{f'_{name}' if name else ''}.txt", lines)
+    write_text(output_dir / evaluation_file(name), lines)
+
+
+def evaluation_file(name: str | None = None) -> str:
+    return f"eval_results{f'_{name}' if name else ''}.txt"
+
+
+def read_evaluation(path: pathlib.Path) -> dict[str, float]:
+    """What `write_evaluation` wrote."""
+    lines = (line.split(" = ") for line in path.read_text("utf-8").splitlines())
+    return {name: float(value) for name, value in lines}
+
+
+def over_seeds(found: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Score -> mean and deviation over seeds: sigma of the sample, of n - 1."""
+    common = [name for name in found[0] if all(name in one for one in found)]
+    return {
+        name: {
+            "mean": statistics.fmean(one[name] for one in found),
+            "deviation": statistics.stdev(one[name] for one in found),
+        }
+        for name in common
+    }
 
 
 def write_baseline(output_dir: pathlib.Path, found: Mapping[str, Any]) -> None:

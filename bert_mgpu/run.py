@@ -224,12 +224,22 @@ def _check_finetuning(run: FinetuneConfig) -> None:
         )
     if run.predict_file == readers.STANDARD_INPUT and run.max_predict_examples:
         raise UserError("--max_predict_examples: --predict_file=- has no known number")
+    if run.seeds > 1:
+        _check_seeds(run)
     if run.eval_steps and not run.do_train:
         raise UserError("--eval_steps is of a training: pass --do_train=true as well")
     if not run.eval_steps:
         _check_used(run, ["early_stopping_patience", "best_metric"], "--eval_steps")
         if run.use_best and run.do_train:
             raise UserError("--use_best of a training needs --eval_steps: pass both")
+
+
+def _check_seeds(run: FinetuneConfig) -> None:
+    if not (run.do_train and run.do_eval):
+        raise UserError("--seeds: pass --do_train=true and --do_eval=true")
+    for name in ("export_hf", "export_saved_model", "plan"):
+        if getattr(run, name):
+            raise UserError(f"--{name}: is of one model: leave --seeds out")
 
 
 @contextlib.contextmanager

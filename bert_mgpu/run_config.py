@@ -82,6 +82,8 @@ class RunConfig(Table, abc.ABC):
     freeze_layers: str | None = _flag(None, TRAIN, "parts that are not trained: embeddings, pooler, layers from 0, e.g. embeddings,0-5", identity=True)
     seed: int = _flag(42, TRAIN, "of the first weights, the shuffling, dropout and masks", identity=True, least=0, most=2**63 - 1)
 
+    deterministic: bool = _flag(False, TRAIN, "only operations that give the same bits in every run, on GPUs too; slower there")
+
     eval_batch_size: int = _flag(8, TEST, "rows of an evaluation step per tower", least=1)
     predict_batch_size: int | None = _flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1)
     predict_file: str | None = _flag(None, TEST, "file to predict, in the format of the task's test file; several, separated by commas; or -, which is standard input, predicted to standard output as it comes")
@@ -147,6 +149,7 @@ class FinetuneConfig(RunConfig):
     head_tokens: int = _flag(128, MODEL, "tokens kept from the head with --truncation=head_tail", identity=True, least=0)
     classifier_dropout: float | None = _flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, least=0, most=0.99)
     num_train_epochs: float = _flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", least=0, most=1e6)
+    seeds: int = _flag(1, TRAIN, "train so many times, with seed, seed + 1 and so on, each in a folder of output_dir, and tell mean and deviation of the scores", least=1, most=1000)
     warmup_proportion: float = _flag(0.1, TRAIN, "share of the steps in which the learning rate rises from 0", identity=True, least=0, most=1)
     class_weights: str | None = _flag(None, TRAIN, "what rows of each label count in the loss: balanced, for rare labels more, or a file of lines label TAB weight", identity=True)
     focal_gamma: float = _flag(0.0, TRAIN, "focal loss: each row's loss times (1 - probability of its label) to this power, so that hard rows count more; often 2", identity=True, least=0, most=10)

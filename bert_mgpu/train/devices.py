@@ -28,15 +28,22 @@ _REWRITES = {
 
 
 def configure(
-    device: str, cpu_devices: int, towers: int = 1, only: list[Any] | None = None
+    device: str,
+    cpu_devices: int,
+    towers: int = 1,
+    only: list[Any] | None = None,
+    deterministic: bool = False,
 ) -> list[str]:
     """Sets the devices up and names all that are there, e.g. ["GPU:0", "GPU:1"].
 
     device: auto takes the visible GPUs (CUDA_VISIBLE_DEVICES), else the CPU.
     cpu_devices: splits the CPU into so many logical devices.
     towers: GPUs beyond that many are left alone, their memory too.
-    only: the GPUs to take, instead of all.
+    only: the GPUs to take, instead of all. deterministic: by slower operations, where
+    others give other bits in every run.
     """
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
     tf.config.optimizer.set_experimental_options(_REWRITES)
     # TF32 has 10 bits of mantissa: float32 is to mean float32 on every device.
     tf.config.experimental.enable_tensor_float_32_execution(False)
@@ -78,7 +85,9 @@ def _asked_threads() -> int:
     return int(asked) if asked.isdecimal() else 0
 
 
-def configure_local(device: str, local_rank: int, local_size: int) -> list[str]:
+def configure_local(
+    device: str, local_rank: int, local_size: int, deterministic: bool = False
+) -> list[str]:
     """The one device of a process, of those that share its host: see `configure`.
 
     Each takes the GPU of its place, or its share of the CPU's cores, and keeps to them
@@ -99,7 +108,7 @@ def configure_local(device: str, local_rank: int, local_size: int) -> list[str]:
         own = launch.cores(local_rank, local_size)
         if own and not _asked_threads():
             os.sched_setaffinity(0, own)  # of this thread and of what it will start
-    return configure(device, 1, only=gpus)
+    return configure(device, 1, only=gpus, deterministic=deterministic)
 
 
 def identify(device: str) -> str | None:

@@ -1,0 +1,83 @@
+"""Several seeds of one run, and one seed several times."""
+
+import hashlib
+import json
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.run.conftest import assert_refused, assert_same_run, tree
+
+FLAGS = {"do_train": True, "do_eval": True, "num_train_epochs": 2}
+
+
+def scores(path):
+    lines = (line.split(" = ") for line in path.read_text().splitlines())
+    return {name: float(value) for name, value in lines}
+
+
+def test_seeds_are_runs_of_their_own_and_are_summed_up(tiny, inside, tmp_path):
+    out, alone = tmp_path / "out", tmp_path / "alone"
+    flags = {**FLAGS, "seed": 5, "seeds": 3, "n_gpus": 2, "do_predict": True}
+    code, _, err = inside(tiny.flags(out, **flags))
+    assert code == 0, err
+    single = {**flags, "seed": 6, "seeds": 1}
+    assert inside(tiny.flags(alone, **single))[0] == 0
+    assert_same_run(alone, out / "seed-6")
+    for name in ("predict.txt", "eval_results.txt"):
+        assert (alone / name).read_bytes() == (out / "seed-6" / name).read_bytes()
+    found = [scores(out / f"seed-{seed}" / "eval_results.txt") for seed in (5, 6, 7)]
+    losses = [one["eval_loss"] for one in found]
+    assert len(set(losses)) == 3
+    said = json.loads((out / "seeds.json").read_text())
+    assert said["seeds"] == [5, 6, 7]
+    told = said["scores"]["dev"]["eval_loss"]
+    assert told["mean"] == pytest.approx(statistics.fmean(losses))
+    assert told["deviation"] == pytest.approx(statistics.stdev(losses))
+    assert f"eval_loss {told['mean']:.4f} ± {told['deviation']:.4f}" in err
+    before = tree(out)
+    code, _, err = inside(tiny.flags(out, **flags))  # all of them are done
+    assert code == 0 and err.count("nothing left to train") == 3
+    assert tree(out) == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "fragment"),
+    [
+        ({"do_eval": False}, "--seeds: pass --do_train=true and --do_eval=true"),
+        ({"export_hf": "x"}, "--export_hf: is of one model"),
+        ({"plan": True}, "--plan: is of one model"),
+        ({"seeds": 0}, "--seeds=0: pass at least 1"),
+    ],
+)
+def test_mistakes(tiny, inside, tmp_path, flags, fragment):
+    flags = {**FLAGS, "seeds": 2, **flags}
+    assert_refused(inside(tiny.flags(tmp_path / "out", **flags)), fragment)
+
+
+TEN = """
+import sys
+from bert_mgpu import run
+for number in range(10):
+    folder = f"{sys.argv[1]}/{number}"
+    assert run.finetune(["", f"--output_dir={folder}", *sys.argv[2:]], "") == 0
+"""
+
+
+@pytest.mark.parametrize("xla", ["off", "on"])
+def test_ten_runs_of_one_seed_have_one_hash(tiny, tmp_path, xla):
+    flags = {**FLAGS, "deterministic": True, "n_gpus": 2, "cpu_devices": 2, "xla": xla}
+    args = [flag for flag in tiny.flags("", **flags) if "output_dir" not in flag]
+    command = [sys.executable, "-c", TEN, tmp_path, *args]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    hashes = set()
+    for number in range(10):
+        folder = tmp_path / str(number)
+        (data,) = folder.glob("model.ckpt-6.data*")
+        files = [data, folder / "eval_results.txt"]
+        hashes.add(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest())
+    assert len(hashes) == 1
