@@ -44,7 +44,7 @@ def exact(values: tf.Tensor) -> tf.Tensor:
 
 def sizes(values: tf.Tensor) -> list[int | tf.Tensor]:
     """The shape, as numbers where they are known: all are, but in an exported model."""
-    static = values.shape.as_list()
+    static = list(values.shape)
     if None not in static:
         return static
     dynamic = tf.shape(values)

@@ -40,6 +40,7 @@ def test_an_export_reads_back(tmp_path, arguments):
         "config_file": str(directory / "config.json"),
         "do_lower_case": False,
         "labels": LABELS,
+        "problem_type": None,
     }
     assert (directory / "vocab.txt").read_text(encoding="utf-8") == VOCAB
 

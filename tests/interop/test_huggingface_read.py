@@ -212,6 +212,7 @@ def test_folder_settings(tmp_path, files, wanted):
         else None,
         "do_lower_case": wanted.get("lower"),
         "labels": wanted.get("labels"),
+        "problem_type": None,
     }
 
 

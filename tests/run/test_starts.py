@@ -142,7 +142,7 @@ def test_another_start_is_not_taken_without_a_word(tiny, tmp_path, inside):
         assert flags["init_checkpoint"] == first  # what it began from
         return err
 
-    assert "WARNING" not in trained()
+    assert "WARNING: --init_checkpoint" not in trained()
     assert "was read when the run began" in trained()
     err = trained(num_train_epochs=2, **other)
     assert f"{other['init_checkpoint']} is not read: this run began from {first}" in err

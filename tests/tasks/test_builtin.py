@@ -55,7 +55,7 @@ def test_files_and_labels_are_those_of_old_data_folders(tmp_path, name):
     found = [split_path(BUILTIN[name], tmp_path, s) for s in SPLITS]
     test = (files[2], "test") if files[2] else (files[1], "dev")
     expected = [(files[0], "train"), (files[1], "dev"), test]
-    assert found == [(tmp_path / file, s, None) for file, s in expected]
+    assert found == [(tmp_path / file, s, None, True) for file, s in expected]
 
 
 def test_an_absent_test_file_is_dev_with_a_note(tmp_path):

@@ -95,7 +95,7 @@ def job_of(tmp_path):
     tokenizer = Tokenizer(tmp_path / "vocab.txt")
     config = BertConfig(vocab_size=len(words))
     model = Model(config, "x.json", tokenizer, "vocab.txt", True, None)
-    task = types.SimpleNamespace(param_specs=dict, labels=["good", "bad"])
+    task = types.SimpleNamespace(param_specs=dict, labels=["good", "bad"], facts={})
 
     def made(other, **run):
         run = types.SimpleNamespace(max_seq_length=8, do_train=False, **run)
