@@ -22,6 +22,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "docs/architecture.md",
     "docs/cluster.md",
+    "docs/comparison.md",
     "docs/domain_adaptation.md",
     "docs/performance.md",
     "docs/pretraining.md",
