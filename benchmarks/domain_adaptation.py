@@ -40,29 +40,24 @@ class Start(NamedTuple):
 
     title: str
     corpus: str | None = None  # that was read before
-    rate: float = 5e-5  # of that
 
 
 STARTS = {
     "as published": Start("the weights as published"),
     "headlines": Start("pretrained further on headlines", "headlines"),
     "laws": Start("pretrained further on laws", "laws"),
-    "faster": Start("headlines at four times the rate", "headlines", 2e-4),
 }
 FINE_TUNED = ((500, 6), (2_000, 3), (2_000, 10), (10_000, 2))  # rows, epochs of them
 
 
 def planned() -> list[Row]:
-    """2,000 rows with three seeds, the others with one; the rate comes last."""
-    *starts, faster = STARTS
-    rows = [
+    """2,000 rows with three seeds, the others with one."""
+    return [
         {"start": start, "rows": count, "epochs": epochs, "seed": seed}
         for count, epochs in FINE_TUNED
         for seed in ((1, 2, 3) if count == 2_000 else (1,))
-        for start in starts
+        for start in STARTS
     ]
-    last = {"start": faster, "rows": 2_000, "epochs": 10}
-    return [*rows, *({**last, "seed": seed} for seed in (1, 2, 3))]
 
 
 def _texts(corpus: str) -> list[str]:
@@ -79,12 +74,12 @@ def _texts(corpus: str) -> list[str]:
 
 def _weights(start: str) -> pathlib.Path:
     """Where fine-tuning starts; pretrained first, or on, where that is not done."""
-    _, corpus, rate = STARTS[start]
+    _, corpus = STARTS[start]
     if corpus is None:
         return accuracy.WORK / "model" / "bert_model.ckpt"
     with _PRETRAINED[start]:
         texts = functools.partial(_texts, corpus)
-        return further.pretrained(WORK / start, texts, rate)
+        return further.pretrained(WORK / start, texts)
 
 
 # Several workers may need one.
@@ -156,7 +151,7 @@ def plot() -> None:
                 continue
             values = [[*found.values()][i][start] for i in there]
             axes.errorbar(
-                [i + 0.12 * (number - 1.5) for i in there],
+                [i + 0.12 * (number - 1) for i in there],
                 [statistics.mean(one) for one in values],
                 [_error(one) for one in values],
                 fmt="o",

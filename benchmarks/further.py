@@ -23,7 +23,7 @@ _EPOCHS = 3  # of all together
 
 
 def pretrained(
-    folder: pathlib.Path, texts: Callable[[], Sequence[str]], rate: float = 5e-5
+    folder: pathlib.Path, texts: Callable[[], Sequence[str]]
 ) -> pathlib.Path:
     """A checkpoint of run_pretraining_mgpu.py below the folder, made or finished.
 
@@ -45,7 +45,7 @@ def pretrained(
     with corpus.open(encoding="utf-8") as lines:
         steps = sum(1 for _ in lines) * _EPOCHS // _TRAINING["train_batch_size"]
     longer = {"num_train_steps": steps, "num_warmup_steps": steps // 10}
-    longer |= {"learning_rate": rate}
+    longer |= {"learning_rate": 5e-5}
     common |= {"input_file": records, "do_train": "true", "hidden_act": "gelu_erf"}
     common |= {"bert_config_file": model / "bert_config.json", **_TRAINING}
     head, output = folder / "head", folder / "all"
