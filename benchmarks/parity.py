@@ -4,9 +4,9 @@
 
 Prints the largest absolute difference of hidden states, pooled output and
 logits in float32, and ends with exit code 1 if any is above 1e-5. Three kinds
-of rows: small random models; all-MiniLM-L6-v2 on real sentences; and a
-classifier exported and loaded by transformers, which must also give the same
-ids. Needs what `make parity` installs.
+of rows: small random models; all-MiniLM-L6-v2 on real sentences, also converted
+there and back; and a classifier exported and loaded by transformers, which must also
+give the same ids. Needs what `make parity` installs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import transformers  # noqa: E402
 
+from bert_mgpu import convert  # noqa: E402
 from bert_mgpu.config import BertConfig  # noqa: E402
-from bert_mgpu.interop import huggingface  # noqa: E402
+from bert_mgpu.interop import google_ckpt, huggingface, huggingface_export  # noqa: E402
 from bert_mgpu.nn import bert, heads, params  # noqa: E402
 from bert_mgpu.text.tokenization import Tokenizer  # noqa: E402
 from tests.reference import cases, google_graph, transformers_model  # noqa: E402
@@ -126,7 +127,7 @@ def exports() -> Iterator[Result]:
         weights = make_weights(config)
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch, "export")
-            huggingface.export(folder, weights, config, vocab_file, True, labels)
+            huggingface_export.export(folder, weights, config, vocab_file, True, labels)
             model = transformers_model.load(
                 folder, "AutoModelForSequenceClassification"
             )
@@ -144,6 +145,32 @@ def exports() -> Iterator[Result]:
         )
 
 
+def conversions() -> Iterator[Result]:
+    """MiniLM to Google's format and back, by the command, in transformers."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = [pathlib.Path(scratch, name) for name in ("google", "back")]
+        steps = zip((MINILM, folders[0]), folders, ("google", "hf"), strict=True)
+        for source, target, kind in steps:
+            flags = [f"--init_checkpoint={source}", f"--export_{kind}={target}"]
+            if convert.main(["", *flags]):
+                raise SystemExit(f"{source} is not converted")
+        model = transformers_model.load(folders[1])
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folders[1])
+        stored = google_ckpt.read(folders[0])
+        config = BertConfig.from_json_file(folders[0] / "bert_config.json")
+    inputs = encode_sentences(tokenizer)
+    before = transformers_model.run(transformers_model.load(MINILM), inputs)
+    after = transformers_model.run(model, inputs)
+    yield Result("MiniLM converted to and fro", "transformers", after, before)
+    mask = inputs["input_mask"]
+    yield Result(
+        "MiniLM converted to Google's format",
+        "transformers",
+        cases.hide_padding(our_outputs(stored, config, inputs), mask),
+        cases.hide_padding(before, mask),
+    )
+
+
 def check_ids(tokenizer: Tokenizer, inputs: Arrays) -> None:
     for row, text in enumerate(cases.SENTENCES):
         theirs = inputs["input_ids"][row][inputs["input_mask"][row] == 1]
@@ -155,7 +182,7 @@ def check_ids(tokenizer: Tokenizer, inputs: Arrays) -> None:
 def main() -> int:
     print(f"{'case':<40}{'reference':<14}" + "".join(f"{o:>10}" for o in OUTPUTS))
     worst = 0.0
-    for source in (small_models, minilm, exports):
+    for source in (small_models, minilm, exports, conversions):
         for case, reference, ours, theirs in source():
             differences = {
                 name: float(np.abs(ours[name] - theirs[name]).max()) for name in theirs

@@ -69,6 +69,32 @@ def unbroken_log() -> Iterator[None]:
         sys.stderr = before
 
 
+@contextlib.contextmanager
+def apart(log: pathlib.Path | None, heard: bool = True) -> Iterator[None]:
+    """Sends what TensorFlow's C++ prints to a file; None leaves it where it goes.
+
+    It writes to the process's standard error, before any of its settings act; so
+    ours moves to a descriptor of its own. heard: whether that leads anywhere.
+    Raises OSError where the file cannot be written.
+    """
+    sys.stderr.flush()
+    ours, before = os.dup(2), sys.stderr
+    try:
+        if log is not None:
+            with log.open("wb") as file:
+                os.dup2(file.fileno(), 2)
+        said = os.dup(ours) if heard else os.open(os.devnull, os.O_WRONLY)
+        sys.stderr = cast(TextIO, Unbroken(os.fdopen(said, "w", buffering=1)))
+        try:
+            yield
+        finally:
+            os.dup2(ours, 2)
+            sys.stderr.close()
+            sys.stderr = before
+    finally:
+        os.close(ours)
+
+
 def show(text: str) -> int:
     """Prints what was asked for."""
     told(f"{text}\n")

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import bert_mgpu
-from bert_mgpu import horovod_parts, machine
+from bert_mgpu import command, horovod_parts, machine
 from bert_mgpu.horovod_parts import Installed, Nccl
 from bert_mgpu.machine import SEEN, SMI, Gpu, output, tried, version
 
@@ -241,9 +241,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line -> the exit code."""
     given = sys.argv[1:] if argv is None else [*argv]
     if given[:1] == ["data"]:
-        from bert_mgpu import data_doctor
+        with command.apart(pathlib.Path(os.devnull)):
+            from bert_mgpu import data_doctor
 
-        return data_doctor.main(given[1:])
+            return data_doctor.main(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m bert_mgpu.doctor",
         description=__doc__,

@@ -8,25 +8,23 @@ import json
 import pathlib
 from typing import Any
 
-import numpy as np
-
 from bert_mgpu import (
     evaluating,
     opening,
     planning,
     reporting,
     results,
+    serving,
     sources,
     streaming,
     training,
 )
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.evaluating import Evaluator
-from bert_mgpu.exporting import saved_model
 from bert_mgpu.files import make_folder, write_text
 from bert_mgpu.inference import forward
 from bert_mgpu.inputs import Inputs
-from bert_mgpu.interop import huggingface
+from bert_mgpu.interop import huggingface_export
 from bert_mgpu.job import Job
 from bert_mgpu.labels import find_labels
 from bert_mgpu.opening import World
@@ -38,7 +36,6 @@ from bert_mgpu.tasks.kinds import KINDS
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 
-_COMPARED = 64  # rows of an exported model
 PREDICTED = "predicted"  # the folder of several predicted files
 
 
@@ -64,10 +61,9 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
             f" {model.problem_type!r}, the task is {kind.name!r}: pass --task_type"
         )
     say(f"{len(labels)} labels: {listed(labels)}" if labels else f"type: {kind.name}")
-    if run.export_saved_model:
-        saved_model.check_replaceable(pathlib.Path(run.export_saved_model))
+    serving.check(run)
     if run.export_hf:
-        huggingface.check_replaceable(pathlib.Path(run.export_hf))
+        huggingface_export.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Inputs(run, files, model, cache, world.group)
     task = Classification(
@@ -101,48 +97,20 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
         for name in data.predicted:
             _predict(job, task, data, towers, name)
     if run.export_hf and world.group.rank == 0:
-        huggingface.export(
+        huggingface_export.export(
             run.export_hf,
             state.averaged,
             model.config,
             model.vocabulary,
             model.do_lower_case,
-            labels or ["LABEL_0"],  # transformers' name of a value
+            labels or None,  # a value has none
             kind.problem_type,
         )
         say(f"wrote the model to {run.export_hf}, as transformers reads it")
-    if run.export_saved_model:
-        _serve(run.export_saved_model, job, task, data, state.averaged, towers)
+    if run.export_saved_model or run.export_onnx:
+        serving.write(job, task, data, state.averaged, towers)
     if run.report and (run.do_train or run.do_eval):
         reporting.write(job, task, data, evaluated)
-
-
-def _serve(
-    folder: str,
-    job: Job,
-    task: Classification,
-    data: Inputs,
-    params: dict[str, np.ndarray],
-    towers: Towers,
-) -> None:
-    """Writes a SavedModel, and says how far its logits are from the run's own."""
-    run, model = job.run, job.model
-    logits, examples = None, []
-    if data.needed:
-        name = data.needed[-1]
-        examples = data.examples(name)[:_COMPARED]
-        rows = data.read(name)[0].take(np.arange(len(examples)))
-        batch = run.prediction_batch, towers, "compare"
-        logits = forward(run, rows, *batch, note=lambda text: None)["logits"]
-    if towers.group.rank > 0:
-        return
-    say(f"writing the model to {folder}, as TensorFlow Serving reads it")
-    how = data.run.truncation, data.run.head_tokens
-    served = saved_model.Served(task, params, model.tokenizer, *how)
-    saved_model.write(folder, served, data.has_pairs)
-    if logits is not None:
-        far = saved_model.difference(folder, examples, data.has_pairs, logits)
-        say(f"  from the texts of {len(examples)} rows its logits differ by {far:.1e}")
 
 
 def _loss(run: FinetuneConfig, kind: Kind, labels: list[str], data: Inputs) -> Loss:

@@ -13,7 +13,7 @@ from bert_mgpu import opening, planning, recorded, results, sources, training
 from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.inference import forward
-from bert_mgpu.interop import google_ckpt, huggingface
+from bert_mgpu.interop import google_ckpt, huggingface, huggingface_export
 from bert_mgpu.job import Job, make_towers
 from bert_mgpu.opening import World
 from bert_mgpu.recorded import Recorded
@@ -36,7 +36,7 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> Non
         _ = model.tokenizer.mask_id
     if run.export_hf:
         _ = model.vocabulary
-        huggingface.check_replaceable(pathlib.Path(run.export_hf))
+        huggingface_export.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Recorded(run, model, cache, world)
     if run.do_train:
@@ -60,7 +60,7 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> Non
     if run.do_predict:
         _score(job, state.averaged)
     if run.export_hf and world.group.rank == 0:
-        huggingface.export(
+        huggingface_export.export(
             *(run.export_hf, state.averaged, model.config, model.vocabulary),
             *(model.do_lower_case, None),
         )

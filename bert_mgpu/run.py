@@ -10,7 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TextIO, cast
+from typing import Any
 
 from bert_mgpu import command, files, flags, launch
 from bert_mgpu.data import readers
@@ -21,6 +21,7 @@ from bert_mgpu.tasks import custom, reading
 from bert_mgpu.watch import Watch
 
 _TENSORFLOW_LOG = "tensorflow.log"
+_EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 
 
 def finetune(argv: Sequence[str], usage: str) -> int:
@@ -168,8 +169,8 @@ def _check_asked(run: RunConfig, needed: Sequence[str]) -> None:
     for name in (*needed, "output_dir"):
         if getattr(run, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
-    exports = run.export_hf or getattr(run, "export_saved_model", None)
-    if not (run.do_train or run.do_eval or run.do_predict or exports):
+    asked = "do_train", "do_eval", "do_predict", *_EXPORTS
+    if not any(getattr(run, name, None) for name in asked):
         raise UserError(
             "nothing to do: pass --do_train=true, --do_eval=true or --do_predict=true"
         )
@@ -237,7 +238,7 @@ def _check_finetuning(run: FinetuneConfig) -> None:
 def _check_seeds(run: FinetuneConfig) -> None:
     if not (run.do_train and run.do_eval):
         raise UserError("--seeds: pass --do_train=true and --do_eval=true")
-    for name in ("export_hf", "export_saved_model", "plan"):
+    for name in (*_EXPORTS, "plan"):
         if getattr(run, name):
             raise UserError(f"--{name}: is of one model: leave --seeds out")
 
@@ -246,28 +247,17 @@ def _check_seeds(run: FinetuneConfig) -> None:
 def _tensorflow_log(
     output_dir: pathlib.Path, shown: bool, place: Place
 ) -> Iterator[None]:
-    """Sends what TensorFlow's C++ prints to a file, unless it is to be shown.
+    """TensorFlow's messages, unless they are to be shown, go to a file.
 
-    It writes to the process's standard error, before any of its settings act; so
-    ours moves to a descriptor of its own. Of several processes the first one alone has
-    something to say, until one ends.
+    Of several processes the first one alone has something to say, until one ends.
     """
-    sys.stderr.flush()
-    ours, before = os.dup(2), sys.stderr
     path = output_dir / _TENSORFLOW_LOG if place.leads else pathlib.Path(os.devnull)
     try:
-        if not shown:
-            with open(path, "wb") as log:
-                os.dup2(log.fileno(), 2)
+        apart = command.apart(None if shown else path, place.leads)
+        entered = contextlib.ExitStack()
+        entered.enter_context(apart)
     except OSError as error:
         name = f"--output_dir={output_dir}"
         raise files.unwritable(name, "folder", error) from None
-    said = os.dup(ours) if place.leads else os.open(os.devnull, os.O_WRONLY)
-    sys.stderr = cast(TextIO, command.Unbroken(os.fdopen(said, "w", buffering=1)))
-    try:
+    with entered:
         yield
-    finally:
-        os.dup2(ours, 2)
-        os.close(ours)
-        sys.stderr.close()
-        sys.stderr = before

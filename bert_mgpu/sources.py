@@ -18,6 +18,7 @@ from bert_mgpu import growth
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data.readers import check_file, read_lines
 from bert_mgpu.errors import UserError
+from bert_mgpu.files import read_json
 from bert_mgpu.interop import google_ckpt, huggingface
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.text.tokenization import Tokenizer
@@ -184,6 +185,18 @@ def _settings_of_run(path: pathlib.Path) -> dict[str, Any]:
             f"{path}: damaged ({error}): restore it, or delete it and pass"
             " --do_lower_case and --max_seq_length as in training"
         ) from None
+
+
+def remembered(path: str) -> dict[str, Any]:
+    """What the run that trained a model says of how it reads text, by flag."""
+    file = folder_of(path) / RUN_FILE
+    found = _settings_of_run(file)
+    if not found:
+        return {}
+    identity = read_json(file).get("identity")
+    kind = identity.get("task_type") if isinstance(identity, dict) else None
+    found |= {"task_type": kind} if kind else {}
+    return {name: found[name] for name in _REMEMBERED if found.get(name) is not None}
 
 
 def as_trained(run: RunConfig, output_dir: pathlib.Path) -> tuple[RunConfig, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -69,10 +69,7 @@ def first_weights(
     if sources.is_hugging_face(path):
         values = {name: stored[name] for name in usable}
     else:
-        averages = {name: f"{name}/{optimizers.AVERAGE}" for name in usable}
-        named = {n: a if a in found else n for n, a in averages.items()}
-        tensors = google_ckpt.read(path, sorted(named.values()))
-        values = {name: tensors[named[name]] for name in usable}
+        values = _averaged(path, usable, found)
     say(f"weights: {len(values)} of {len(wanted)} start from {path}")
     for line in grown.lines():
         say(line)
@@ -86,15 +83,45 @@ def first_weights(
         )
     if unexpected:
         say(f"  there but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
+    _check_finite(path, values)
+    return dict(random) | {
+        name: np.asarray(value, np.float32) for name, value in values.items()
+    }
+
+
+def all_of(path: str) -> dict[str, np.ndarray]:
+    """Every weight of a model, float32, under Google's names where it has one.
+
+    Raises UserError for what cannot be read, or is no number.
+    """
+    if sources.is_hugging_face(path):
+        values = huggingface.read(path)
+    else:
+        found = google_ckpt.read_names(path)
+        own = [name for name in found if not _belongs_to_training(name)]
+        floats = [n for n in own if np.issubdtype(found[n][1], np.floating)]
+        values = _averaged(path, floats, found)
+    _check_finite(path, values)
+    return {name: np.asarray(value, np.float32) for name, value in values.items()}
+
+
+def _averaged(
+    path: str, wanted: Iterable[str], found: Collection[str]
+) -> dict[str, np.ndarray]:
+    """Values of a checkpoint's weights; where a run kept averages of them, those."""
+    averages = {name: f"{name}/{optimizers.AVERAGE}" for name in wanted}
+    named = {n: a if a in found else n for n, a in averages.items()}
+    tensors = google_ckpt.read(path, sorted(named.values()))
+    return {name: tensors[stored] for name, stored in named.items()}
+
+
+def _check_finite(path: str, values: Mapping[str, np.ndarray]) -> None:
     for name, value in values.items():
         if not np.isfinite(value).all():
             raise UserError(
                 f"{path}: {name} holds values that are no numbers: its training"
                 " diverged, or it is damaged: pass another checkpoint"
             )
-    return dict(random) | {
-        name: np.asarray(value, np.float32) for name, value in values.items()
-    }
 
 
 def _belongs_to_training(name: str) -> bool:

@@ -8,6 +8,7 @@ import shlex
 import pytest
 
 from bert_mgpu import errors, flags, run_config, sources
+from bert_mgpu.convert import ConvertConfig
 from bert_mgpu.preparing import domain_vocabulary, pretraining_data
 from bert_mgpu.tasks import custom
 from bert_mgpu.tasks.builtin import BUILTIN
@@ -75,9 +76,11 @@ LISTED = [
     *run_config.fields(run_config.RunConfig),
     *itertools.chain(*map(own_flags, SCRIPTS.values())),
 ]
+MODULES = {"bert_mgpu.convert": ConvertConfig}
+OTHERS = PREPARATION | MODULES
 EVERY_FLAG = [
     *LISTED,
-    *itertools.chain(*map(run_config.fields, PREPARATION.values())),
+    *itertools.chain(*map(run_config.fields, OTHERS.values())),
 ]
 
 
@@ -189,7 +192,7 @@ def test_commands_name_flags_scripts_and_targets_that_exist(name):
             assert {a for a in arguments if "=" not in a} <= {*targets}, command
         scripts = [a for a in arguments if a.endswith(".py")]
         assert all((ROOT / script).is_file() for script in scripts), command
-        tables = SCRIPTS | PREPARATION
+        tables = SCRIPTS | OTHERS
         for script in tables.keys() & {*scripts}:
             place = arguments.index(script)
             run, notes = flags.parse(arguments[place:], "", tables[script])

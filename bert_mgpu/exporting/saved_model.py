@@ -23,8 +23,9 @@ from bert_mgpu.text import truncation as truncation_lib
 from bert_mgpu.text.tokenization import Tokenizer
 
 TEXTS, IDS = "serving_default", "ids"
-_FACTS = "bert_mgpu.json"  # for those who serve it
-_OURS = {_FACTS, "saved_model.pb", "fingerprint.pb", "variables", "assets"}
+IDS_INPUTS = ("input_ids", "input_mask", "segment_ids")
+FACTS = "bert_mgpu.json"  # for those who serve it
+_OURS = {FACTS, "saved_model.pb", "fingerprint.pb", "variables", "assets"}
 
 
 class Served(tf.Module):
@@ -42,6 +43,7 @@ class Served(tf.Module):
         self._task, self._room = task, task.max_seq_length
         self._params = {name: tf.Variable(value) for name, value in params.items()}
         self._tokenize = GraphTokenizer(tokenizer)
+        self._lower = tokenizer.do_lower_case
         self._cls, self._sep = tokenizer.cls_id, tokenizer.sep_id
         self._head = truncation_lib.HEADS[truncation], head_tokens
 
@@ -53,7 +55,14 @@ class Served(tf.Module):
             "type": self._task.kind.name,
             "labels": list(self._task.labels),
             "max_seq_length": self._room,
+            "do_lower_case": self._lower,
         }
+
+    @property
+    def bytes(self) -> int:
+        """Of the weights."""
+        sizes = (value.shape.num_elements() for value in self._params.values())
+        return sum(sizes) * np.dtype(np.float32).itemsize
 
     def of_ids(
         self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
@@ -119,13 +128,13 @@ def write(target: str, served: Served, with_pairs: bool) -> None:
     call = served.of_pairs if with_pairs else served.of_texts
     signatures = {
         TEXTS: _signature(call, ("text_a", "text_b")[: 1 + with_pairs], texts),
-        IDS: _signature(served.of_ids, ("input_ids", "input_mask", "segment_ids"), ids),
+        IDS: _signature(served.of_ids, IDS_INPUTS, ids),
     }
     try:
         with files.replacing_folder(folder) as new:
             tf.saved_model.save(served, str(new), signatures)
             facts = json.dumps(served.facts, indent=2, ensure_ascii=False)
-            (new / _FACTS).write_text(facts + "\n", encoding="utf-8")
+            (new / FACTS).write_text(facts + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"{folder}: cannot export: {error.strerror}") from None
 
@@ -137,7 +146,7 @@ def _signature(call: Any, names: Sequence[str], spec: tf.TensorSpec) -> Any:
 
 def check_replaceable(folder: pathlib.Path) -> None:
     """Raises UserError where something else is there, or nothing can be written."""
-    files.check_replaceable(folder, lambda found: _FACTS in found and found <= _OURS)
+    files.check_replaceable(folder, lambda found: FACTS in found and found <= _OURS)
 
 
 def difference(

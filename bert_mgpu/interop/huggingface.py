@@ -1,31 +1,26 @@
-"""Hugging Face folders: weights and settings in; a classifier, or what pretrains, out.
+"""Hugging Face folders, as they are read: weights and settings.
 
 Only safetensors and JSON are read: pickle and HDF5 files can run code.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import json
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import ml_dtypes  # noqa: F401  (gives numpy the bfloat16 of safetensors)
 import numpy as np
 import safetensors
-import safetensors.numpy
 
 from bert_mgpu import files
-from bert_mgpu.config import BertConfig
 from bert_mgpu.errors import UserError
 from bert_mgpu.interop import names
 
-_WEIGHTS = "model.safetensors"
-_VOCAB = "vocab.txt"
+WEIGHTS = "model.safetensors"
+VOCAB = "vocab.txt"
 _SHARDS = "model.safetensors.index.json"
 _UNSAFE = (".bin", ".h5", ".keras", ".pkl", ".pickle", ".pt", ".pth", ".ckpt")
 _FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' names
@@ -33,23 +28,7 @@ _POSITION_IDS = re.compile(r"(^|\.)embeddings\.position_ids$")  # 0, 1, 2, ...
 # The output embedding of masked words is the word embedding, stored once more.
 _TIED = ("cls.predictions.decoder.weight", "bert/embeddings/word_embeddings")
 
-_ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
 _PLACEHOLDER = re.compile(r"LABEL_\d+$")  # what transformers writes by default
-_OURS = {"format": "pt", "producer": "bert_mgpu"}  # header of model.safetensors
-_EXPORTED = {
-    _WEIGHTS,
-    _VOCAB,
-    "config.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-}
-_SPECIAL_TOKENS = {
-    "unk_token": "[UNK]",
-    "sep_token": "[SEP]",
-    "pad_token": "[PAD]",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -82,17 +61,17 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
     """File -> the names to read there (None: all)."""
     if path.is_dir():
-        for name in (_WEIGHTS, _SHARDS):
+        for name in (WEIGHTS, _SHARDS):
             if (path / name).is_file():
                 return _weight_files(path / name)
         unsafe = [p for p in sorted(path.iterdir()) if p.suffix in _UNSAFE]
         if not unsafe:
-            raise UserError(f"{path}: holds no {_WEIGHTS}")
+            raise UserError(f"{path}: holds no {WEIGHTS}")
         path = unsafe[0]
     if path.suffix in _UNSAFE:
         raise UserError(
             f"{path}: files of this kind can run code and are never read:"
-            f" convert it to {_WEIGHTS} with transformers:"
+            f" convert it to {WEIGHTS} with transformers:"
             " AutoModel.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
         )
     if not path.name.endswith(".index.json"):
@@ -142,7 +121,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     A model that is not a plain BERT encoder raises UserError.
     """
     folder = pathlib.Path(path)
-    config_file, vocab_file = folder / "config.json", folder / _VOCAB
+    config_file, vocab_file = folder / "config.json", folder / VOCAB
     config = files.read_json(config_file) if config_file.is_file() else {}
     for key, value in (
         ("model_type", "bert"),
@@ -182,124 +161,3 @@ def _labels(config: Mapping[str, Any]) -> list[str] | None:
         return None
     ordered = [str(labels[index]) for index in sorted(labels, key=int)]
     return None if all(map(_PLACEHOLDER.match, ordered)) else ordered
-
-
-def export(
-    directory: str | os.PathLike[str],
-    params: Mapping[str, Any],
-    config: BertConfig,
-    vocab_file: str | os.PathLike[str],
-    do_lower_case: bool,
-    labels: Sequence[str] | None,
-    problem_type: str | None = None,
-) -> None:
-    """Writes a folder for AutoModelForSequenceClassification and AutoTokenizer.
-
-    Without labels it is one for AutoModelForPreTraining, or AutoModelForMaskedLM if
-    the model does not tell next sentences.
-
-    problem_type: what transformers calls the kind of a classifier.
-
-    `params` may hold more than that model. The folder appears whole or not
-    at all; of what is there already, only an earlier export is replaced.
-    """
-    target = pathlib.Path(directory).absolute()
-    check_replaceable(target)
-    architecture = names.CLASSIFIER
-    if labels is None:
-        next_sentence = "cls/seq_relationship/output_weights" in params
-        architecture = names.PRETRAINING if next_sentence else names.MASKED_WORDS
-    tensors = _tensors(params, config, architecture)
-    if labels is not None and len(labels) != len(tensors["classifier.bias"]):
-        raise UserError(
-            f"{directory}: cannot export: {len(labels)} labels for a classifier"
-            f" of {len(tensors['classifier.bias'])}"
-        )
-    try:
-        vocab = pathlib.Path(vocab_file).read_bytes()
-        with files.replacing_folder(target) as new:
-            (new / _VOCAB).write_bytes(vocab)
-            for name, value in (
-                (
-                    "config.json",
-                    _model_config(config, architecture, labels, vocab)
-                    | ({"problem_type": problem_type} if problem_type else {}),
-                ),
-                ("tokenizer_config.json", _tokenizer_config(config, do_lower_case)),
-                ("special_tokens_map.json", _SPECIAL_TOKENS),
-            ):
-                text = json.dumps(value, indent=2, ensure_ascii=False)
-                (new / name).write_text(text + "\n", encoding="utf-8")
-            safetensors.numpy.save_file(tensors, new / _WEIGHTS, _OURS)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(f"{directory}: cannot export: {error}") from None
-
-
-def check_replaceable(target: pathlib.Path) -> None:
-    """Lets pass an empty directory, and an earlier export with nothing else in it.
-
-    Raises:
-      UserError: it holds something else, or nothing can be written there.
-    """
-
-    def ours(found: set[str]) -> bool:
-        with (
-            contextlib.suppress(OSError, safetensors.SafetensorError),
-            safetensors.safe_open(target / _WEIGHTS, "numpy") as opened,
-        ):
-            return opened.metadata() == _OURS and found <= _EXPORTED
-        return False
-
-    files.check_replaceable(target, ours)
-
-
-def _tensors(
-    params: Mapping[str, Any], config: BertConfig, architecture: str
-) -> dict[str, np.ndarray]:
-    tensors = {}
-    for row in names.of_architecture(architecture, config.num_hidden_layers):
-        if row.google not in params:
-            raise UserError(
-                f"cannot export: the model has no {row.google}: only"
-                " classifiers and pretraining models are exported"
-            )
-        value = np.asarray(params[row.google], np.float32)
-        tensors[row.hugging_face] = np.ascontiguousarray(
-            value.T if row.transposed else value
-        )
-    return tensors
-
-
-def _model_config(
-    config: BertConfig, architecture: str, labels: Sequence[str] | None, vocab: bytes
-) -> dict[str, Any]:
-    """config.json; a classifier_dropout of null is hidden_dropout_prob."""
-    words = [word.strip() for word in vocab.decode("utf-8").split("\n")]
-    act = config.hidden_act
-    classes: dict[str, Any] = {}
-    if labels is not None:
-        classes["classifier_dropout"] = None
-        classes["id2label"] = {str(i): label for i, label in enumerate(labels)}
-        classes["label2id"] = {label: i for i, label in enumerate(labels)}
-    return {
-        **dataclasses.asdict(config),
-        **classes,
-        "architectures": [architecture],
-        "dtype": "float32",
-        "hidden_act": _ACTIVATIONS.get(act, act),
-        "model_type": "bert",
-        "pad_token_id": words.index("[PAD]") if "[PAD]" in words else 0,
-        "tie_word_embeddings": True,
-    }
-
-
-def _tokenizer_config(config: BertConfig, do_lower_case: bool) -> dict[str, Any]:
-    """tokenizer_config.json of Google's tokenizer."""
-    return {
-        "tokenizer_class": "BertTokenizer",
-        "do_lower_case": do_lower_case,
-        "strip_accents": None,  # as do_lower_case says
-        "tokenize_chinese_chars": True,
-        "model_max_length": config.max_position_embeddings,
-        **_SPECIAL_TOKENS,
-    }

@@ -7,7 +7,7 @@ weights are [out, in], Google's kernels [in, out]: those are transposed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -69,15 +69,27 @@ ROWS = tuple(
 )
 
 # What a model of transformers has, by the starts of Google's names.
-CLASSIFIER, PRETRAINING, MASKED_WORDS = (
+CLASSIFIER, PRETRAINING, MASKED_WORDS, SPANS, ENCODER = (
     "BertForSequenceClassification",
     "BertForPreTraining",
     "BertForMaskedLM",
+    "BertForQuestionAnswering",
+    "BertModel",
 )
+_UNPOOLED = ("bert/embeddings/", "bert/encoder/")
 _SCOPES = {
     CLASSIFIER: ("bert/", "output_"),
     PRETRAINING: ("bert/", "cls/predictions/", "cls/seq_relationship/"),
-    MASKED_WORDS: ("bert/embeddings/", "bert/encoder/", "cls/predictions/"),
+    MASKED_WORDS: (*_UNPOOLED, "cls/predictions/"),
+    SPANS: (*_UNPOOLED, "cls/squad/"),
+    ENCODER: ("bert/",),
+}
+# A parameter of its head tells which it is, the first that is there.
+_HEADS = {
+    "output_weights": CLASSIFIER,
+    "cls/seq_relationship/output_weights": PRETRAINING,
+    "cls/predictions/output_bias": MASKED_WORDS,
+    "cls/squad/output_weights": SPANS,
 }
 
 # Older and shorter spellings in Hugging Face files -> the names of the table.
@@ -119,10 +131,21 @@ def _find(rows: Mapping[str, Row], name: str) -> Row | None:
     )
 
 
+def architecture_of(params: Iterable[str]) -> str:
+    """Which model of transformers these parameters are, by Google's names."""
+    there = set(params)
+    return next((_HEADS[name] for name in _HEADS if name in there), ENCODER)
+
+
 def of_architecture(architecture: str, num_hidden_layers: int) -> list[Row]:
     """Every parameter that a model of transformers has."""
+    scope = "bert." if architecture == ENCODER else ""  # it is that part itself
     return [
-        Row(row.google.format(i), row.hugging_face.format(i), row.transposed)
+        Row(
+            row.google.format(i),
+            row.hugging_face.format(i).removeprefix(scope),
+            row.transposed,
+        )
         for row in ROWS
         if row.google.startswith(_SCOPES[architecture])
         for i in range(num_hidden_layers if "{}" in row.google else 1)

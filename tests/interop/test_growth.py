@@ -8,7 +8,7 @@ import pytest
 from bert_mgpu import growth, sources
 from bert_mgpu.config import BertConfig
 from bert_mgpu.errors import UserError
-from bert_mgpu.interop import google_ckpt, huggingface
+from bert_mgpu.interop import google_ckpt, huggingface_export
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.weights import first_weights
@@ -235,7 +235,7 @@ def test_a_hugging_face_model_grows_too(setting, what):
         "cls/predictions/transform/LayerNorm/beta": np.zeros(8),
     }
     folder, vocab = setting.root / "hf", setting.root / "model" / "vocab.txt"
-    huggingface.export(folder, setting.weights | head, config, vocab, True, None)
+    huggingface_export.export(folder, setting.weights | head, config, vocab, True, None)
     path = folder if what == "folder" else folder / "model.safetensors"
     weights, said, random = setting.start([*OLD, "pubg"], path=path)
     assert "new, start at random: bert/pooler/dense/bias" in said  # it is not exported

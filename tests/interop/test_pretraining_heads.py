@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 
 from bert_mgpu.errors import UserError
-from bert_mgpu.interop import huggingface
+from bert_mgpu.interop import huggingface, huggingface_export
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.weights import first_weights
 from tests.interop.conftest import assert_bit_equal, save
@@ -101,7 +101,7 @@ def test_an_export_is_the_file_that_transformers_writes(tmp_path, architecture):
         params["bert/pooler/dense/kernel"] = np.ones((8, 8), np.float32)
     exported = tmp_path / "export"
     vocab = vocab_file(tmp_path)
-    huggingface.export(exported, params, CONFIG, vocab, True, None)
+    huggingface_export.export(exported, params, CONFIG, vocab, True, None)
     assert_bit_equal(
         safetensors.numpy.load_file(exported / "model.safetensors"), tensors
     )
@@ -112,12 +112,13 @@ def test_an_export_is_the_file_that_transformers_writes(tmp_path, architecture):
     assert type(CONFIG).from_json_file(exported / "config.json") == CONFIG
 
 
-def test_an_export_without_a_head_is_refused(tmp_path):
+def test_an_export_with_half_a_head_is_refused(tmp_path):
     specs = params_lib.bert_specs(CONFIG)
     params = {name: np.zeros(shape, np.float32) for name, (shape, _) in specs.items()}
-    message = "the model has no cls/predictions/transform/dense/kernel"
+    params["cls/predictions/output_bias"] = np.zeros(CONFIG.vocab_size, np.float32)
+    message = "the model has no cls/predictions/transform/dense/kernel, which BertForM"
     with pytest.raises(UserError, match=message):
-        huggingface.export(
+        huggingface_export.export(
             tmp_path / "export", params, CONFIG, vocab_file(tmp_path), True, None
         )
     assert not (tmp_path / "export").exists()

@@ -1,9 +1,12 @@
-"""A SavedModel says of raw texts what the run says of their rows."""
+"""A SavedModel says of raw texts what the run says of their rows; ONNX of ids."""
 
+import importlib.util
 import json
+import re
 import shutil
 
 import numpy as np
+import onnxruntime
 import pytest
 import tensorflow as tf
 
@@ -37,7 +40,8 @@ def served(tiny, tmp_path, inside):
         (data / "task.json").write_text(json.dumps(task))
         folder = tmp_path / "served"
         values = {"do_train": True, "do_predict": True, "data_dir": data}
-        values |= {"export_saved_model": folder, "num_train_epochs": 4, **flags}
+        values |= {"export_saved_model": folder, "num_train_epochs": 4}
+        values |= flags
         code, _, err = inside(tiny.flags(out, "mine", **values))
         assert code == 0, err
         texts = {"text_a": TEXTS, **({"text_b": seconds} if pairs else {})}
@@ -145,3 +149,68 @@ def test_only_an_earlier_export_is_replaced(tiny, tmp_path, inside):
     result = inside(tiny.flags(out, "own", **flags))
     assert_refused(result, "is not just an export")
     assert {path.name for path in tmp_path.iterdir()} == {"out", "served"}
+
+
+def ask_onnx(folder, texts, vocab):
+    """What onnxruntime says of rows made by hand of the folder's vocabulary."""
+    from bert_mgpu.text.tokenization import Tokenizer
+
+    words = Tokenizer(vocab)
+    rows = []
+    for text in texts["text_a"]:
+        rows.append([words.cls_id, *words.ids(text)[:14], words.sep_id])
+    width = max(map(len, rows))
+    ids = np.array([row + [0] * (width - len(row)) for row in rows], np.int32)
+    mask = np.array([[1] * len(r) + [0] * (width - len(r)) for r in rows], np.int32)
+    session = onnxruntime.InferenceSession(
+        str(folder / "model.onnx"), providers=["CPUExecutionProvider"]
+    )
+    given = {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
+    names = [one.name for one in session.get_outputs()]
+    shapes = {one.name: one.shape for one in session.get_inputs()}
+    assert shapes == dict.fromkeys(given, ["rows", "tokens"])
+    return dict(zip(names, session.run(names, given), strict=True))
+
+
+@pytest.mark.parametrize("act", ["gelu_erf", "gelu_tanh", "relu"])
+def test_onnx_says_what_the_run_says(served, tmp_path, act):
+    folder = tmp_path / "onnx"
+    _, out, texts, said = served(hidden_act=act, export_onnx=folder)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"model.onnx", "vocab.txt", "bert_mgpu.json"}
+    found = ask_onnx(folder, texts, folder / "vocab.txt")
+    wanted = np.loadtxt(out / "test_results.tsv")
+    np.testing.assert_allclose(found["probabilities"], wanted, 0, 2e-6)
+    assert [*map(str, found["class"])] == (out / "predict.txt").read_text().split()
+    assert [*found["label"]] == fields(out, "label")
+    far = re.search(r"from the ids of 24 rows its logits differ by (\S+)", said)[1]
+    assert float(far) <= 1e-5
+    facts = json.loads((folder / "bert_mgpu.json").read_text())
+    assert facts["labels"] == ["no", "yes"] and facts["do_lower_case"] is True
+
+
+@pytest.mark.parametrize("kind", ["multi", "regression"])
+def test_onnx_of_other_types(served, tmp_path, kind):
+    folder = tmp_path / "onnx"
+    _, out, texts, _ = served(kind, export_onnx=folder)
+    found = ask_onnx(folder, texts, folder / "vocab.txt")
+    name = {"multi": "probabilities", "regression": "value"}[kind]
+    wanted = np.loadtxt(out / "test_results.tsv")
+    np.testing.assert_allclose(found[name], wanted, 0, 1e-5)
+
+
+def test_onnx_without_its_packages_is_refused_at_once(
+    tiny, tmp_path, inside, monkeypatch
+):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, package=None: None if name == "tf2onnx" else find(name, package),
+    )
+    out = tmp_path / "out"
+    flags = {"do_train": True, "export_onnx": tmp_path / "onnx"}
+    result = inside(tiny.flags(out, "own", **flags))
+    assert_refused(result, "--export_onnx needs tf2onnx: ", "requirements-onnx.txt")
+    assert not (tmp_path / "onnx").exists()
+    assert not list(out.glob("model.ckpt*"))

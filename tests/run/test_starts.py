@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.config import BertConfig
-from bert_mgpu.interop import google_ckpt, huggingface
+from bert_mgpu.interop import google_ckpt, huggingface, huggingface_export
 from bert_mgpu.nn import params as params_lib
 from tests.conftest import write_task
 
@@ -30,7 +30,9 @@ def folder(tiny, tmp_path):
     weights = params_lib.initialize(specs, 0.3, seed=9)
     labels = ["0", "1"]
     path = tmp_path / "hf"
-    huggingface.export(path, weights, config, tiny.model / "vocab.txt", True, labels)
+    huggingface_export.export(
+        path, weights, config, tiny.model / "vocab.txt", True, labels
+    )
     return path, weights
 
 
