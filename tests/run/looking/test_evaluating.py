@@ -1,12 +1,10 @@
-"""Evaluation while a run trains: history, best weights, an early end, the report."""
+"""Evaluation while a run trains: history, best weights, an early end."""
 
-import html.parser
 import json
 import shutil
 import signal
 
 import numpy as np
-import PIL.Image
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
@@ -14,52 +12,15 @@ from sklearn.naive_bayes import MultinomialNB
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.train.towers import Towers
-from tests.conftest import rows
 from tests.run.conftest import assert_refused, assert_same_run, keep_only, tree
-
-STEPS, EVERY = 18, 4
-TRAINED = {"do_train": True, "num_train_epochs": 3, "save_checkpoints_steps": 6}
-LOOKS = {"eval_steps": EVERY, "eval_batch_size": 4}
-STEPS_SEEN = [4, 8, 12, 16, 18]
-
-
-def history(out):
-    found = [json.loads(line) for line in (out / "evaluations.jsonl").open()]
-    for row in found:
-        assert row.pop("seconds") > 0
-    return found
-
-
-def scores(path):
-    lines = (line.split(" = ") for line in path.read_text().splitlines())
-    return {name: float(value) for name, value in lines}
-
-
-@pytest.fixture(scope="module")
-def later(tmp_path_factory):
-    """A second set to evaluate, of task own."""
-    path = tmp_path_factory.mktemp("sets") / "later.tsv"
-    lines = (f"{('no', 'yes')[label]}\t{a}\n" for label, a, _ in rows(17, 7))
-    path.write_text("".join(lines))
-    return path
-
-
-@pytest.fixture(scope="module")
-def looked(tiny, later, tmp_path_factory):
-    """The output_dir of a run that was evaluated every 4 steps, and its log."""
-    import contextlib
-    import io
-
-    from bert_mgpu import run
-
-    out = tmp_path_factory.mktemp("looked") / "out"
-    flags = {**TRAINED, **LOOKS, "eval_files": f"later={later}", "do_eval": True}
-    flags |= {"keep_checkpoint_max": 0, "save_checkpoints_steps": 2}
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
-        args = tiny.flags(out, "own", **flags, n_gpus=1, report=True)
-        assert run.finetune(["", *args], "") == 0, said.getvalue()
-    return out
+from tests.run.looking.conftest import (
+    LOOKS,
+    STEPS,
+    STEPS_SEEN,
+    TRAINED,
+    history,
+    scores,
+)
 
 
 def test_both_sets_are_evaluated_as_at_the_end(tiny, looked, later, inside, tmp_path):
@@ -240,95 +201,6 @@ def test_naive_bayes_is_scikit_learns(tiny, looked, later):
         texts, labels = read(path)
         wanted = model.score(count.transform(texts), labels)
         assert found[name]["eval_accuracy"] == pytest.approx(wanted)
-
-
-class Page(html.parser.HTMLParser):
-    """What stands in a page: its tags with attributes, its text."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.text, self._open = [], "", []
-        self.feed(text)
-        assert not self._open
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "img"):
-            self._open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self._open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-
-
-def test_the_report_stands_alone(looked):
-    page = Page((looked / "report.html").read_text(encoding="utf-8"))
-    sources = [attrs["src"] for tag, attrs in page.tags if tag == "img"]
-    names = {"curves", "confusion_dev", "confusion_later", "lengths"}
-    assert len(sources) == len(names)
-    assert all(one.startswith("data:image/png;base64,") for one in sources)
-    links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
-    targets = {attrs.get("id") for _, attrs in page.tags}
-    assert links and all(link[1:] in targets for link in links)
-    assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe"}
-    for name in names:
-        with PIL.Image.open(looked / "report" / f"{name}.png") as picture:
-            assert picture.size[0] > 800
-            greys = np.unique(np.asarray(picture.convert("L")))
-            assert len(greys) > 10  # something is drawn
-    accuracy = scores(looked / "eval_results.txt")["eval_accuracy"]
-    for words in (f"dev eval_accuracy {accuracy:.4f}", "naive Bayes", "--eval_steps",
-                  "tensorflow", "macro mean", "truncated"):  # fmt: skip
-        assert words in page.text, words
-
-
-def test_hostile_text_is_only_text_in_a_report(tiny, inside, tmp_path):
-    """All rows are wrong, so that they are shown."""
-    data = tmp_path / "data"
-    data.mkdir()
-    evil = "<script>alert(1)</script><img src=x onerror=y> \u202e &amp;"
-    (data / "train.tsv").write_text(f"<b>\tsun {evil}\n$x$\train {evil}\n" * 8)
-    (data / "dev.tsv").write_text(f"<b>\train {evil}\n$x$\tsun {evil}\n" * 3)
-    task = {"train": "train.tsv", "dev": "dev.tsv", "text_a": 1, "label": 0}
-    (data / "task.json").write_text(json.dumps(task))
-    flags = {"data_dir": data, "do_train": True, "do_eval": True, "report": True}
-    out = tmp_path / "out"
-    flags |= {"num_train_epochs": 8, "max_seq_length": 40}
-    code, _, err = inside(tiny.flags(out, "<own>", **flags))
-    assert code == 0, err
-    page = Page((out / "report.html").read_text(encoding="utf-8"))
-    assert "<script>alert(1)</script>" in page.text and "\\u202e &amp;" in page.text
-    assert not {tag for tag, _ in page.tags} & {"script", "b"}
-    assert sum(tag == "img" for tag, _ in page.tags) == 3
-
-
-@pytest.mark.parametrize("kind", ["multi", "regression"])
-def test_other_types_are_looked_at_and_reported(tiny, inside, tmp_path, kind):
-    data, out = tmp_path / "data", tmp_path / "out"
-    data.mkdir()
-    labels = {"multi": ("", "a,b"), "regression": ("-1", "0.5")}[kind]
-    for seed, split in enumerate(("train", "dev")):
-        lines = (f"{labels[label]}\t{a}\n" for label, a, _ in rows(24, seed))
-        (data / f"{split}.tsv").write_text("".join(lines))
-    task = {"train": "train.tsv", "dev": "dev.tsv", "label": 0, "text_a": 1}
-    (data / "task.json").write_text(json.dumps({**task, "type": kind}))
-    flags = {**TRAINED, **LOOKS, "data_dir": data, "do_eval": True, "report": True}
-    code, _, err = inside(tiny.flags(out, "mine", **flags))
-    assert code == 0, err
-    metric = {"multi": "micro_f1", "regression": "eval_loss"}[kind]
-    best = json.loads((out / "best/best.json").read_text())
-    choose = min if kind == "regression" else max
-    assert best["metric"] == metric
-    assert best["value"] == choose(row[metric] for row in history(out))
-    assert ("naive Bayes" in err) == (kind == "multi")
-    page = Page((out / "report.html").read_text(encoding="utf-8"))
-    assert sum(tag == "img" for tag, _ in page.tags) == 2  # no confusion matrix
-    value = scores(out / "eval_results.txt")[metric]
-    assert f"dev {metric} {value:.4f}" in page.text
-    words = {"multi": "hamming_loss", "regression": "off by"}[kind]
-    assert words in page.text
 
 
 @pytest.mark.parametrize(
