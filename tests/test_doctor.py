@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bert_mgpu import doctor, horovod_parts, machine
+from bert_mgpu import doctor, horovod_parts, machine, requirements
 
 ROOT = pathlib.Path(__file__).parents[1]
 BUILT = horovod_parts.Installed("0.28.1", "2.21.0", ("gloo", "NCCL"), True, "")
@@ -97,7 +97,7 @@ def test_memory_of_meminfo():
 
 
 def test_the_pinned_tensorflow_is_the_one_that_horovod_is_built_for():
-    pin = machine.pinned((ROOT / "requirements.txt").read_text())
+    pin = machine.pinned(requirements.lines())
     assert pin and pin.startswith(horovod_parts.TENSORFLOW + ".")
 
 

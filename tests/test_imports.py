@@ -18,6 +18,7 @@ FLOORS = {
     "files": 1,
     "horovod_parts": 1,
     "machine": 1,
+    "requirements": 1,
     "run_config": 2,
     "install_horovod": 2,
     "task": 2,
@@ -59,6 +60,7 @@ FLOORS = {
     "data_doctor": 11,
     "doctor": 12,
     "run": 12,
+    "scripts": 13,
 }
 APART = {"text", "nn", "train"}
 NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch", "horovod"}

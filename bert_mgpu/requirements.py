@@ -1,0 +1,41 @@
+"""What the package needs, by extra: from the files of a clone, or as pip recorded it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import pathlib
+import re
+
+_PACKAGE = "bert_mgpu"
+_CLONE = pathlib.Path(__file__).parents[1]
+
+
+def file(extra: str = "", clone: pathlib.Path = _CLONE) -> pathlib.Path | None:
+    """The file with the requirements of an extra; None where pip has installed us."""
+    path = clone / f"requirements{extra and '-'}{extra}.txt"
+    return path if path.is_file() else None
+
+
+def lines(extra: str = "", clone: pathlib.Path = _CLONE) -> list[str]:
+    """The requirements, as pip takes them: ["cloudpickle==3.1.2", ...].
+
+    Raises:
+      importlib.metadata.PackageNotFoundError: neither a clone nor installed.
+    """
+    if path := file(extra, clone):
+        text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    found = []
+    for line in importlib.metadata.requires(_PACKAGE) or ():
+        requirement, _, marker = line.partition(";")
+        named = re.search(r"""extra == ["'](\w+)["']""", marker)
+        if (named[1] if named else "") == extra:
+            found.append(requirement.strip())
+    return found
+
+
+def advice(extra: str, clone: pathlib.Path = _CLONE) -> str:
+    """The command that installs an extra here."""
+    if file(extra, clone):
+        return f"pip install -r requirements.txt -r requirements-{extra}.txt"
+    return f"pip install '{_PACKAGE}[{extra}]'"
