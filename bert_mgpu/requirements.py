@@ -1,4 +1,4 @@
-"""What the package needs, by extra: from the files of a clone, or as pip recorded it."""
+"""What the package needs, by extra: from a clone's files, or as pip recorded it."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ def test_without_the_package_the_user_is_told(tokenizer, monkeypatch):
     monkeypatch.setitem(sys.modules, "rjieba", None)
     with pytest.raises(
         UserError,
-        match="--segmenter=jieba needs .* pip install -r .*requirements-zh.txt",
+        match="--segmenter=jieba needs .* pip install .*requirements-zh.txt",
     ):
         ChineseWords(tokenizer)
 
