@@ -31,7 +31,8 @@ from bert_mgpu.machine import SEEN, SMI, Gpu, output, tried, version
 
 WIDTH = 80
 GB = 1 << 30
-BUILD = "python -m bert_mgpu.install_horovod --force"
+INSTALL = "python -m bert_mgpu.install_horovod"  # in a clone: make horovod
+BUILD = f"{INSTALL} --force"
 OPEN_FILES = 1024  # files and sockets of one process
 SHARED_MEMORY = GB // 2  # bytes: NCCL's buffers between the GPUs of a machine
 
@@ -79,7 +80,7 @@ def lacking(there: Facts) -> list[str]:
 def _horovod(there: Facts) -> list[str]:
     built = there.horovod
     if built is None:
-        return ["Horovod is not installed: make horovod"]
+        return [f"Horovod is not installed: {INSTALL}"]
     lines = []
     if not built.tensorflow:
         lines.append(f"Horovod is built without TensorFlow: {BUILD}")

@@ -127,7 +127,7 @@ def main() -> int:
         start = [str(launcher), "-np", "2", "-H", "localhost:2"]
         runs["2 towers in each of 2 processes"] = (start, {} if gpus else one, 2, 1)
     else:
-        print("Horovod is not installed (make horovod): one process alone is tried")
+        print("Horovod is not installed: one process alone is tried")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         _write_inputs(folder)

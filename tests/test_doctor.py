@@ -109,7 +109,10 @@ def test_a_whole_machine_lacks_nothing():
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"horovod": None}, "Horovod is not installed: make horovod"),
+        (
+            {"horovod": None},
+            "Horovod is not installed: python -m bert_mgpu.install_horovod",
+        ),
         (
             {"horovod": BUILT._replace(tensorflow="")},
             "built without TensorFlow: python",
@@ -171,7 +174,7 @@ def test_a_probe_that_fails_leaves_the_rest(monkeypatch):
     monkeypatch.setattr(doctor, "memory_line", broken)
     report = doctor.lines(doctor.Facts())
     assert "memory      unknown" in report
-    assert "- Horovod is not installed: make horovod" in report
+    assert "- Horovod is not installed: python -m bert_mgpu.install_horovod" in report
 
 
 def test_the_command_ends_well_where_nothing_is_found(tmp_path):
