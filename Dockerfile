@@ -9,10 +9,11 @@
 #   docker run --rm --gpus all --shm-size=1g -u "$(id -u):$(id -g)" -v "$PWD:/data" \
 #     bert_mgpu:gpu run_classifier_mgpu --n_gpus=2 ...
 #
-# Not tried: no `docker build` and no `docker run` of this file, on CPUs or on GPUs.
-# Tried, by hand on Debian: the pip line as it stands with Python 3.12 in a fresh venv,
-# and a training, the doctor and the build of Horovod with what it installed. Not tried
-# either: apt-get and useradd, the extra gpu (pip finds all of it, nothing ran), --gpus.
+# Not tried: no `docker build` and no `docker run` of this file, on CPUs or on GPUs;
+# apt-get, useradd and --gpus; the extra gpu, beyond that pip finds all of it.
+# Tried by hand, on Debian 12: the pip line as it stands, of the files that
+# .dockerignore leaves, in a fresh venv of Python 3.12, and a training and the doctor
+# with HOME=/tmp in it; the line of install_horovod in one of Python 3.11.
 #
 # One image for both: CUDA and cuDNN come as wheels of the extra gpu, the driver comes
 # from the host by the NVIDIA Container Toolkit, which `--gpus all` needs.
