@@ -10,19 +10,19 @@ _PACKAGE = "bert_mgpu"
 _CLONE = pathlib.Path(__file__).parents[1]
 
 
-def file(extra: str = "", clone: pathlib.Path = _CLONE) -> pathlib.Path | None:
+def file(extra: str = "") -> pathlib.Path | None:
     """The file with the requirements of an extra; None where pip has installed us."""
-    path = clone / f"requirements{extra and '-'}{extra}.txt"
+    path = _CLONE / f"requirements{extra and '-'}{extra}.txt"
     return path if path.is_file() else None
 
 
-def lines(extra: str = "", clone: pathlib.Path = _CLONE) -> list[str]:
+def lines(extra: str = "") -> list[str]:
     """The requirements, as pip takes them: ["cloudpickle==3.1.2", ...].
 
     Raises:
       importlib.metadata.PackageNotFoundError: neither a clone nor installed.
     """
-    if path := file(extra, clone):
+    if path := file(extra):
         text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
         return [line.strip() for line in text.splitlines() if line.strip()]
     found = []
@@ -34,8 +34,8 @@ def lines(extra: str = "", clone: pathlib.Path = _CLONE) -> list[str]:
     return found
 
 
-def advice(extra: str, clone: pathlib.Path = _CLONE) -> str:
+def advice(extra: str) -> str:
     """The command that installs an extra here."""
-    if file(extra, clone):
+    if file(extra):
         return f"pip install -r requirements.txt -r requirements-{extra}.txt"
     return f"pip install '{_PACKAGE}[{extra}]'"
