@@ -8,19 +8,20 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraint
 
 setup: .venv/.ready
 
-.venv/.ready: requirements.txt constraints.txt
+.venv/.ready: requirements.txt requirements-zh.txt constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; \
 	  sys.exit(0 if (3, 10) <= v <= (3, 13) else \
 	  "Python %d.%d: TensorFlow 2.21 needs 3.10 to 3.13: make PYTHON=python3.12 setup" % v)'
 	$(PYTHON) -m venv .venv
-	$(PIP) -r requirements.txt
+	$(PIP) -r requirements.txt -r requirements-zh.txt
 	@touch $@
 
 .venv/.demo: .venv/.ready requirements-demo.txt
 	$(PIP) --no-deps -r requirements-demo.txt
 	@touch $@
 
-.venv/.dev: .venv/.demo requirements-dev.txt requirements-reference.txt
+.venv/.dev: .venv/.demo requirements-dev.txt requirements-onnx.txt \
+  requirements-parquet.txt requirements-reference.txt
 	$(PIP) -r requirements-dev.txt
 	$(PIP) --no-deps -r requirements-reference.txt
 	@touch $@
@@ -77,4 +78,4 @@ bench: .venv/.parity .venv/.horovod
 	$(BIN)/python benchmarks/cluster.py show
 
 clean:
-	rm -rf .venv demo build .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

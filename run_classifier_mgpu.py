@@ -1,25 +1,12 @@
 #!/usr/bin/env python3
 """Fine-tunes BERT on N towers, evaluates it and predicts.
 
-Train on two GPUs (or on a CPU), measure on the dev set, predict the test set:
-
-  python run_classifier_mgpu.py --task_name=mrpc --data_dir=data/MRPC \\
-    --vocab_file=model/vocab.txt --bert_config_file=model/bert_config.json \\
-    --init_checkpoint=model/bert_model.ckpt --output_dir=out \\
-    --do_train=true --do_eval=true --do_predict=true --n_gpus=2
-
-Predict another file with the trained model:
-
-  python run_classifier_mgpu.py --task_name=mrpc --data_dir=data/MRPC \\
-    --output_dir=out --do_predict=true --predict_file=new.tsv
-
-Exit codes: 0 done, 1 our fault, 2 bad usage or data, 3 diverged, 4 out of
-memory, 75 stopped by SIGTERM and resumable, 130 Ctrl-C.
+`python run_classifier_mgpu.py --help` tells the rest.
 """
 
 import sys
 
-from bert_mgpu import run
+from bert_mgpu.scripts import run_classifier_mgpu
 
 if __name__ == "__main__":
-    sys.exit(run.finetune(sys.argv, str(__doc__)))
+    sys.exit(run_classifier_mgpu.main())

@@ -1,25 +1,12 @@
 #!/usr/bin/env python3
 """Pretrains BERT on N towers, from nothing or further on texts of your domain.
 
-Make records of a text file (a sentence a line, blank lines between documents),
-train on two GPUs (or on a CPU), and measure:
-
-  python data_prep/create_pretraining_data.py --input_file=corpus.txt \\
-    --output_file=corpus.tfrecord --vocab_file=model/vocab.txt
-
-  python run_pretraining_mgpu.py --input_file=corpus.tfrecord \\
-    --bert_config_file=model/bert_config.json --output_dir=out \\
-    --init_checkpoint=model/bert_model.ckpt --do_train=true --do_eval=true \\
-    --num_train_steps=10000 --num_warmup_steps=1000 --learning_rate=5e-5 \\
-    --n_gpus=2
-
-Exit codes: 0 done, 1 our fault, 2 bad usage or data, 3 diverged, 4 out of
-memory, 75 stopped by SIGTERM and resumable, 130 Ctrl-C.
+`python run_pretraining_mgpu.py --help` tells the rest.
 """
 
 import sys
 
-from bert_mgpu import run
+from bert_mgpu.scripts import run_pretraining_mgpu
 
 if __name__ == "__main__":
-    sys.exit(run.pretrain(sys.argv, str(__doc__)))
+    sys.exit(run_pretraining_mgpu.main())

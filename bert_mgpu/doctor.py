@@ -25,14 +25,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import bert_mgpu
-from bert_mgpu import command, horovod_parts, machine
+from bert_mgpu import command, horovod_parts, machine, requirements
 from bert_mgpu.horovod_parts import Installed, Nccl
 from bert_mgpu.machine import SEEN, SMI, Gpu, output, tried, version
 
 WIDTH = 80
 GB = 1 << 30
-REQUIREMENTS = pathlib.Path(__file__).parents[1] / "requirements.txt"
-BUILD = "python -m bert_mgpu.install_horovod --force"
+INSTALL = "python -m bert_mgpu.install_horovod"  # in a clone: make horovod
+BUILD = f"{INSTALL} --force"
 OPEN_FILES = 1024  # files and sockets of one process
 SHARED_MEMORY = GB // 2  # bytes: NCCL's buffers between the GPUs of a machine
 
@@ -80,7 +80,7 @@ def lacking(there: Facts) -> list[str]:
 def _horovod(there: Facts) -> list[str]:
     built = there.horovod
     if built is None:
-        return ["Horovod is not installed: make horovod"]
+        return [f"Horovod is not installed: {INSTALL}"]
     lines = []
     if not built.tensorflow:
         lines.append(f"Horovod is built without TensorFlow: {BUILD}")
@@ -99,11 +99,11 @@ def _gpus(there: Facts) -> list[str]:
     lines = []
     if there.seen is not None and not there.seen["gpus"]:
         lines.append(
-            "TensorFlow sees no GPU: pip install -r requirements-gpu.txt, a newer"
-            " driver, or unset CUDA_VISIBLE_DEVICES"
+            f"TensorFlow sees no GPU: {requirements.advice('gpu')}, a newer driver, or"
+            " unset CUDA_VISIBLE_DEVICES"
         )
     if there.horovod and "NCCL" not in there.horovod.has:
-        first = "" if there.nccl else "pip install -r requirements-gpu.txt, then "
+        first = "" if there.nccl else f"{requirements.advice('gpu')}, then "
         lines.append(
             "Horovod has no NCCL, gradients would go through the CPU: install the CUDA"
             f" toolkit (nvcc), then {first}{BUILD}"
@@ -200,8 +200,7 @@ def disk_line() -> str:
 def lines(there: Facts) -> list[str]:
     """The report: a line for each thing, and what is lacking."""
     pin = (
-        tried(lambda: machine.pinned(REQUIREMENTS.read_text()))
-        or horovod_parts.TENSORFLOW
+        tried(lambda: machine.pinned(requirements.lines())) or horovod_parts.TENSORFLOW
     )
     nccl, shared = there.nccl, there.shared
     told: dict[str, Callable[[], str]] = {

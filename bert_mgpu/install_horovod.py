@@ -23,12 +23,11 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from bert_mgpu import horovod_parts
+from bert_mgpu import horovod_parts, requirements
 from bert_mgpu.errors import Interrupted, RunError, UserError
 from bert_mgpu.horovod_parts import VERSION, Environ
 
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
-ROOT = pathlib.Path(__file__).parents[1]
 LOG = pathlib.Path(sys.prefix, "horovod-build.log")
 # Says which build the two processes have proved.
 PROVED = pathlib.Path(sys.prefix, ".horovod-proved")
@@ -203,8 +202,8 @@ def prove(environ: Environ) -> None:
 
 def place(wheel: pathlib.Path, environ: Environ) -> None:
     """Installs a wheel and what it needs, and proves that it works."""
-    needs, pins = ROOT / "requirements-horovod.txt", ROOT / "constraints.txt"
-    for what in (("-r", needs, "-c", pins), ("--no-index", "--force-reinstall", wheel)):
+    needs = requirements.lines("horovod")  # each of one version: no need of more pins
+    for what in (needs, ("--no-index", "--force-reinstall", wheel)):
         run_pip("the installation", "install", "--no-deps", *what, environ=environ)
     prove(environ)
 

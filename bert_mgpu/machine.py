@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 SMI = (
@@ -101,10 +101,10 @@ def memory_of(meminfo: str) -> tuple[int, int]:
     return int(kb["MemTotal"]) << 10, int(kb["MemAvailable"]) << 10
 
 
-def pinned(requirements: str) -> str | None:
-    """The version of TensorFlow that requirements.txt names."""
-    found = re.search(r"^tensorflow==(\S+)", requirements, re.MULTILINE)
-    return found[1] if found else None
+def pinned(requirements: Iterable[str]) -> str | None:
+    """The version of TensorFlow among lines of requirements.txt."""
+    found = (re.fullmatch(r"tensorflow==(\S+)", line) for line in requirements)
+    return next((match[1] for match in found if match), None)
 
 
 def version(package: str) -> str | None:

@@ -44,7 +44,7 @@ def write(
     evaluated: what the model says of each set that was evaluated.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        say("no report: matplotlib is not there: pip install -r requirements.txt")
+        say("no report: the package matplotlib is not installed")
         return
     # All processes read, or none.
     sets = {name: data.read(name)[0] for name in data.needed}

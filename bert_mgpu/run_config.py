@@ -164,7 +164,7 @@ class FinetuneConfig(RunConfig):
     max_eval_examples: int | None = _flag(None, TEST, "evaluate on a seeded sample of so many rows [all]", least=1)
     max_predict_examples: int | None = _flag(None, TEST, "predict a seeded sample of so many rows [all]", least=1)
     export_saved_model: str | None = _flag(None, FILES, "write the model to this folder as a SavedModel that takes raw texts, for TensorFlow Serving")
-    export_onnx: str | None = _flag(None, FILES, "write the model to this folder as an ONNX model that takes ids; needs requirements-onnx.txt")
+    export_onnx: str | None = _flag(None, FILES, "write the model to this folder as an ONNX model that takes ids; needs the extra onnx")
     # fmt: on
 
     @property

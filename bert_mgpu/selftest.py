@@ -20,7 +20,7 @@ import numpy as np
 
 from bert_mgpu.interop import google_ckpt
 
-_SCRIPT = pathlib.Path(__file__).parents[1] / "run_classifier_mgpu.py"
+_SCRIPT = ("-m", "bert_mgpu.scripts.run_classifier_mgpu")
 _WORDS = ["sun", "joy", "win", "rain", "loss", "fear", "the", "of", "and", "in", "it"]
 _CONFIG = {
     "vocab_size": 5 + len(_WORDS),
@@ -127,7 +127,7 @@ def main() -> int:
         start = [str(launcher), "-np", "2", "-H", "localhost:2"]
         runs["2 towers in each of 2 processes"] = (start, {} if gpus else one, 2, 1)
     else:
-        print("Horovod is not installed (make horovod): one process alone is tried")
+        print("Horovod is not installed: one process alone is tried")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         _write_inputs(folder)
@@ -143,7 +143,7 @@ def _run_all(
     for number, (title, (start, env, towers, devices)) in enumerate(runs.items()):
         flags = _flags(folder, f"run{number}", towers, devices, device)
         try:
-            ended = _call([*start, sys.executable, str(_SCRIPT), *flags], env)
+            ended = _call([*start, sys.executable, *_SCRIPT, *flags], env)
         except subprocess.TimeoutExpired:
             print(f"{title}: not done after {_PATIENCE} s")
             return 1

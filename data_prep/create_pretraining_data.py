@@ -1,21 +1,7 @@
 #!/usr/bin/env python3
 """Makes records for run_pretraining_mgpu.py from raw text.
 
-The text has one sentence a line and blank lines between documents. Pairs of
-texts with masks, as google-research/bert makes them:
-
-  python data_prep/create_pretraining_data.py --input_file='corpus/*.txt.xz' \\
-    --output_file=data/train.tfrecord --vocab_file=model/vocab.txt \\
-    --max_seq_length=128 --max_predictions_per_seq=20 --dupe_factor=5
-
-Documents for masks that are drawn anew in every epoch, whole Chinese words:
-
-  python data_prep/create_pretraining_data.py --input_file=corpus.txt \\
-    --output_file=data/train.tfrecord --vocab_file=model/vocab.txt \\
-    --objective=documents --dynamic_masking=true --segmenter=jieba
-
-The same command goes on where a stopped one was. Exit codes: 0 done, 1 our
-fault, 2 bad usage or data, 4 out of memory, 75 stopped by SIGTERM, 130 Ctrl-C.
+`python data_prep/create_pretraining_data.py --help` tells the rest.
 """
 
 import pathlib
@@ -23,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bert_mgpu.preparing import pretraining_data
+from bert_mgpu.scripts import create_pretraining_data
 
 if __name__ == "__main__":
-    sys.exit(pretraining_data.main(sys.argv, str(__doc__)))
+    sys.exit(create_pretraining_data.main())

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bert_mgpu import doctor, horovod_parts, machine
+from bert_mgpu import doctor, horovod_parts, machine, requirements
 
 ROOT = pathlib.Path(__file__).parents[1]
 BUILT = horovod_parts.Installed("0.28.1", "2.21.0", ("gloo", "NCCL"), True, "")
@@ -97,7 +97,7 @@ def test_memory_of_meminfo():
 
 
 def test_the_pinned_tensorflow_is_the_one_that_horovod_is_built_for():
-    pin = machine.pinned((ROOT / "requirements.txt").read_text())
+    pin = machine.pinned(requirements.lines())
     assert pin and pin.startswith(horovod_parts.TENSORFLOW + ".")
 
 
@@ -109,7 +109,10 @@ def test_a_whole_machine_lacks_nothing():
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"horovod": None}, "Horovod is not installed: make horovod"),
+        (
+            {"horovod": None},
+            "Horovod is not installed: python -m bert_mgpu.install_horovod",
+        ),
         (
             {"horovod": BUILT._replace(tensorflow="")},
             "built without TensorFlow: python",
@@ -171,7 +174,7 @@ def test_a_probe_that_fails_leaves_the_rest(monkeypatch):
     monkeypatch.setattr(doctor, "memory_line", broken)
     report = doctor.lines(doctor.Facts())
     assert "memory      unknown" in report
-    assert "- Horovod is not installed: make horovod" in report
+    assert "- Horovod is not installed: python -m bert_mgpu.install_horovod" in report
 
 
 def test_the_command_ends_well_where_nothing_is_found(tmp_path):

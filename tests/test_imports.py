@@ -18,6 +18,7 @@ FLOORS = {
     "files": 1,
     "horovod_parts": 1,
     "machine": 1,
+    "requirements": 1,
     "run_config": 2,
     "install_horovod": 2,
     "task": 2,
@@ -55,6 +56,7 @@ FLOORS = {
     "serving": 8,
     "converting": 8,
     "convert": 12,
+    "__main__": 13,
     "streaming": 8,
     "finetune": 11,
     "pretrain": 11,
@@ -62,6 +64,7 @@ FLOORS = {
     "data_doctor": 11,
     "doctor": 12,
     "run": 12,
+    "scripts": 13,
 }
 APART = {"text", "nn", "train"}
 NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch", "horovod"}

@@ -17,14 +17,17 @@ from tests import test_imports
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENGLISH, CHINESE = "README.md", "README.zh.md"
 READMES = (ENGLISH, CHINESE)
+GUIDES = ("docs/guide.md", "docs/guide.zh.md")
 DOCUMENTS = (
     *READMES,
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
     "docs/architecture.md",
     "docs/cluster.md",
     "docs/comparison.md",
     "docs/domain_adaptation.md",
+    *GUIDES,
     "docs/performance.md",
     "docs/pretraining.md",
 )
@@ -178,8 +181,23 @@ def test_exit_codes_and_files_are_listed(name):
         assert f"`{file}`" in files, file
 
 
-def test_both_languages_have_the_same_commands():
-    assert commands(read(CHINESE)) == commands(read(ENGLISH))
+@pytest.mark.parametrize(("english", "chinese"), [READMES, GUIDES])
+def test_both_languages_have_the_same_commands(english, chinese):
+    assert commands(read(chinese)) == commands(read(english))
+
+
+def test_both_guides_show_the_same_pictures_and_files():
+    english, chinese = map(read, GUIDES)
+    for shown in (r"!\[.*?\]\((.*?)\)", r"^```json\n(.*?)^```"):
+        found = re.findall(shown, english, re.MULTILINE | re.DOTALL)
+        assert len(found) >= 2
+        assert found == re.findall(shown, chinese, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_the_guides_show_every_task_json_of_the_examples(name):
+    for path in (ROOT / "examples" / "task_json").iterdir():
+        assert path.read_text(encoding="utf-8") in read(name), path
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -212,7 +230,7 @@ def test_links_and_paths_lead_to_files(name):
 
 
 # In Chinese a line's end would show as a blank.
-@pytest.mark.parametrize("name", [d for d in DOCUMENTS if d != CHINESE])
+@pytest.mark.parametrize("name", [d for d in DOCUMENTS if ".zh" not in d])
 def test_lines_are_at_most_88_columns_wide(name):
     fenced = False
     for number, line in enumerate(read(name).splitlines(), 1):

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from bert_mgpu import requirements
 from bert_mgpu.data.readers import UTF_8, check_file, read_lines
 from bert_mgpu.errors import UserError, listed
 
@@ -171,7 +172,7 @@ def _parquet(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
         from pyarrow import parquet
     except ImportError:
         raise UserError(
-            f"{path}: Parquet needs pyarrow: pip install -r requirements-parquet.txt"
+            f"{path}: Parquet needs pyarrow: {requirements.advice('parquet')}"
         ) from None
     check_file(path)
     names = _names(path, columns)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu import files
+from bert_mgpu import files, requirements
 from bert_mgpu.errors import UserError
 from bert_mgpu.exporting.saved_model import FACTS, IDS_INPUTS, Served
 from bert_mgpu.task import Features
@@ -32,8 +32,7 @@ def check(target: str) -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
-            f"--export_onnx needs {', '.join(missing)}: pip install -r"
-            " requirements-onnx.txt"
+            f"--export_onnx needs {', '.join(missing)}: {requirements.advice('onnx')}"
         )
     ours = {_MODEL, _VOCAB, FACTS}
     files.check_replaceable(

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bert_mgpu import requirements
 from bert_mgpu.errors import UserError
 from bert_mgpu.task import Ragged
 from bert_mgpu.text.normalization import Normalizer, needs_context
@@ -254,7 +255,7 @@ def cutter(user_words: Sequence[UserWord]) -> _Cut:
     except ImportError:
         raise UserError(
             "--segmenter=jieba needs the package rjieba, which is not installed:"
-            " pip install rjieba"
+            f" {requirements.advice('zh')}"
         ) from None
     if not user_words:
         return _any_text(rjieba.cut)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.client.device_lib import list_local_devices
 from tensorflow.python.eager import context
 
-from bert_mgpu import launch
+from bert_mgpu import launch, requirements
 from bert_mgpu.errors import UserError
 
 THREADS = "TF_NUM_INTRAOP_THREADS"  # TensorFlow's own
@@ -51,7 +51,7 @@ def configure(
     if device == "gpu" and not gpus:
         raise UserError(
             "--device=gpu: TensorFlow sees no GPU: check nvidia-smi and"
-            " CUDA_VISIBLE_DEVICES, install requirements-gpu.txt, or pass"
+            f" CUDA_VISIBLE_DEVICES, {requirements.advice('gpu')}, or pass"
             " --device=cpu"
         )
     if gpus and device != "cpu":
@@ -138,7 +138,7 @@ def missing_gpus(device: str) -> str | None:
     return (
         "WARNING: TensorFlow sees no GPU and takes the CPU, though"
         f" {f'CUDA_VISIBLE_DEVICES={named}' if named else 'there is /dev/nvidia0'}:"
-        " install requirements-gpu.txt (tensorflow.log in output_dir has TensorFlow's"
+        f" {requirements.advice('gpu')} (tensorflow.log in output_dir has TensorFlow's"
         " reason), or pass --device=cpu"
     )
 

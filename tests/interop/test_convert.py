@@ -11,7 +11,7 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from bert_mgpu import convert, converting
+from bert_mgpu import __main__, convert, converting
 from bert_mgpu.config import BertConfig
 from bert_mgpu.interop import google_ckpt, google_export, huggingface
 from bert_mgpu.nn import bert, heads, params
@@ -276,3 +276,20 @@ def test_the_command_by_itself(google, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "  largest difference: hidden states 0.0e+00"
     assert converting.TARGETS.keys() == {"export_hf", "export_google"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "fragment"),
+    [
+        (["convert", "--help"], 0, "--export_google=..."),
+        ([], 0, "bert_mgpu doctor data FLAGS"),
+        (["convrt"], 2, "error: convrt: no such command: pass one of convert, doctor"),
+        (["convert"], 2, "error: --init_checkpoint is missing"),
+        (["doctor", "data"], 2, "error: --task_name is missing"),
+    ],
+    ids=str,
+)
+def test_the_commands_have_one_name(monkeypatch, capfd, typed, code, fragment):
+    monkeypatch.setattr(sys, "argv", ["bert_mgpu", *typed])
+    assert __main__.main() == code
+    assert fragment in "".join(capfd.readouterr())

@@ -22,7 +22,7 @@ needs_data = pytest.mark.skipif(
 )
 needs_jieba = pytest.mark.skipif(
     importlib.util.find_spec("rjieba") is None,
-    reason="the segmenter is not here: pip install rjieba",
+    reason="the segmenter is not here: pip install -r requirements-zh.txt",
 )
 VOCAB = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
@@ -321,7 +321,8 @@ def test_faulty_user_dictionaries(tmp_path, content, message):
 def test_without_the_package_the_user_is_told(tokenizer, monkeypatch):
     monkeypatch.setitem(sys.modules, "rjieba", None)
     with pytest.raises(
-        UserError, match="--segmenter=jieba needs .* pip install rjieba"
+        UserError,
+        match="--segmenter=jieba needs .* pip install .*requirements-zh.txt",
     ):
         ChineseWords(tokenizer)
 

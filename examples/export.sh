@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Exports a trained model: a SavedModel that takes raw texts, for TensorFlow Serving,
+# and a folder for Hugging Face's transformers.
+#
+#   OUT=out_reviews SERVED=served/reviews/1 HF=hf_reviews bash examples/export.sh
+#
+# Arguments are more flags of run_classifier_mgpu.py.
+set -euo pipefail
+DATA=${DATA:-data/reviews}
+TASK=${TASK:-reviews}
+OUT=${OUT:-out_reviews}              # a trained model
+SERVED=${SERVED:-served/reviews/1} # NAME/VERSION, as TensorFlow Serving wants it
+HF=${HF:-hf_reviews}
+PYTHON=${PYTHON:-.venv/bin/python}
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # from where paths count
+
+exec "$PYTHON" run_classifier_mgpu.py --task_name="$TASK" --data_dir="$DATA" \
+  --output_dir="$OUT" --export_saved_model="$SERVED" --export_hf="$HF" "$@"
