@@ -128,6 +128,7 @@ def _taken(output_dir: pathlib.Path, place: Place) -> Iterator[None]:
         yield
         return
     with files.locked(output_dir, f"--output_dir={output_dir}", "folder"):
+        files.check_folders(output_dir)
         yield
 
 
@@ -257,6 +258,8 @@ def _tensorflow_log(
     path = output_dir / _TENSORFLOW_LOG if place.leads else pathlib.Path(os.devnull)
     try:
         if not shown:
+            if place.leads:
+                path.unlink(missing_ok=True)  # a link would lead elsewhere
             with open(path, "wb") as log:
                 os.dup2(log.fileno(), 2)
     except OSError as error:

@@ -87,6 +87,8 @@ def first_weights(
     if unexpected:
         say(f"  there but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
     for name, value in values.items():
+        if value.dtype.kind not in "fV":  # bfloat16 is of numpy's kind V
+            raise UserError(f"{path}: {name} is of type {value.dtype}: no weights")
         if not np.isfinite(value).all():
             raise UserError(
                 f"{path}: {name} holds values that are no numbers: its training"

@@ -21,19 +21,21 @@ import safetensors.numpy
 
 from bert_mgpu import files
 from bert_mgpu.config import BertConfig
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, listed, shown
 from bert_mgpu.interop import names
 
 _WEIGHTS = "model.safetensors"
 _VOCAB = "vocab.txt"
 _SHARDS = "model.safetensors.index.json"
 _UNSAFE = (".bin", ".h5", ".keras", ".pkl", ".pickle", ".pt", ".pth", ".ckpt")
+_LONGEST_REASON = 300
 _FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' names
 _POSITION_IDS = re.compile(r"(^|\.)embeddings\.position_ids$")  # 0, 1, 2, ...
 # The output embedding of masked words is the word embedding, stored once more.
 _TIED = ("cls.predictions.decoder.weight", "bert/embeddings/word_embeddings")
 
 _ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
+_INDEX = re.compile("[0-9]{1,9}")
 _PLACEHOLDER = re.compile(r"LABEL_\d+$")  # what transformers writes by default
 _OURS = {"format": "pt", "producer": "bert_mgpu"}  # header of model.safetensors
 _EXPORTED = {
@@ -67,7 +69,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             value = value.T if row and row.transposed else value
             if key in params and not np.array_equal(params[key], value):
                 raise UserError(
-                    f"{file}: {name} is there twice, with other values: this"
+                    f"{file}: {listed([name])} is there twice, with other values: this"
                     " is not a BERT model"
                 )
             params[key] = np.ascontiguousarray(value, np.float32)
@@ -104,7 +106,8 @@ def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
     for name, file in weight_map.items():
         if pathlib.PurePath(str(file)).name != file:
             raise UserError(
-                f"{path}: {name} is in {file!r}, not a file beside the index"
+                f"{path}: {shown(name)} is in {shown(file)}, not a file beside the"
+                " index"
             )
         shards.setdefault(path.parent / file, set()).add(name)
     return shards
@@ -115,23 +118,25 @@ def _load(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Name and value of the file's tensors, all of them floats."""
     try:
+        files.open_regular(file).close()  # nothing else would end
         with safetensors.safe_open(file, framework="numpy") as opened:
             found = set(opened.keys())
             absent = sorted((wanted or set()) - found)
             if absent:
-                raise UserError(f"{file}: has no tensor {absent[0]}")
+                raise UserError(f"{file}: has no tensor {listed(absent, 1)}")
             for name in sorted(found if wanted is None else wanted):
                 if _POSITION_IDS.search(name):
                     continue
                 kind = opened.get_slice(name).get_dtype()
                 if kind not in _FLOATS:
                     raise UserError(
-                        f"{file}: {name} is of type {kind}: quantized weights"
+                        f"{file}: {listed([name])} is of type {kind}: quantized weights"
                         f" are not read; pass one of {', '.join(_FLOATS)}"
                     )
                 yield name, opened.get_tensor(name)
     except (safetensors.SafetensorError, OSError) as error:
-        raise UserError(f"{file}: not a whole safetensors file: {error}") from None
+        reason = str(error)[:_LONGEST_REASON]  # it may quote the file
+        raise UserError(f"{file}: not a whole safetensors file: {reason}") from None
 
 
 def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -151,13 +156,14 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     ):
         if config.get(key) not in (None, value):
             raise UserError(
-                f"{config_file}: {key} is {config[key]!r}; only {value!r} is supported"
+                f"{config_file}: {key} is {shown(config[key])}; only {value!r} is"
+                " supported"
             )
     return {
         "vocab_file": str(vocab_file) if vocab_file.is_file() else None,
         "config_file": str(config_file) if config else None,
         "do_lower_case": _do_lower_case(folder),
-        "labels": _labels(config),
+        "labels": _labels(config, config_file),
         "problem_type": config.get("problem_type"),
     }
 
@@ -175,12 +181,16 @@ def _do_lower_case(folder: pathlib.Path) -> bool | None:
     return None
 
 
-def _labels(config: Mapping[str, Any]) -> list[str] | None:
+def _labels(config: Mapping[str, Any], file: pathlib.Path) -> list[str] | None:
     """Labels by index; transformers' placeholders are no labels."""
     labels = config.get("id2label")
-    if not isinstance(labels, dict) or not all(map(str.isdigit, labels)):
+    if not isinstance(labels, dict) or not all(map(_INDEX.fullmatch, labels)):
         return None
     ordered = [str(labels[index]) for index in sorted(labels, key=int)]
+    if any(not one or "\n" in one or "\r" in one for one in ordered):
+        raise UserError(f"{file}: id2label: a label is empty, or has a line's end")
+    if len(set(ordered)) < len(ordered):
+        raise UserError(f"{file}: id2label names a label twice")
     return None if all(map(_PLACEHOLDER.match, ordered)) else ordered
 
 
