@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Sequence
 from typing import Any
 
-_LONGEST = 120  # characters of a value in a message
+_LONGEST = 200  # characters of a value in a message
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _LONGEST
 
@@ -90,6 +90,7 @@ class Interrupted(RunError):
     label = "stopped"
 
 
+LONGEST = 10_000  # characters of an error that are searched for what it means
 _NO_MEMORY = re.compile(
     r"(out of memory|\boom\b|\w*alloc_failed|dst tensor is not initialized"
     r"|(unable|failed) to allocate)[^\n]*",
@@ -105,7 +106,7 @@ def out_of_memory(error: Exception) -> str | None:
     """
     if isinstance(error, RunError):
         return None
-    message = str(getattr(error, "message", error))
+    message = str(getattr(error, "message", error))[:LONGEST]
     found = _NO_MEMORY.search(message)
     if found:
         return found[0].rstrip(". ")

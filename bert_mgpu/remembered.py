@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from typing import Any
 
@@ -33,7 +34,7 @@ def settings(path: pathlib.Path) -> dict[str, Any]:
 
     Raises UserError where it is damaged.
     """
-    if not path.is_file():
+    if not os.path.lexists(path):
         return {}
     try:
         flags = files.read_json(path).get("flags")

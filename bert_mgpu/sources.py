@@ -155,9 +155,9 @@ def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
     """What a folder that holds a run of ours (or Google's files) says."""
     found: dict[str, Any] = {}
     for key, name in (("config_file", CONFIG_FILE), ("vocab_file", VOCAB_FILE)):
-        if (folder / name).is_file():
+        if os.path.lexists(folder / name):  # whatever it is, it was meant
             found[key] = str(folder / name)
-    if (folder / LABELS_FILE).is_file():
+    if os.path.lexists(folder / LABELS_FILE):
         found["labels"] = remembered.labels(folder / LABELS_FILE)
     settings = remembered.settings(folder / RUN_FILE)
     if "do_lower_case" in settings:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu import files
-from bert_mgpu.errors import UserError, shown
+from bert_mgpu.errors import UserError, listed
 from bert_mgpu.interop import bundle
 
 _BUNDLE_FILE = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
@@ -170,7 +170,7 @@ def _resolve_directory(directory: pathlib.Path) -> str:
         if os.path.isfile(f"{prefix}.index"):
             return os.fspath(prefix)
         raise UserError(
-            f"{said}: names {shown(named)}, which is not there: pass a checkpoint's"
+            f"{said}: names {listed([named])}, which is not there: pass a checkpoint's"
             " name instead of the directory"
         )
     found = sorted(file.stem for file in directory.glob("*.index"))
@@ -188,7 +188,9 @@ def _named_newest(path: pathlib.Path) -> str:
     import tensorflow as tf
 
     files.read_text(path, _MOST_STATE)  # or it is no text, or endless
-    state = tf.train.get_checkpoint_state(os.fspath(path.parent))
+    state = None
+    with contextlib.suppress(ValueError):
+        state = tf.train.get_checkpoint_state(os.fspath(path.parent))
     if state is None:
         raise UserError(
             f"{path}: damaged: pass a checkpoint's name instead of the directory"

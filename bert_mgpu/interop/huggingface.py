@@ -104,7 +104,7 @@ def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
         raise UserError(f"{path}: has no weight_map of names and files")
     shards: dict[pathlib.Path, set[str]] = {}
     for name, file in weight_map.items():
-        if pathlib.PurePath(str(file)).name != file:
+        if pathlib.PurePath(str(file)).name != file or "\0" in file:
             raise UserError(
                 f"{path}: {shown(name)} is in {shown(file)}, not a file beside the"
                 " index"
@@ -148,7 +148,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     folder = pathlib.Path(path)
     config_file, vocab_file = folder / "config.json", folder / _VOCAB
-    config = files.read_json(config_file) if config_file.is_file() else {}
+    config = files.read_json(config_file) if os.path.lexists(config_file) else {}
     for key, value in (
         ("model_type", "bert"),
         ("position_embedding_type", "absolute"),
@@ -160,7 +160,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
                 " supported"
             )
     return {
-        "vocab_file": str(vocab_file) if vocab_file.is_file() else None,
+        "vocab_file": str(vocab_file) if os.path.lexists(vocab_file) else None,
         "config_file": str(config_file) if config else None,
         "do_lower_case": _do_lower_case(folder),
         "labels": _labels(config, config_file),
@@ -173,7 +173,8 @@ def _do_lower_case(folder: pathlib.Path) -> bool | None:
         ("tokenizer_config.json", ("do_lower_case",)),
         ("tokenizer.json", ("normalizer", "lowercase")),
     ):
-        value: Any = files.read_json(folder / name) if (folder / name).is_file() else {}
+        there = os.path.lexists(folder / name)  # whatever it is, it was meant
+        value: Any = files.read_json(folder / name) if there else {}
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, bool):

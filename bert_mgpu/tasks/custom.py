@@ -33,6 +33,7 @@ from bert_mgpu.tasks.builtin import (
 )
 
 FILE = "task.json"
+_LONGEST_NAME = 1000  # characters of a file
 _LONGEST_KEY = 100  # characters that are compared with known ones
 
 
@@ -142,7 +143,8 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
             )
     for key in _FILES:
         name = pathlib.PurePath(values[key]) if _is(values, key, str) else None
-        if name and (name.is_absolute() or ".." in name.parts):
+        long = name and len(str(name)) > _LONGEST_NAME
+        if name and (long or name.is_absolute() or ".." in name.parts):
             raise UserError(
                 f"{path}: {key!r} is {shown(str(name))}: name a file inside data_dir,"
                 f" or pass it as --{_KEYS[key].flag}"

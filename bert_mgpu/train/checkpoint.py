@@ -75,7 +75,8 @@ def _from_tensors(tensors: dict[str, np.ndarray], prefix: str) -> TrainState:
         step, identity = int(first.item()), json.loads(said.item())
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise UserError(f"{prefix}: damaged: {_STEP} or identity: {error}") from None
-    if step < 0 or not isinstance(identity, dict | None):
+    numbered = first.dtype.kind in "iu" and step >= 0
+    if not (numbered and isinstance(identity, dict | None)):
         raise UserError(f"{prefix}: damaged: not the {_STEP} or identity of a run")
     return TrainState(tensors, slots, step, identity)
 
