@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from bert_mgpu import files, recorded, remembered
+from bert_mgpu import evaluating, files, recorded, remembered
 from bert_mgpu.data import records
 from bert_mgpu.errors import UserError
 from bert_mgpu.train import recorder
@@ -133,7 +133,7 @@ def test_a_task_may_link_to_data_elsewhere(work, watched):
     path = work.data("own") / "train.tsv"
     path.rename(work.root / "elsewhere.tsv")
     path.symlink_to(work.root / "elsewhere.tsv")
-    code, _, err = watched(task="own", plan=True)
+    code, _, err = watched(task="own")
     assert code == 0, err
 
 
@@ -273,19 +273,15 @@ BEST = ["", "{", "[]", '{"step": 1e999, "value": 1, "of": 1}', "[" * 50_000, "\0
 
 
 @pytest.mark.parametrize("text", BEST)
-def test_a_best_that_is_damaged_is_none(work, inside, text, trained):
+def test_a_best_that_is_damaged_is_none(tmp_path, text):
     """It is found again by the evaluations that follow."""
-    from bert_mgpu import evaluating
-
-    folder = work.root / "out" / "best"
-    folder.mkdir()
-    (folder / "best.json").write_text(text)
 
     class Kept(evaluating.Evaluator):
         def __init__(self):
-            self._folder = folder
+            self._folder = tmp_path
             self._identity, self._measured = None, {}
 
+    (tmp_path / "best.json").write_text(text)
     assert Kept()._kept() is None
 
 
