@@ -56,6 +56,14 @@ def test_json_bombs(tmp_path, content):
     assert "\n" not in message
 
 
+def test_settings_have_a_largest_size(tmp_path):
+    write(tmp_path / "x", "{}".ljust(files.MOST_JSON))
+    assert files.read_json(tmp_path / "x") == {}
+    write(tmp_path / "x", "{}".ljust(files.MOST_JSON + 1))
+    with pytest.raises(UserError, match="x: more than 32 MiB: this is another file"):
+        files.read_json(tmp_path / "x")
+
+
 def test_a_whole_character_in_halves_is_read(tmp_path):
     """As JSON has to write what is beyond U+FFFF."""
     write(tmp_path / "x", r'{"x": "\ud83d\ude00"}')
