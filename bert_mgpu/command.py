@@ -15,6 +15,7 @@ from typing import Any, TextIO, cast
 
 from bert_mgpu import flags
 from bert_mgpu.errors import (
+    LONGEST,
     Interrupted,
     OutOfMemory,
     Preempted,
@@ -128,7 +129,7 @@ def explain(
     output: what is written, by this flag; smaller: what to pass where memory is short.
     TensorFlow tells a full disk by its messages alone.
     """
-    message = str(getattr(error, "message", error))
+    message = str(getattr(error, "message", error))[:LONGEST]
     full = re.search(r"[^\n]*(no space left|quota exceeded)", message, re.I)
     disk = full[0].strip() if full else None
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:

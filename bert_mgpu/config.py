@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pathlib
 from typing import Any
 
 from bert_mgpu import files
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, shown
 
 # Google's "gelu" is the tanh form, Hugging Face's "gelu" the erf form: the
 # config's origin decides, and from there on the name says which it is.
@@ -29,6 +30,10 @@ _HUGGING_FACE_KEYS = ("model_type", "architectures", "transformers_version")
 
 
 _MOST = 100_000_000  # of anything that a config counts
+
+
+def _is_size(value: float) -> bool:
+    return 0 <= value <= _MOST and math.isfinite(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +73,7 @@ class BertConfig:
             value = raw[field.name]
             if type(value) not in _JSON_TYPES[str(field.type)]:
                 raise UserError(
-                    f"{origin}: {field.name} is {value!r}, not a value of type"
+                    f"{origin}: {field.name} is {shown(value)}, not a value of type"
                     f" {field.type}"
                 )
             values[field.name] = value
@@ -80,7 +85,7 @@ class BertConfig:
         activation = hidden_act or names.get(activation, activation)
         if activation not in ACTIVATIONS:
             raise UserError(
-                f"{origin}: hidden_act {activation!r} is not known: pass"
+                f"{origin}: hidden_act {shown(activation)} is not known: pass"
                 f" --hidden_act, one of {', '.join(ACTIVATIONS)}"
             )
         config = cls(**{**values, "hidden_act": activation})
@@ -94,6 +99,11 @@ class BertConfig:
                 raise UserError(f"{origin}: {field.name} is {value}, not positive")
             if str(field.type) == "int" and value > _MOST:
                 raise UserError(f"{origin}: {field.name} is more than {_MOST:,}")
+            if str(field.type) == "float" and not _is_size(value):
+                raise UserError(
+                    f"{origin}: {field.name} is {shown(value)}, not a number of 0 or"
+                    " more"
+                )
             if field.name.endswith("_prob") and not 0 <= value < 1:
                 raise UserError(f"{origin}: {field.name} is {value}, not in [0, 1)")
         if self.hidden_size % self.num_attention_heads:

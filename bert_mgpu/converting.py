@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu import sources, weights
+from bert_mgpu import remembered, sources, weights
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data import readers
 from bert_mgpu.errors import RunError, UserError, listed
@@ -49,16 +49,19 @@ def convert(run: Any) -> None:
     if run.input_file:
         readers.check_file(run.input_file)
     asked = {one.name for one in dataclasses.fields(FinetuneConfig)}
-    said = {n: getattr(run, n) for n in run.given & asked}
-    settings = FinetuneConfig(**said, max_seq_length=1, given=run.given)
+    given = {n: getattr(run, n) for n in run.given & asked}
+    settings = FinetuneConfig(**given, max_seq_length=1, given=run.given)
     model = sources.find_model(settings, pathlib.Path(os.devnull))
     for note in sources.notes(settings, model):
         print(note)
     params = _weights(run.init_checkpoint, model.config)
     rows, what = _rows(model.tokenizer, model.config, run.input_file)
+    known = remembered.of_model(
+        sources.folder_of(run.init_checkpoint) / sources.RUN_FILE
+    )
     for name, folder in wanted.items():
         target = TARGETS[name]
-        target.write(folder, model, params, sources.remembered(run.init_checkpoint))
+        target.write(folder, model, params, known)
         held = target.holds(params, model.config)
         print(f"wrote {len(held)} weights to {folder}")
         if left := sorted(set(params) - set(held)):
@@ -93,10 +96,10 @@ def _weights(path: str, config: BertConfig) -> Params:
 
 
 def _write_google(
-    folder: str, model: Model, params: Params, remembered: dict[str, Any]
+    folder: str, model: Model, params: Params, known: dict[str, Any]
 ) -> None:
     kinds = {kind.problem_type: name for name, kind in KINDS.items()}
-    flags = {"do_lower_case": model.do_lower_case, **remembered}
+    flags = {"do_lower_case": model.do_lower_case, **known}
     if model.problem_type in kinds:
         flags["task_type"] = kinds[model.problem_type]
     held = model.config, model.vocabulary, model.labels, flags
@@ -109,9 +112,9 @@ def _write_google(
 
 
 def _write_hugging_face(
-    folder: str, model: Model, params: Params, remembered: dict[str, Any]
+    folder: str, model: Model, params: Params, known: dict[str, Any]
 ) -> None:
-    kind = KINDS.get(remembered.get("task_type", ""))
+    kind = KINDS.get(known.get("task_type", ""))
     problem = model.problem_type or (kind.problem_type if kind else None)
     classifies = names.architecture_of(params) == names.CLASSIFIER
     huggingface_export.export(

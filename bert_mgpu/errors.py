@@ -5,13 +5,32 @@ to pass instead. Anything else that escapes is our fault: exit code 1.
 """
 
 import re
+import reprlib
 from collections.abc import Sequence
+from typing import Any
+
+_LONGEST = 200  # characters of a value in a message
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _LONGEST
+
+
+def shown(value: Any) -> str:
+    """A value as Python writes it, for a message: not megabytes of it."""
+    return _SHORT.repr(value)
 
 
 def listed(items: Sequence[str], most: int = 10) -> str:
-    """Names for a message: the first ones, and how many more there are."""
+    """Names for a message: the first ones, and how many more there are.
+
+    A file may give them: one that is long is cut, one that is no plain text, whose
+    line ends or colours would look like messages of ours, is quoted.
+    """
+    names = [
+        name if name.isprintable() and len(name) <= _LONGEST else shown(name)
+        for name in items[:most]
+    ]
     more = f" and {len(items) - most} more" if len(items) > most else ""
-    return ", ".join(items[:most]) + more
+    return ", ".join(names) + more
 
 
 class RunError(Exception):
@@ -71,6 +90,7 @@ class Interrupted(RunError):
     label = "stopped"
 
 
+LONGEST = 10_000  # characters of an error that are searched for what it means
 _NO_MEMORY = re.compile(
     r"(out of memory|\boom\b|\w*alloc_failed|dst tensor is not initialized"
     r"|(unable|failed) to allocate)[^\n]*",
@@ -86,7 +106,7 @@ def out_of_memory(error: Exception) -> str | None:
     """
     if isinstance(error, RunError):
         return None
-    message = str(getattr(error, "message", error))
+    message = str(getattr(error, "message", error))[:LONGEST]
     found = _NO_MEMORY.search(message)
     if found:
         return found[0].rstrip(". ")

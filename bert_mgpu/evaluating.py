@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -81,10 +80,10 @@ class Evaluator:
     def _kept(self) -> Best | None:
         """What best/ holds, if it is this run's, by the same metric of the same set."""
         try:
-            said = json.loads((self._folder / BEST_FILE).read_text(encoding="utf-8"))
+            said = files.read_json(self._folder / BEST_FILE)
             best = Best(int(said["step"]), float(said["value"]))
             known = said["of"] == self._of
-        except (OSError, ValueError, KeyError, TypeError):
+        except (UserError, ValueError, KeyError, TypeError, OverflowError):
             return None
         whole = checkpoint.saved_steps(self._folder) == [best.step]
         return best if known and whole else None
@@ -177,7 +176,8 @@ class Evaluator:
             checkpoint.save(self._folder, state, 1)
             for name in (*_COPIED, sources.VOCAB_FILE):
                 if (self._job.output_dir / name).exists():
-                    shutil.copyfile(self._job.output_dir / name, self._folder / name)
+                    content = (self._job.output_dir / name).read_bytes()
+                    files.write_bytes(self._folder / name, content)
         except OSError as error:
             raise files.unwritable(str(self._folder), "folder", error) from None
         said = {**self._best._asdict(), "metric": self._metric, "set": MAIN}

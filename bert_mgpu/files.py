@@ -1,29 +1,86 @@
-"""JSON that is read, files written whole or not at all, folders for one run."""
+"""JSON that is read, files written whole or not at all, folders for one run.
+
+What is read must be a regular file, or a link to one: a pipe would wait for ever.
+What is written takes the place of a link, and never goes through it.
+"""
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import pathlib
+import re
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, shown
+
+# Of JSON with settings: the largest tokenizer.json of a BERT has 10 MB. What is read
+# may take thirty times as much memory.
+MOST_JSON = 32 << 20
+# What a run makes in its output_dir, and writes into.
+_FOLDERS = re.compile(r"cache|best|report|predicted|\.saving|seed-[0-9]+")
 
 
-def read_json(path: pathlib.Path) -> dict[str, Any]:
-    """The JSON object of a UTF-8 file.
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a file to read it. Raises OSError for pipes, devices and folders."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return open(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a directory", os.fspath(path))
+    raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+
+
+def read_text(path: pathlib.Path, most: int) -> str:
+    """The text of a UTF-8 file of at most so many bytes.
 
     Raises:
       UserError: it cannot be read, or is none.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
+        with open_regular(path) as file:
+            content = file.read(most + 1)
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+    if len(content) > most:
+        raise UserError(f"{path}: more than {most >> 20} MiB: this is another file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8: byte {error.start}") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        counts = collections.Counter(key for key, _ in pairs)
+        raise ValueError(f"the key {shown(counts.most_common(1)[0][0])} is there twice")
+    return value
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+    """The JSON object of a UTF-8 file of at most MOST_JSON bytes.
+
+    Raises:
+      UserError: it cannot be read, or is none; a key is there twice; a text in it is
+        no Unicode.
+    """
+    text = read_text(path, MOST_JSON)
+    try:
+        value = json.loads(text, object_pairs_hook=_object)
+        if "\\ud" in text.lower():  # half of a character, which no file could hold
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{path}: not a JSON file: half a character in it") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a JSON file: {error}") from None
     if not isinstance(value, dict):
@@ -31,11 +88,33 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return value
 
 
+def check_folders(output_dir: pathlib.Path) -> None:
+    """Raises UserError where a run would write outside of its output_dir.
+
+    Files take the place of links; but through a folder that is a link, they would go
+    elsewhere.
+    """
+    for path in sorted(output_dir.iterdir()) if output_dir.is_dir() else ():
+        if not _FOLDERS.fullmatch(path.name):
+            continue
+        if not path.is_dir() and not path.is_symlink():
+            raise UserError(f"{path}: not a folder: remove it")
+        links = [path] if path.is_symlink() else []
+        for folder, names, _ in os.walk(path) if not links else ():
+            links += [p for n in names if (p := pathlib.Path(folder, n)).is_symlink()]
+        if links:
+            raise UserError(
+                f"{links[0]}: a link, and a run does not write through it: remove it,"
+                " or pass another --output_dir or --cache_dir"
+            )
+
+
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A path beside `path` to write to, which takes its place if all went well."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        temporary.unlink(missing_ok=True)  # a link would lead elsewhere
         yield temporary
         temporary.replace(path)
     finally:
@@ -127,7 +206,11 @@ def locked(folder: pathlib.Path, name: str, instead: str) -> Iterator[pathlib.Pa
     lock = folder / ".lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(lock, "w")  # noqa: SIM115
+        if lock.is_symlink():
+            raise UserError(f"{lock}: a link: remove it")
+        # Neither through a link, nor waiting for the reader of a pipe.
+        how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = open(os.open(lock, how, 0o666), "rb", buffering=0)  # noqa: SIM115
     except OSError as error:
         raise unwritable(name, instead, error) from None
     with file:

@@ -110,6 +110,7 @@ class ExitFile:
         text = json.dumps(end._asdict(), ensure_ascii=False) + "\n"
         own = path.with_name(f".{FILE}.{socket.gethostname()}.{os.getpid()}")
         try:
+            own.unlink(missing_ok=True)  # a link would lead elsewhere
             own.write_text(text, encoding="utf-8")
             os.link(own, path)
         except FileExistsError:

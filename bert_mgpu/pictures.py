@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_mgpu import files
+
 # Those of Linux, Windows and macOS that have Chinese characters.
 _CHINESE = (
     *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei"),
@@ -104,7 +106,8 @@ def _figure(height: float) -> Any:
 
 
 def _save(figure: Any, path: pathlib.Path) -> None:
-    figure.savefig(path, dpi=_DPI)
+    with files.replacing(path) as temporary:
+        figure.savefig(temporary, dpi=_DPI, format="png")
 
 
 def _chinese_fonts() -> list[str]:

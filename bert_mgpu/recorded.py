@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import pathlib
 from typing import Any
@@ -12,6 +11,7 @@ from bert_mgpu.data import record_rows, records
 from bert_mgpu.data.drawing import Draw
 from bert_mgpu.data.record_rows import Form, Index, RecordRows
 from bert_mgpu.errors import UserError, listed
+from bert_mgpu.files import read_json
 from bert_mgpu.opening import World
 from bert_mgpu.run_config import PretrainConfig
 from bert_mgpu.sources import Model
@@ -58,19 +58,20 @@ def files_of(run: PretrainConfig) -> dict[str, list[str]]:
 
 def _facts(file: str) -> dict[str, Any]:
     """What create_pretraining_data.py says of a file, if it was that."""
-    folder, name = os.path.split(file)
+    path = pathlib.Path(file)
     try:
-        with open(os.path.join(folder, f".{name}.json"), encoding="utf-8") as side:
-            return json.load(side)
-    except (OSError, ValueError):
+        said = read_json(path.with_name(f".{path.name}.json"))
+    except UserError:
         return {}
+    kinds = {"settings": dict, "rows": int, "vocabulary": str}
+    return {n: v for n, v in said.items() if isinstance(v, kinds.get(n, object))}
 
 
 def made_with(run: PretrainConfig) -> dict[str, Any]:
     """The vocabulary and the casing that the first file was made with, if it says."""
     for file in [file for files in files_of(run).values() for file in files][:1]:
         settings = _facts(file).get("settings", {})
-        if os.path.isfile(settings.get("vocab_file", "")):
+        if os.path.isfile(str(settings.get("vocab_file", ""))):
             names = ("vocab_file", "do_lower_case")
             return {name: settings[name] for name in names} | {"origin": file}
     return {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -86,7 +85,7 @@ def _curves(job: Job, task: Classification, folder: pathlib.Path) -> Sections:
     history = evaluating.read_history(job.output_dir)
     metric = getattr(job.run, "best_metric", None) or task.kind.metric
     steps = [row["step"] for row in records]
-    smooth = _smooth([row["loss"] for row in records])
+    smooth = _smooth([row.get("loss", np.nan) for row in records])
     training = pictures.Line("training", steps, smooth, "0.6")
     losses, scores = [training], []
     known = _baseline(job.output_dir)
@@ -94,7 +93,7 @@ def _curves(job: Job, task: Classification, folder: pathlib.Path) -> Sections:
         colour = f"C{number}"
         rows = [row for row in history if row["set"] == name]
         at = [row["step"] for row in rows]
-        values = [row["eval_loss"] for row in rows]
+        values = [row.get("eval_loss", np.nan) for row in rows]
         losses.append(pictures.Line(name, at, values, colour))
         if metric == "eval_loss" or not any(metric in row for row in rows):
             continue
@@ -235,10 +234,16 @@ def _settings(job: Job) -> Sections:
 
 def _of_run(job: Job) -> dict[str, Any]:
     """run.json: what trained the model."""
+    return _tables(job.output_dir / RUN_FILE)
+
+
+def _tables(path: pathlib.Path) -> dict[str, dict[str, Any]]:
+    """The objects in a JSON object; none where the file is no such thing."""
     try:
-        return json.loads((job.output_dir / RUN_FILE).read_text("utf-8"))
-    except (OSError, ValueError):
+        said = files.read_json(path)
+    except UserError:
         return {}
+    return {name: one for name, one in said.items() if isinstance(one, dict)}
 
 
 def _versions(job: Job) -> dict[str, Any]:
@@ -247,10 +252,10 @@ def _versions(job: Job) -> dict[str, Any]:
 
 
 def _baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:
-    try:
-        return json.loads((output_dir / results.BASELINE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
+    return {
+        name: {n: v for n, v in scores.items() if isinstance(v, int | float)}
+        for name, scores in _tables(output_dir / results.BASELINE).items()
+    }
 
 
 def _number(value: object) -> str:

@@ -129,6 +129,7 @@ def _taken(output_dir: pathlib.Path, place: Place) -> Iterator[None]:
         yield
         return
     with files.locked(output_dir, f"--output_dir={output_dir}", "folder"):
+        files.check_folders(output_dir)
         yield
 
 
@@ -253,6 +254,8 @@ def _tensorflow_log(
     """
     path = output_dir / _TENSORFLOW_LOG if place.leads else pathlib.Path(os.devnull)
     try:
+        if place.leads and not shown:
+            path.unlink(missing_ok=True)  # a link would lead elsewhere
         apart = command.apart(None if shown else path, place.leads)
         entered = contextlib.ExitStack()
         entered.enter_context(apart)

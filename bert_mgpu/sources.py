@@ -7,18 +7,16 @@ Flags come first; what they do not say is taken from the folder of
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from bert_mgpu import growth
+from bert_mgpu import growth, remembered
 from bert_mgpu.config import BertConfig
-from bert_mgpu.data.readers import check_file, read_lines
+from bert_mgpu.data.readers import check_file
 from bert_mgpu.errors import UserError
-from bert_mgpu.files import read_json
 from bert_mgpu.interop import google_ckpt, huggingface
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.text.tokenization import Tokenizer
@@ -41,11 +39,6 @@ _GOOGLE_MODEL = re.compile(
     r"(?:wwm_)?((?:multi_)?cased|uncased|multilingual|chinese)_L-\d+_H-\d+_A-\d+"
 )
 _CASED = ("cased", "multi_cased")
-# What a later run of a trained model need not say again.
-_REMEMBERED = (
-    *("max_seq_length", "truncation", "head_tokens", "max_predictions_per_seq"),
-    *("dynamic_masking", "masking", "masked_lm_prob", "task_type"),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,8 +122,10 @@ def find_model(
 
 def _check_weights(path: str) -> None:
     """Raises UserError where there is nothing of that name, with the nearest ones."""
-    if os.path.exists(path) or google_ckpt.is_there(path):
+    if os.path.isfile(path) or os.path.isdir(path) or google_ckpt.is_there(path):
         return
+    if os.path.exists(path):
+        raise UserError(f"--init_checkpoint={path}: a pipe or a device: pass a file")
     folder = pathlib.Path(path).absolute().parent
     if folder.is_dir():
         check_file(path)
@@ -160,43 +155,14 @@ def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
     """What a folder that holds a run of ours (or Google's files) says."""
     found: dict[str, Any] = {}
     for key, name in (("config_file", CONFIG_FILE), ("vocab_file", VOCAB_FILE)):
-        if (folder / name).is_file():
+        if os.path.lexists(folder / name):  # whatever it is, it was meant
             found[key] = str(folder / name)
-    if (folder / LABELS_FILE).is_file():
-        found["labels"] = [label for _, label in read_lines(folder / LABELS_FILE)]
-    settings = _settings_of_run(folder / RUN_FILE)
+    if os.path.lexists(folder / LABELS_FILE):
+        found["labels"] = remembered.labels(folder / LABELS_FILE)
+    settings = remembered.settings(folder / RUN_FILE)
     if "do_lower_case" in settings:
         found["origin"] = str(folder)
     return found | settings
-
-
-def _settings_of_run(path: pathlib.Path) -> dict[str, Any]:
-    """What run.json says of the trained model's text; empty if it is not ours."""
-    if not path.is_file():
-        return {}
-    try:
-        flags = json.loads(path.read_text(encoding="utf-8"))["flags"]
-        remembered = (*_REMEMBERED, "do_lower_case")
-        return {name: flags[name] for name in remembered if name in flags}
-    except (KeyError, TypeError):
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(
-            f"{path}: damaged ({error}): restore it, or delete it and pass"
-            " --do_lower_case and --max_seq_length as in training"
-        ) from None
-
-
-def remembered(path: str) -> dict[str, Any]:
-    """What the run that trained a model says of how it reads text, by flag."""
-    file = folder_of(path) / RUN_FILE
-    found = _settings_of_run(file)
-    if not found:
-        return {}
-    identity = read_json(file).get("identity")
-    kind = identity.get("task_type") if isinstance(identity, dict) else None
-    found |= {"task_type": kind} if kind else {}
-    return {name: found[name] for name in _REMEMBERED if found.get(name) is not None}
 
 
 def as_trained(run: RunConfig, output_dir: pathlib.Path) -> tuple[RunConfig, list[str]]:
@@ -209,7 +175,7 @@ def as_trained(run: RunConfig, output_dir: pathlib.Path) -> tuple[RunConfig, lis
     trained = _beside_weights(run, output_dir)
     taken = {
         name: trained[name]
-        for name in _REMEMBERED
+        for name in remembered.NAMES
         if name in trained
         and hasattr(run, name)  # the other script's flags
         and name not in run.given

@@ -16,7 +16,7 @@ import tensorflow as tf
 import bert_mgpu
 from bert_mgpu import files, sources, weights
 from bert_mgpu.data import records
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, shown
 from bert_mgpu.nn import params as params_lib
 from bert_mgpu.run_config import RunConfig, fields
 from bert_mgpu.sources import Model
@@ -25,6 +25,7 @@ from bert_mgpu.train import checkpoint
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.recorder import say
 
+_LONGEST = 300  # characters of a setting that are shown
 _HEAD = "cls/predictions/transform/dense/kernel"
 
 
@@ -94,6 +95,14 @@ def training_state(
     params = _checked(state.params, specs, prefix)
     first = first_slots(params)
     lost = set(first) - set(state.slots)
+    for name in first.keys() & state.slots.keys():
+        wanted, there = first[name], state.slots[name]
+        if (wanted.shape, wanted.dtype) != (there.shape, there.dtype):
+            raise UserError(
+                f"{prefix}: {name}: the optimizer wants shape {list(wanted.shape)},"
+                f" {wanted.dtype}, there is one of {list(there.shape)}, {there.dtype}:"
+                " pass the optimizer and --slot_bits that it was trained with"
+            )
     say(
         f"resuming from {prefix}: step {state.step} with its weights, optimizer and"
         " place in the data"
@@ -153,15 +162,22 @@ def _change(name: str, old: Any, new: Any) -> str:
         flags += " x processes"
     if name in ("data_dir", "input_file", "vocab_file"):  # hashes
         return f"{flags} (its contents)"
-    if isinstance(new, dict):
+    if isinstance(new, dict) and isinstance(old, dict):
         inner = [_was(key, old.get(key), new[key]) for key in new]
         return f"{flags}: {', '.join(text for text in inner if text)}"
     return _was(flags, old, new)
 
 
 def _was(name: str, old: Any, new: Any) -> str:
-    before, now = ("not given" if value is None else value for value in (old, new))
+    before, now = (
+        "not given" if value is None else _said(value) for value in (old, new)
+    )
     return "" if old == new else f"{name} (was {before}, is {now})"
+
+
+def _said(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST else shown(text)
 
 
 def _checked(
@@ -170,8 +186,10 @@ def _checked(
     """The model's weights of a checkpoint; raises where they do not fit."""
     for name, (shape, _) in specs.items():
         found = params.get(name)
-        if found is None or found.shape != shape:
-            has = "no such weight" if found is None else f"one of {list(found.shape)}"
+        if found is None or found.shape != shape or found.dtype != np.float32:
+            has = "no such weight"
+            if found is not None:
+                has = f"one of {list(found.shape)}, {found.dtype}"
             raise UserError(
                 f"{prefix}: {name}: the model wants shape {list(shape)}, there is"
                 f" {has}: pass the config and task that it was trained with"
@@ -220,9 +238,9 @@ def _absolute(path: str | None) -> str | None:
 def _began_from(output_dir: pathlib.Path) -> str | None:
     """--init_checkpoint when the run of output_dir began; None where no one knows."""
     try:
-        flags = json.loads((output_dir / sources.RUN_FILE).read_text())["flags"]
+        flags = files.read_json(output_dir / sources.RUN_FILE)["flags"]
         return _absolute(flags["init_checkpoint"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (UserError, KeyError, TypeError):
         return None
 
 

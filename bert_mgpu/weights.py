@@ -117,6 +117,8 @@ def _averaged(
 
 def _check_finite(path: str, values: Mapping[str, np.ndarray]) -> None:
     for name, value in values.items():
+        if value.dtype.kind not in "fV":  # bfloat16 is of numpy's kind V
+            raise UserError(f"{path}: {name} is of type {value.dtype}: no weights")
         if not np.isfinite(value).all():
             raise UserError(
                 f"{path}: {name} holds values that are no numbers: its training"

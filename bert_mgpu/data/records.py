@@ -67,12 +67,13 @@ def save(path: pathlib.Path, tensors: Tensors, notes: Mapping[str, Any]) -> None
 
 def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
     """What a cache file holds; None where it is absent or damaged."""
-    if not path.exists():
+    if not path.is_file():
         return None
     try:
         with safetensors.safe_open(path, "numpy") as file:
             metadata = file.metadata()
             notes = json.loads(metadata["notes"])
+            written = metadata["sha256"]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (
         OSError,
@@ -80,9 +81,10 @@ def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
         ValueError,
         KeyError,
         TypeError,
+        RecursionError,
     ):
         return None
-    return (tensors, notes) if digest(tensors) == metadata["sha256"] else None
+    return (tensors, notes) if digest(tensors) == written else None
 
 
 def to_tensors(features: Features) -> Tensors:

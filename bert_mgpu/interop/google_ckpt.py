@@ -2,7 +2,8 @@
 
 The format is TensorFlow's TensorBundle (checkpoint V2): PREFIX.index holds
 names, shapes and a CRC32C of every tensor, PREFIX.data-* the values. TensorFlow
-verifies the checksums while it reads; what fails there is a `UserError` here.
+verifies the checksums of values while it reads; what fails there is a `UserError`
+here. `bundle.py` looks through the index before.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.errors import UserError
+from bert_mgpu import files
+from bert_mgpu.errors import UserError, listed
+from bert_mgpu.interop import bundle
 
 _BUNDLE_FILE = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _GRAPH_NODE = re.compile(r"\{\{.*?\}\} ?")
 _USUAL = "bert_model.ckpt"
+_STATE = "checkpoint"
+_MOST_STATE = 1 << 20  # bytes of that file
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-# Both formats end in the magic number of an sstable; V1 is a single such file.
-_SSTABLE_MAGIC = bytes.fromhex("57fb808b247547db")
 
 
 def resolve(path: str | os.PathLike[str]) -> str:
@@ -127,6 +130,7 @@ def _open(prefix: str) -> Any:
     """TensorFlow's reader of `prefix`, which must not be object-based."""
     import tensorflow as tf
 
+    bundle.check(prefix)
     reader = tf.train.load_checkpoint(prefix)
     if reader.has_tensor(_OBJECT_GRAPH):
         raise UserError(
@@ -157,18 +161,17 @@ def _errors_name(file: str, what: str = "damaged") -> Iterator[None]:
 
 
 def _resolve_directory(directory: pathlib.Path) -> str:
-    import tensorflow as tf
-
-    state = tf.train.get_checkpoint_state(os.fspath(directory))
-    if state is not None:
-        named = pathlib.Path(state.model_checkpoint_path)
-        # The file may hold absolute paths from before the directory was moved.
-        for prefix in (named, directory / named.name):
-            if os.path.isfile(f"{prefix}.index"):
-                return os.fspath(prefix)
+    said = directory / _STATE
+    if os.path.lexists(said):
+        named = _named_newest(said)
+        # Only what is beside it: it may hold paths from before the directory was
+        # moved or copied, or lead anywhere.
+        prefix = directory / pathlib.PurePath(named).name
+        if os.path.isfile(f"{prefix}.index"):
+            return os.fspath(prefix)
         raise UserError(
-            f"{directory / 'checkpoint'}: names {named}, which is not there:"
-            " pass a checkpoint's name instead of the directory"
+            f"{said}: names {listed([named])}, which is not there: pass a checkpoint's"
+            " name instead of the directory"
         )
     found = sorted(file.stem for file in directory.glob("*.index"))
     if len(found) != 1 and _USUAL not in found:
@@ -180,10 +183,25 @@ def _resolve_directory(directory: pathlib.Path) -> str:
     return os.fspath(directory / (found[0] if len(found) == 1 else _USUAL))
 
 
+def _named_newest(path: pathlib.Path) -> str:
+    """What the file `checkpoint` says is the newest."""
+    import tensorflow as tf
+
+    files.read_text(path, _MOST_STATE)  # or it is no text, or endless
+    state = None
+    with contextlib.suppress(ValueError):
+        state = tf.train.get_checkpoint_state(os.fspath(path.parent))
+    if state is None:
+        raise UserError(
+            f"{path}: damaged: pass a checkpoint's name instead of the directory"
+        )
+    return state.model_checkpoint_path
+
+
 def _is_v1(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            file.seek(-len(_SSTABLE_MAGIC), os.SEEK_END)
-            return file.read() == _SSTABLE_MAGIC
+        with files.open_regular(pathlib.Path(path)) as file:
+            file.seek(-len(bundle.MAGIC), os.SEEK_END)
+            return file.read() == bundle.MAGIC
     except OSError:
         return False

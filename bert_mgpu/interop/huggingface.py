@@ -16,18 +16,20 @@ import numpy as np
 import safetensors
 
 from bert_mgpu import files
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, listed, shown
 from bert_mgpu.interop import names
 
 WEIGHTS = "model.safetensors"
 VOCAB = "vocab.txt"
 _SHARDS = "model.safetensors.index.json"
 _UNSAFE = (".bin", ".h5", ".keras", ".pkl", ".pickle", ".pt", ".pth", ".ckpt")
+_LONGEST_REASON = 300
 _FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' names
 _POSITION_IDS = re.compile(r"(^|\.)embeddings\.position_ids$")  # 0, 1, 2, ...
 # The output embedding of masked words is the word embedding, stored once more.
 _TIED = ("cls.predictions.decoder.weight", "bert/embeddings/word_embeddings")
 
+_INDEX = re.compile("[0-9]{1,9}")
 _PLACEHOLDER = re.compile(r"LABEL_\d+$")  # what transformers writes by default
 
 
@@ -46,7 +48,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             value = value.T if row and row.transposed else value
             if key in params and not np.array_equal(params[key], value):
                 raise UserError(
-                    f"{file}: {name} is there twice, with other values: this"
+                    f"{file}: {listed([name])} is there twice, with other values: this"
                     " is not a BERT model"
                 )
             params[key] = np.ascontiguousarray(value, np.float32)
@@ -81,9 +83,10 @@ def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
         raise UserError(f"{path}: has no weight_map of names and files")
     shards: dict[pathlib.Path, set[str]] = {}
     for name, file in weight_map.items():
-        if pathlib.PurePath(str(file)).name != file:
+        if pathlib.PurePath(str(file)).name != file or "\0" in file:
             raise UserError(
-                f"{path}: {name} is in {file!r}, not a file beside the index"
+                f"{path}: {shown(name)} is in {shown(file)}, not a file beside the"
+                " index"
             )
         shards.setdefault(path.parent / file, set()).add(name)
     return shards
@@ -94,23 +97,25 @@ def _load(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Name and value of the file's tensors, all of them floats."""
     try:
+        files.open_regular(file).close()  # nothing else would end
         with safetensors.safe_open(file, framework="numpy") as opened:
             found = set(opened.keys())
             absent = sorted((wanted or set()) - found)
             if absent:
-                raise UserError(f"{file}: has no tensor {absent[0]}")
+                raise UserError(f"{file}: has no tensor {listed(absent, 1)}")
             for name in sorted(found if wanted is None else wanted):
                 if _POSITION_IDS.search(name):
                     continue
                 kind = opened.get_slice(name).get_dtype()
                 if kind not in _FLOATS:
                     raise UserError(
-                        f"{file}: {name} is of type {kind}: quantized weights"
+                        f"{file}: {listed([name])} is of type {kind}: quantized weights"
                         f" are not read; pass one of {', '.join(_FLOATS)}"
                     )
                 yield name, opened.get_tensor(name)
     except (safetensors.SafetensorError, OSError) as error:
-        raise UserError(f"{file}: not a whole safetensors file: {error}") from None
+        reason = str(error)[:_LONGEST_REASON]  # it may quote the file
+        raise UserError(f"{file}: not a whole safetensors file: {reason}") from None
 
 
 def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -122,7 +127,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     folder = pathlib.Path(path)
     config_file, vocab_file = folder / "config.json", folder / VOCAB
-    config = files.read_json(config_file) if config_file.is_file() else {}
+    config = files.read_json(config_file) if os.path.lexists(config_file) else {}
     for key, value in (
         ("model_type", "bert"),
         ("position_embedding_type", "absolute"),
@@ -130,13 +135,14 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     ):
         if config.get(key) not in (None, value):
             raise UserError(
-                f"{config_file}: {key} is {config[key]!r}; only {value!r} is supported"
+                f"{config_file}: {key} is {shown(config[key])}; only {value!r} is"
+                " supported"
             )
     return {
-        "vocab_file": str(vocab_file) if vocab_file.is_file() else None,
+        "vocab_file": str(vocab_file) if os.path.lexists(vocab_file) else None,
         "config_file": str(config_file) if config else None,
         "do_lower_case": _do_lower_case(folder),
-        "labels": _labels(config),
+        "labels": _labels(config, config_file),
         "problem_type": config.get("problem_type"),
     }
 
@@ -146,7 +152,8 @@ def _do_lower_case(folder: pathlib.Path) -> bool | None:
         ("tokenizer_config.json", ("do_lower_case",)),
         ("tokenizer.json", ("normalizer", "lowercase")),
     ):
-        value: Any = files.read_json(folder / name) if (folder / name).is_file() else {}
+        there = os.path.lexists(folder / name)  # whatever it is, it was meant
+        value: Any = files.read_json(folder / name) if there else {}
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, bool):
@@ -154,10 +161,14 @@ def _do_lower_case(folder: pathlib.Path) -> bool | None:
     return None
 
 
-def _labels(config: Mapping[str, Any]) -> list[str] | None:
+def _labels(config: Mapping[str, Any], file: pathlib.Path) -> list[str] | None:
     """Labels by index; transformers' placeholders are no labels."""
     labels = config.get("id2label")
-    if not isinstance(labels, dict) or not all(map(str.isdigit, labels)):
+    if not isinstance(labels, dict) or not all(map(_INDEX.fullmatch, labels)):
         return None
     ordered = [str(labels[index]) for index in sorted(labels, key=int)]
+    if any(not one or "\n" in one or "\r" in one for one in ordered):
+        raise UserError(f"{file}: id2label: a label is empty, or has a line's end")
+    if len(set(ordered)) < len(ordered):
+        raise UserError(f"{file}: id2label names a label twice")
     return None if all(map(_PLACEHOLDER.match, ordered)) else ordered

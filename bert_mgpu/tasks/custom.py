@@ -11,13 +11,14 @@ same as its key, and comes before it.
 from __future__ import annotations
 
 import difflib
+import os
 import pathlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from bert_mgpu import files
 from bert_mgpu.data import readers, tables
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, shown
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.tasks.builtin import (
     BUILTIN,
@@ -32,6 +33,8 @@ from bert_mgpu.tasks.builtin import (
 )
 
 FILE = "task.json"
+_LONGEST_NAME = 1000  # characters of a file
+_LONGEST_KEY = 100  # characters that are compared with known ones
 
 
 def _column(text: str) -> tables.Column:
@@ -83,9 +86,10 @@ def find(run: FinetuneConfig) -> TaskFiles:
                 " files are known: for your own, pass another --task_name"
             )
         return lookup(name)
-    if not said and not path.is_file():
+    there = os.path.lexists(path)  # whatever it is, it was meant
+    if not said and not there:
         return lookup(name)
-    values = _read(path) if path.is_file() else {}
+    values = _read(path) if there else {}
     return _task(name.lower(), str(path), _checked(values | said, path, said))
 
 
@@ -132,17 +136,18 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
     values = {key: value for key, value in said.items() if value is not None}
     for key in values:
         if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS)
+            near = difflib.get_close_matches(key[:_LONGEST_KEY], _KEYS)
             meant = f": did you mean {near[0]!r}?" if near else ""
             raise UserError(
-                f"{path}: unknown key {key!r}{meant} (known: {', '.join(_KEYS)})"
+                f"{path}: unknown key {shown(key)}{meant} (known: {', '.join(_KEYS)})"
             )
     for key in _FILES:
         name = pathlib.PurePath(values[key]) if _is(values, key, str) else None
-        if name and (name.is_absolute() or ".." in name.parts):
+        long = name and len(str(name)) > _LONGEST_NAME
+        if name and (long or name.is_absolute() or ".." in name.parts):
             raise UserError(
-                f"{path}: {key!r} is {str(name)!r}: name a file inside data_dir, or"
-                f" pass it as --{_KEYS[key].flag}"
+                f"{path}: {key!r} is {shown(str(name))}: name a file inside data_dir,"
+                f" or pass it as --{_KEYS[key].flag}"
             )
     return values
 
@@ -165,15 +170,17 @@ def _checked(
         wrong_bool = isinstance(value, bool) and bool not in types  # it is an int, too
         if wrong_bool or not isinstance(value, types):
             names = " or ".join(one.__name__ for one in types)
-            raise UserError(f"{place(key)} is {value!r}, it must be of type {names}")
+            raise UserError(
+                f"{place(key)} is {shown(value)}, it must be of type {names}"
+            )
         choices = _KEYS[key].choices
         if choices is not None and str(value).lower() not in choices:
             raise UserError(
-                f"{place(key)} is {value!r}: pass one of {', '.join(choices)}"
+                f"{place(key)} is {shown(value)}: pass one of {', '.join(choices)}"
             )
         if isinstance(value, int) and value < -1:
             raise UserError(
-                f"{place(key)} is {value}: columns count from 0, -1 is the last"
+                f"{place(key)} is {shown(value)}: columns count from 0, -1 is the last"
             )
         if value == "":
             raise UserError(f"{place(key)} is empty")

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_mgpu import requirements
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, shown
 from bert_mgpu.task import Ragged
 from bert_mgpu.text.normalization import Normalizer, needs_context
 from bert_mgpu.text.tokenization import Tokenizer
@@ -95,7 +95,7 @@ def read_user_dict(path: str | pathlib.Path) -> list[UserWord]:
             text = line.decode().strip()
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{path}:{number}: {line!r} is not UTF-8 ({error.reason}):"
+                f"{path}:{number}: {shown(line)} is not UTF-8 ({error.reason}):"
                 " pass a user dictionary saved as UTF-8"
             ) from None
         if "\t" in text:

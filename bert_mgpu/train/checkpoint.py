@@ -61,28 +61,31 @@ def _to_tensors(state: TrainState) -> dict[str, np.ndarray]:
     }
 
 
-def _from_tensors(tensors: dict[str, np.ndarray]) -> TrainState:
-    step = int(tensors.pop(_STEP, 0))
+def _from_tensors(tensors: dict[str, np.ndarray], prefix: str) -> TrainState:
+    """Raises UserError for a step or an identity that is none."""
+    first = tensors.pop(_STEP, np.array(0, np.int64))
     slots = {
         name: tensors.pop(name)
         for name in [*tensors]
         if name.rpartition("/")[2] in optimizers.SLOTS or name in precision.STATE
     }
     ours = {name: tensors.pop(name) for name in [*tensors] if name.startswith(_OURS)}
-    identity = ours.get(f"{_OURS}identity")
-    return TrainState(
-        tensors,
-        slots,
-        step,
-        None if identity is None else json.loads(identity.item()),
-    )
+    said = ours.get(f"{_OURS}identity", np.array(b"null", object))
+    try:
+        step, identity = int(first.item()), json.loads(said.item())
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise UserError(f"{prefix}: damaged: {_STEP} or identity: {error}") from None
+    numbered = first.dtype.kind in "iu" and step >= 0
+    if not (numbered and isinstance(identity, dict | None)):
+        raise UserError(f"{prefix}: damaged: not the {_STEP} or identity of a run")
+    return TrainState(tensors, slots, step, identity)
 
 
 def saved_steps(directory: pathlib.Path) -> list[int]:
     """Steps that have a checkpoint in the directory, ascending."""
     found = []
     for path in directory.glob(f"{_STEM}-*.index"):
-        if match := re.fullmatch(rf"{re.escape(_STEM)}-(\d+)\.index", path.name):
+        if match := re.fullmatch(rf"{re.escape(_STEM)}-([0-9]+)\.index", path.name):
             found.append(int(match[1]))
     return sorted(found)
 
@@ -181,7 +184,7 @@ def newest(
     for step in reversed(steps):
         prefix = str(directory / f"{_STEM}-{step}")
         try:
-            return _from_tensors(google_ckpt.read(prefix)), prefix
+            return _from_tensors(google_ckpt.read(prefix), prefix), prefix
         except UserError as error:
             say(f"{error}; taking the checkpoint before it")
     if steps:

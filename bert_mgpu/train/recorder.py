@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import pathlib
@@ -20,6 +21,7 @@ from bert_mgpu.train.loop import Done
 # Short enough for the loss, rate and speed to fit into 80 columns.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 FILE = "metrics.jsonl"
+_LONGEST_LINE = 1 << 16  # bytes of a record
 _PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
@@ -172,14 +174,28 @@ def _duration(seconds: float) -> str:
 
 
 def read_records(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The records of a file, in order; half a line of a run that was killed is none."""
+    """The records of a file, in order: a step, numbers, and which set they are of.
+
+    Half a line of a run that was killed is none, nor is anything else in the file.
+    """
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        try:
-            found.append({**(row := json.loads(line)), "step": int(row["step"])})
-        except (ValueError, KeyError, TypeError):
-            continue
+    with contextlib.suppress(OSError), files.open_regular(path) as file:
+        while line := file.readline(_LONGEST_LINE):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(row, dict) and _is_record(row):
+                found.append(row)
     return found
+
+
+def _is_record(row: dict[str, Any]) -> bool:
+    kinds = {"set": str, "step": int}
+    return "step" in row and all(
+        isinstance(value, kinds.get(name, int | float | None))
+        for name, value in row.items()
+    )
 
 
 def continued(path: pathlib.Path, start: int) -> Any:
