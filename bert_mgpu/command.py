@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import pathlib
 import re
@@ -144,6 +145,8 @@ def run(
         raise Preempted(stopped)
 
     before = signal.getsignal(signal.SIGTERM)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         settings, _ = flags.parse(argv, usage, table)
         signal.signal(signal.SIGTERM, preempt)

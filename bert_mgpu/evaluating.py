@@ -86,6 +86,8 @@ class Evaluator:
             known = said["of"] == self._of
         except (OSError, ValueError, KeyError, TypeError):
             return None
+        except (OverflowError, RecursionError):  # of a step of 1e999, of [[[[...
+            return None
         whole = checkpoint.saved_steps(self._folder) == [best.step]
         return best if known and whole else None
 

@@ -20,6 +20,8 @@ from bert_mgpu.train import collective
 from bert_mgpu.train.recorder import progress, say
 
 _SUFFIX = ".tfrecord"
+_LARGEST_SIDE = 1 << 20  # characters of the file that says how records were made
+_TYPES = {"settings": dict, "vocabulary": str, "rows": int}  # what is asked of it
 
 
 def find_files(named: str, flag: str) -> list[str]:
@@ -61,16 +63,21 @@ def _facts(file: str) -> dict[str, Any]:
     folder, name = os.path.split(file)
     try:
         with open(os.path.join(folder, f".{name}.json"), encoding="utf-8") as side:
-            return json.load(side)
-    except (OSError, ValueError):
+            found = json.loads(side.read(_LARGEST_SIDE))
+    except (OSError, ValueError, RecursionError):
         return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: v for name, v in found.items() if isinstance(v, _TYPES.get(name, ()))}
 
 
 def made_with(run: PretrainConfig) -> dict[str, Any]:
     """The vocabulary and the casing that the first file was made with, if it says."""
     for file in [file for files in files_of(run).values() for file in files][:1]:
         settings = _facts(file).get("settings", {})
-        if os.path.isfile(settings.get("vocab_file", "")):
+        path, lower = (settings.get(n) for n in ("vocab_file", "do_lower_case"))
+        known = isinstance(path, str) and isinstance(lower, bool)
+        if known and "\0" not in path and os.path.isfile(path):
             names = ("vocab_file", "do_lower_case")
             return {name: settings[name] for name in names} | {"origin": file}
     return {}

@@ -81,6 +81,7 @@ def _headline(task: Classification, evaluated: Mapping[str, Outputs]) -> str:
 def _curves(job: Job, task: Classification, folder: pathlib.Path) -> Sections:
     """Losses and the best metric over steps, with what naive Bayes reaches."""
     records = recorder.read_records(job.output_dir / recorder.FILE)
+    records = [row for row in records if row.get("loss") is not None]
     if not records:
         return []
     history = evaluating.read_history(job.output_dir)
@@ -94,16 +95,16 @@ def _curves(job: Job, task: Classification, folder: pathlib.Path) -> Sections:
         colour = f"C{number}"
         rows = [row for row in history if row["set"] == name]
         at = [row["step"] for row in rows]
-        values = [row["eval_loss"] for row in rows]
+        values = [_or_nan(row, "eval_loss") for row in rows]
         losses.append(pictures.Line(name, at, values, colour))
         if metric == "eval_loss" or not any(metric in row for row in rows):
             continue
         level = known.get(name, {}).get(metric)
-        values = [row.get(metric, np.nan) for row in rows]
+        values = [_or_nan(row, metric) for row in rows]
         what = f"{baseline.NAME}, {name}"
         scores.append(pictures.Line(name, at, values, colour, level, what))
     panels = {metric: scores} if scores else {}
-    speeds = [row.get("examples_per_second", np.nan) for row in records]
+    speeds = [_or_nan(row, "examples_per_second") for row in records]
     panels |= {
         "loss": losses,
         "rows/s": [pictures.Line("training", steps, speeds, "0.6")],
@@ -233,12 +234,19 @@ def _settings(job: Job) -> Sections:
     return [("Settings", "\n".join(shown))]
 
 
-def _of_run(job: Job) -> dict[str, Any]:
-    """run.json: what trained the model."""
+def _said(path: pathlib.Path) -> dict[str, dict[str, Any]]:
+    """The JSON objects in one; nothing where the file is damaged."""
     try:
-        return json.loads((job.output_dir / RUN_FILE).read_text("utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
+    items = found.items() if isinstance(found, dict) else ()
+    return {name: value for name, value in items if isinstance(value, dict)}
+
+
+def _of_run(job: Job) -> dict[str, dict[str, Any]]:
+    """run.json: what trained the model."""
+    return _said(job.output_dir / RUN_FILE)
 
 
 def _versions(job: Job) -> dict[str, Any]:
@@ -247,10 +255,16 @@ def _versions(job: Job) -> dict[str, Any]:
 
 
 def _baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:
-    try:
-        return json.loads((output_dir / results.BASELINE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
+    """Set -> score -> value."""
+    return {
+        name: {key: v for key, v in scores.items() if isinstance(v, (int, float))}
+        for name, scores in _said(output_dir / results.BASELINE).items()
+    }
+
+
+def _or_nan(row: Mapping[str, Any], name: str) -> float:
+    value = row.get(name)
+    return np.nan if value is None else value
 
 
 def _number(value: object) -> str:

@@ -242,6 +242,11 @@ def _check_seeds(run: FinetuneConfig) -> None:
             raise UserError(f"--{name}: is of one model: leave --seeds out")
 
 
+def _lines(descriptor: int) -> TextIO:
+    """For the log, whatever the names of files and the locale are."""
+    return os.fdopen(descriptor, "w", buffering=1, errors="backslashreplace")
+
+
 @contextlib.contextmanager
 def _tensorflow_log(
     output_dir: pathlib.Path, shown: bool, place: Place
@@ -263,7 +268,7 @@ def _tensorflow_log(
         name = f"--output_dir={output_dir}"
         raise files.unwritable(name, "folder", error) from None
     said = os.dup(ours) if place.leads else os.open(os.devnull, os.O_WRONLY)
-    sys.stderr = cast(TextIO, command.Unbroken(os.fdopen(said, "w", buffering=1)))
+    sys.stderr = cast(TextIO, command.Unbroken(_lines(said)))
     try:
         yield
     finally:

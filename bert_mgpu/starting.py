@@ -220,9 +220,9 @@ def _absolute(path: str | None) -> str | None:
 def _began_from(output_dir: pathlib.Path) -> str | None:
     """--init_checkpoint when the run of output_dir began; None where no one knows."""
     try:
-        flags = json.loads((output_dir / sources.RUN_FILE).read_text())["flags"]
-        return _absolute(flags["init_checkpoint"])
-    except (OSError, ValueError, KeyError, TypeError):
+        text = (output_dir / sources.RUN_FILE).read_text(encoding="utf-8")
+        return _absolute(json.loads(text)["flags"]["init_checkpoint"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -74,15 +74,17 @@ def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
             metadata = file.metadata()
             notes = json.loads(metadata["notes"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            whole = digest(tensors) == metadata["sha256"]
     except (
         OSError,
         safetensors.SafetensorError,
         ValueError,
         KeyError,
         TypeError,
+        RecursionError,
     ):
         return None
-    return (tensors, notes) if digest(tensors) == metadata["sha256"] else None
+    return (tensors, notes) if whole else None
 
 
 def to_tensors(features: Features) -> Tensors:

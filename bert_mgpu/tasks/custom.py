@@ -32,10 +32,12 @@ from bert_mgpu.tasks.builtin import (
 )
 
 FILE = "task.json"
+_DIGITS = 10  # a longer number is no column's; Python refuses those of thousands
 
 
 def _column(text: str) -> tables.Column:
-    return int(text) if text.lstrip("-").isdecimal() else text
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) < _DIGITS else text
 
 
 def _listed(text: str) -> list[str]:

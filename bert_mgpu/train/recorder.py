@@ -172,14 +172,27 @@ def _duration(seconds: float) -> str:
 
 
 def read_records(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The records of a file, in order; half a line of a run that was killed is none."""
+    """The records of a file, in order; a line that is damaged, or half a line of a run
+    that was killed, is none.
+    """
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for line in text.splitlines():
         try:
-            found.append({**(row := json.loads(line)), "step": int(row["step"])})
-        except (ValueError, KeyError, TypeError):
+            found.append(_checked(json.loads(line)))
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
     return found
+
+
+def _checked(row: Any) -> dict[str, Any]:
+    """A record: numbers, or nothing, by name, and perhaps the name of a set."""
+    for name, value in {**row}.items():
+        if name == "set" and not isinstance(value, str):
+            raise TypeError(name)
+        if name != "set" and value is not None:
+            math.isfinite(value)  # raises where it is no number, or too large a one
+    return {**row, "step": int(row["step"])}
 
 
 def continued(path: pathlib.Path, start: int) -> Any:
