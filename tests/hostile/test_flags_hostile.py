@@ -155,15 +155,7 @@ NAMES = (
     "vocab_file",
     "bert_config_file",
 )
-TEXTS = [
-    "abc",
-    LONG,
-    "a\nb",
-    "/nowhere/a\nb/c",
-    "9" * 10_000,
-    "  ",
-    "'\"$(touch made)`",
-]
+TEXTS = [LONG, "/nowhere/a\nb/c", "9" * 10_000, "$(touch made)`"]
 USED = {
     "eval_files": {"do_eval": True},
     "predict_file": {"do_predict": True},
