@@ -34,8 +34,8 @@ _SUFFIXES = {
 }
 _NAMED = ("jsonl", "parquet")  # formats whose columns always have names
 _HALVES = re.compile("[\ud800-\udfff]")
-_LONGEST_CELL = 1 << 24  # characters of a CSV cell: a quote too many ends there
-_LONGEST_ROW = 1 << 26  # and of a row of CSV, which may have many lines
+# Characters of a row of CSV, which may have many lines: a quote too many ends there.
+_LONGEST_ROW = 1 << 24
 _NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
 _SHOWN = 40  # characters of a name or value in a message
 
@@ -119,7 +119,7 @@ def _tsv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
 
 
 def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(_LONGEST_ROW)
     places: list[int | None] = _numbers(columns)
     held = 0  # characters of the row so far
 

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from tests.conftest import SCRIPT
-from tests.run.conftest import TRACES, assert_refused, tree
+from tests.run.conftest import assert_refused, tree
 
 TSV = {"label": 0, "text_a": 1}  # task.json without its files
 NAMED = {"label": "y", "text_a": "t"}
@@ -20,6 +20,7 @@ GOOD = {  # rows that are as they should be
     "csv": b"y,t\n" + b'yes,"sun, joy"\nno,rain\n' * 4,
     "jsonl": b'{"y": "yes", "t": "sun"}\n{"y": "no", "t": "rain"}\n' * 4,
 }
+CUT = gzip.compress(GOOD["tsv"])
 ZEROS = 1 << 24  # bytes of a member of a gzip bomb
 
 
@@ -72,6 +73,14 @@ def write_own(folder, name, content, task=None, **keys):
     return folder
 
 
+def check(tmp_path, tiny, inside, file, task, **keys):
+    name, content, *fragments = file
+    folder = write_own(tmp_path / "data", name, content, task, **keys)
+    out = tmp_path / "out"
+    flags = tiny.flags(out, "own", data_dir=folder, do_train=True)
+    run_refused(lambda: inside(flags), out, tmp_path, *fragments)
+
+
 def measured(args, program=SCRIPT, source=None, **limits):
     """A process -> (exit code, stdout, stderr, its largest memory in MB)."""
 
@@ -98,6 +107,3 @@ def flipped(content, places):
     changed = np.frombuffer(content, np.uint8).copy()
     changed[places] ^= 0x55
     return changed.tobytes()
-
-
-__all__ = ["TRACES", "run_refused", "write_own"]
