@@ -153,6 +153,9 @@ def parse(
     """
     values = flags.FlagValues()
     _define(values, table)
+    for name in (arg.partition("=")[0] for arg in argv[1:]):
+        if name.startswith("-") and len(name) > _SHOWN:  # absl recurses over it
+            raise UserError(f"{_cut(name)}: there is no such flag {_SEE_HELP}")
     try:
         rest = values(list(argv))[1:]
     except flags.Error as error:

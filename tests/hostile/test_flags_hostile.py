@@ -202,3 +202,10 @@ def test_the_name_of_a_task_is_no_path(tmp_path, tiny, inside):
     assert len([*out.glob("cache/*.safetensors")]) == 1
     after = everything(tmp_path, out)
     assert after.keys() - before.keys() == {out.parent, out.parent.parent}
+
+
+def test_a_name_of_10000_characters_is_no_flag(elsewhere):
+    for dashes in ("-", "--"):
+        with pytest.raises(UserError, match="there is no such flag") as caught:
+            flags.parse(["", f"{dashes}{LONG}=1"], "", run_config.FinetuneConfig)
+        assert len(str(caught.value)) < 300

@@ -224,6 +224,7 @@ def of_parquet():
 
 
 NAMES = [*readers(None)]
+NEVER = ("safetensors",)  # these are weights of no BERT
 ALWAYS = ("cache", "metrics", "skipped records")  # they leave out what is damaged
 
 
@@ -252,7 +253,7 @@ def fuzz(name, count, folder, tokenizer):
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert used < MEMORY, f"{used} kB"
     if count > FEW:  # some were still good and some were not: the seeds are right
-        assert read > count // 1000, read
+        assert read > count // 1000 or name in NEVER, read
         assert read < count or name in ALWAYS
 
 
