@@ -59,8 +59,8 @@ test: check
 	$(BIN)/python -m pytest -n 2
 
 # Kills, freezes and breaks processes of runs, 50 times or more: about half an hour. Then
-# gives the readers more than a million changed files: 12 minutes
-# in one process, beside other load.
+# gives the readers more than a million changed files: 12 minutes in one process, beside
+# other load.
 test-faults: .venv/.dev .venv/.horovod
 	$(BIN)/python -m pytest -n 2 -m faults tests/run/distributed tests/hostile
 
