@@ -104,7 +104,10 @@ def explain(
     TensorFlow tells a full disk by its messages alone.
     """
     message = str(getattr(error, "message", error))
-    full = re.search(r"[^\n]*(no space left|quota exceeded)", message, re.I)
+    message = re.sub(r"\{\{.*?\}\} *", "", message)  # TensorFlow's own names
+    full = re.search(
+        r"[^\n]*(no space left|quota exceeded|file too large)", message, re.I
+    )
     disk = full[0].strip() if full else None
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
         disk = f"{error.filename or output}: {error.strerror}"

@@ -1,6 +1,7 @@
 """A disk that is full wherever a run writes: one line, and the next run goes on."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -127,13 +128,17 @@ def straight(tiny, tmp_path_factory):
     return out
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    return tmp_path_factory.mktemp("disks") / "out"
+@pytest.fixture
+def trained(tmp_path, straight):
+    """That run before it was evaluated and predicted."""
+    out = tmp_path / "out"
+    unwanted = shutil.ignore_patterns("eval_results*", "predict*", "test_results*")
+    return shutil.copytree(straight, out, ignore=unwanted)
 
 
-def test_training(tiny, trained, straight, inside, monkeypatch):
+def test_training(tiny, tmp_path, straight, inside, monkeypatch):
     """The same command again and again ends as a run that nothing disturbs."""
+    trained = tmp_path / "out"
     args = flags(tiny, trained)
     refused_at_each(
         monkeypatch, lambda: inside(args), TRAINING, lambda _: whole(trained)
