@@ -4,9 +4,9 @@
 
 Of the 400 rows to evaluate of each set of benchmarks/planted_faults.py, 20 get the
 label of another row: another label, or a number at least 2 away. A model trained on the
-other 2,000 rows for two epochs then evaluates them, and report.html lists the 20 rows
+other 2,000 rows for three epochs then evaluates them, and report.html lists the 20 rows
 with the highest loss: how many of the planted ones stand there? By chance it would be
-one. The result is benchmarks/results/planted_labels.json; a row takes two minutes.
+one. The result is benchmarks/results/planted_labels.json; a row takes some minutes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def work(row: experiments.Row) -> experiments.Row:
         (folder / "task.json").write_text(json.dumps(task))
         flags = {"task_name": "planted", "data_dir": folder, "init_checkpoint": model}
         flags |= {"output_dir": folder / "out", "do_train": "true", "do_eval": "true"}
-        flags |= {"train_batch_size": 16, "learning_rate": 1e-4, "num_train_epochs": 2}
+        flags |= {"train_batch_size": 8, "learning_rate": 1e-4, "num_train_epochs": 3}
         flags |= {"max_seq_length": 64, "padding": "bucket"}
         flags |= {} if english else {"hidden_act": "gelu_erf"}  # as it was trained
         experiments.call("run_classifier_mgpu.py", flags)

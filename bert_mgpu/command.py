@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import pathlib
 import re
@@ -85,7 +86,9 @@ def apart(log: pathlib.Path | None, heard: bool = True) -> Iterator[None]:
             with log.open("wb") as file:
                 os.dup2(file.fileno(), 2)
         said = os.dup(ours) if heard else os.open(os.devnull, os.O_WRONLY)
-        sys.stderr = cast(TextIO, Unbroken(os.fdopen(said, "w", buffering=1)))
+        # For the log, whatever the names of files and the locale are.
+        lines = os.fdopen(said, "w", buffering=1, errors="backslashreplace")
+        sys.stderr = cast(TextIO, Unbroken(lines))
         try:
             yield
         finally:
@@ -130,7 +133,10 @@ def explain(
     TensorFlow tells a full disk by its messages alone.
     """
     message = str(getattr(error, "message", error))[:LONGEST]
-    full = re.search(r"[^\n]*(no space left|quota exceeded)", message, re.I)
+    message = re.sub(r"\{\{.*?\}\} *", "", message)  # TensorFlow's own names
+    full = re.search(
+        r"[^\n]*(no space left|quota exceeded|file too large)", message, re.I
+    )
     disk = full[0].strip() if full else None
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
         disk = f"{error.filename or output}: {error.strerror}"
@@ -171,6 +177,8 @@ def run(
         raise Preempted(stopped)
 
     before = signal.getsignal(signal.SIGTERM)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         settings, _ = flags.parse(argv, usage, table)
         signal.signal(signal.SIGTERM, preempt)

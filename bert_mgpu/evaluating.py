@@ -83,7 +83,7 @@ class Evaluator:
             said = files.read_json(self._folder / BEST_FILE)
             best = Best(int(said["step"]), float(said["value"]))
             known = said["of"] == self._of
-        except (UserError, ValueError, KeyError, TypeError, OverflowError):
+        except (UserError, ValueError, KeyError, TypeError, OverflowError):  # 1e999
             return None
         whole = checkpoint.saved_steps(self._folder) == [best.step]
         return best if known and whole else None

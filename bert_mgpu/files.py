@@ -166,6 +166,15 @@ def replacing_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
         new.rename(target)
 
 
+def _takes_files(folder: pathlib.Path) -> bool:
+    """Tried, since permissions say nothing of a read-only disk, nor to root."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
 def check_replaceable(target: pathlib.Path, ours: Callable[[set[str]], bool]) -> None:
     """Lets pass what is empty or absent, and an earlier export with nothing else in it.
 
@@ -175,7 +184,7 @@ def check_replaceable(target: pathlib.Path, ours: Callable[[set[str]], bool]) ->
       UserError: it holds something else, or nothing can be written there.
     """
     above = next(path for path in target.absolute().parents if path.exists())
-    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+    if not _takes_files(above):
         raise UserError(f"{target}: cannot export: {above} is no folder to write to")
     found = {p.name for p in target.iterdir()} if target.is_dir() else set()
     if target.is_file() or (found and not ours(found)):

@@ -35,6 +35,8 @@ _DEFINE = {
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _BAD_VALUE = re.compile(r"flag --(\w+)=(.*?): ", re.DOTALL)
 _SEE_HELP = "(--help lists all flags)"
+_SHOWN = 80  # characters of a value in a message
+_MOST = 10**12  # of a number of steps, rows or the like that has no bound of its own
 
 
 class HelpAsked(Exception):
@@ -90,28 +92,55 @@ def help_text(usage: str, table: type[Table]) -> str:
 def _explain(error: flags.Error, values: flags.FlagValues, table: type[Table]) -> str:
     """absl's error in our words: what is wrong and what to pass instead."""
     if isinstance(error, flags.UnrecognizedFlagError):
-        known = [field.name for field in fields(table)]
-        near = difflib.get_close_matches(error.flagname, known, n=2)
+        known, name = [field.name for field in fields(table)], _cut(error.flagname)
+        near = difflib.get_close_matches(name, known, n=2)
         meant = " or ".join(f"--{name}" for name in near)
         hint = f": did you mean {meant}?" if near else ""
-        return f"--{error.flagname}: there is no such flag{hint} {_SEE_HELP}"
+        return f"--{name}: there is no such flag{hint} {_SEE_HELP}"
     if match := _BAD_VALUE.match(str(error)):
         flag = values[match[1]]
         choices = getattr(flag.parser, "enum_values", None)
         wanted = ", ".join(choices) if choices else _WANTED[flag.flag_type()]
-        return f"--{match[1]}={match[2]}: pass {'one of ' * bool(choices)}{wanted}"
-    return f"{error} {_SEE_HELP}"
+        value = _cut(match[2])
+        return f"--{match[1]}={value}: pass {'one of ' * bool(choices)}{wanted}"
+    return f"{_cut(str(error))} {_SEE_HELP}"
+
+
+def _cut(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _check_text(name: str, value: str) -> None:
+    shown = _cut(value)
+    if value.startswith("--"):
+        raise UserError(f"--{name} has no value, {shown} follows: write --{name}=VALUE")
+    # TensorFlow takes no other names, and settings are kept as UTF-8.
+    if "\0" in value or not (value.isascii() or _is_utf_8(value)):
+        what = "holds a NUL byte" if "\0" in value else "is not UTF-8"
+        raise UserError(
+            f"--{name}={shown!r}: {what}: pass, or rename it to, plain text"
+        )
+
+
+def _is_utf_8(value: str) -> bool:
+    try:
+        return bool(value.encode())
+    except UnicodeEncodeError:  # bytes of a command line that are no characters
+        return False
 
 
 def _check(name: str, value: Any, least: float | None, most: float | None) -> None:
-    if isinstance(value, str) and value.startswith("--"):
-        raise UserError(f"--{name} has no value, {value} follows: write --{name}=VALUE")
+    if isinstance(value, str):
+        _check_text(name, value)
+    elif isinstance(value, int) and most is None:
+        most = _MOST
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"--{name}={value}: pass a finite number")
     if None not in (least, value) and value < least:
-        raise UserError(f"--{name}={value}: pass at least {least}")
+        raise UserError(f"--{name}={_cut(value)}: pass at least {least}")
     if None not in (most, value) and value > most:
-        raise UserError(f"--{name}={value}: pass at most {most}")
+        raise UserError(f"--{name}={_cut(value)}: pass at most {most}")
 
 
 def parse(
@@ -124,6 +153,9 @@ def parse(
     """
     values = flags.FlagValues()
     _define(values, table)
+    for name in (arg.partition("=")[0] for arg in argv[1:]):
+        if name.startswith("-") and len(name) > _SHOWN:  # absl recurses over it
+            raise UserError(f"{_cut(name)}: there is no such flag {_SEE_HELP}")
     try:
         rest = values(list(argv))[1:]
     except flags.Error as error:
@@ -131,7 +163,9 @@ def parse(
     if values.help or values.helpfull:
         raise HelpAsked(help_text(usage, table))
     if rest:
-        raise UserError(f"{rest[0]!r} is not a flag: write --NAME=VALUE {_SEE_HELP}")
+        raise UserError(
+            f"{_cut(rest[0])!r} is not a flag: write --NAME=VALUE {_SEE_HELP}"
+        )
     if "use_tpu" in values and values.use_tpu:
         raise UserError(
             "--use_tpu=true: bert_mgpu runs on GPUs and CPUs: leave the flag out and"

@@ -243,7 +243,7 @@ class Inputs:
             features = self.featurise(self.examples(split))
             return records.to_tensors(features), features.notes
 
-        name = f"{files.name}-{split}".replace(":", "-")
+        name = records.file_name(f"{files.name}-{split}")
         # The others find what the first one wrote, or make it for themselves.
         with collective.first_alone(self.group):
             writes = self.group.rank == 0

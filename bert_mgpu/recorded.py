@@ -71,7 +71,9 @@ def made_with(run: PretrainConfig) -> dict[str, Any]:
     """The vocabulary and the casing that the first file was made with, if it says."""
     for file in [file for files in files_of(run).values() for file in files][:1]:
         settings = _facts(file).get("settings", {})
-        if os.path.isfile(str(settings.get("vocab_file", ""))):
+        path, lower = (settings.get(n) for n in ("vocab_file", "do_lower_case"))
+        known = isinstance(path, str) and isinstance(lower, bool)
+        if known and "\0" not in path and os.path.isfile(path):
             names = ("vocab_file", "do_lower_case")
             return {name: settings[name] for name in names} | {"origin": file}
     return {}

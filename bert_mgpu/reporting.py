@@ -80,6 +80,7 @@ def _headline(task: Classification, evaluated: Mapping[str, Outputs]) -> str:
 def _curves(job: Job, task: Classification, folder: pathlib.Path) -> Sections:
     """Losses and the best metric over steps, with what naive Bayes reaches."""
     records = recorder.read_records(job.output_dir / recorder.FILE)
+    records = [row for row in records if row.get("loss") is not None]
     if not records:
         return []
     history = evaluating.read_history(job.output_dir)
@@ -93,16 +94,16 @@ def _curves(job: Job, task: Classification, folder: pathlib.Path) -> Sections:
         colour = f"C{number}"
         rows = [row for row in history if row["set"] == name]
         at = [row["step"] for row in rows]
-        values = [row.get("eval_loss", np.nan) for row in rows]
+        values = [_or_nan(row, "eval_loss") for row in rows]
         losses.append(pictures.Line(name, at, values, colour))
         if metric == "eval_loss" or not any(metric in row for row in rows):
             continue
         level = known.get(name, {}).get(metric)
-        values = [row.get(metric, np.nan) for row in rows]
+        values = [_or_nan(row, metric) for row in rows]
         what = f"{baseline.NAME}, {name}"
         scores.append(pictures.Line(name, at, values, colour, level, what))
     panels = {metric: scores} if scores else {}
-    speeds = [row.get("examples_per_second", np.nan) for row in records]
+    speeds = [_or_nan(row, "examples_per_second") for row in records]
     panels |= {
         "loss": losses,
         "rows/s": [pictures.Line("training", steps, speeds, "0.6")],
@@ -256,6 +257,11 @@ def _baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:
         name: {n: v for n, v in scores.items() if isinstance(v, int | float)}
         for name, scores in _tables(output_dir / results.BASELINE).items()
     }
+
+
+def _or_nan(row: Mapping[str, Any], name: str) -> float:
+    value = row.get(name)
+    return np.nan if value is None else value
 
 
 def _number(value: object) -> str:

@@ -68,9 +68,9 @@ class RunConfig(Table, abc.ABC):
     max_seq_length: int = _flag(128, MODEL, "tokens of a row with [CLS] and [SEP], at most 512 and the model's positions; longer rows are truncated", identity=True, least=3)
     hidden_act: str | None = _flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=("gelu_tanh", "gelu_erf", "relu", "tanh", "linear"))
 
-    n_gpus: int = _flag(1, TRAIN, "towers: each takes train_batch_size rows of every step, on GPUs or on a CPU", least=1)
-    train_batch_size: int = _flag(32, TRAIN, "rows of a step per tower", least=1)
-    gradient_accumulation_steps: int = _flag(1, TRAIN, "a tower's rows of a step are so many times train_batch_size, taken one batch after the other in the memory of one", least=1)
+    n_gpus: int = _flag(1, TRAIN, "towers: each takes train_batch_size rows of every step, on GPUs or on a CPU", least=1, most=4096)
+    train_batch_size: int = _flag(32, TRAIN, "rows of a step per tower", least=1, most=2**20)
+    gradient_accumulation_steps: int = _flag(1, TRAIN, "a tower's rows of a step are so many times train_batch_size, taken one batch after the other in the memory of one", least=1, most=2**20)
     learning_rate: float = _flag(5e-5, TRAIN, "peak of the learning rate", least=0)
     lr_scaling: str = _flag("none", TRAIN, "multiplies the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
     layer_lr_decay: float = _flag(1.0, TRAIN, "factor of the learning rate from each layer to the one below; the head has the full rate", identity=True, least=0.01, most=1)
@@ -84,12 +84,12 @@ class RunConfig(Table, abc.ABC):
 
     deterministic: bool = _flag(False, TRAIN, "only operations that give the same bits in every run, on GPUs too; slower there")
 
-    eval_batch_size: int = _flag(8, TEST, "rows of an evaluation step per tower", least=1)
-    predict_batch_size: int | None = _flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1)
+    eval_batch_size: int = _flag(8, TEST, "rows of an evaluation step per tower", least=1, most=2**20)
+    predict_batch_size: int | None = _flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1, most=2**20)
     predict_file: str | None = _flag(None, TEST, "file to predict, in the format of the task's test file; several, separated by commas; or -, which is standard input, predicted to standard output as it comes")
 
     device: str = _flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
-    cpu_devices: int = _flag(1, SPEED, "splits the CPU into so many logical devices, to try out towers", least=1)
+    cpu_devices: int = _flag(1, SPEED, "splits the CPU into so many logical devices, to try out towers", least=1, most=1024)
     padding: str = _flag("longest", SPEED, "how rows of unequal length share a batch: padded to max_seq_length, to the longest of the batch, that with batches of like length, or several packed into a row; evaluation and prediction sort by length, or pack", identity=True, choices=("max_length", "longest", "bucket", "pack"))
     precision: str = _flag("float32", SPEED, "what the products of the encoder are computed in; weights, statistics, softmax and losses are float32 always", identity=True, choices=("float32", "bfloat16", "float16"))
     slot_bits: str = _flag("32", SPEED, "bits of the optimizer's moments; 8 quantises those of adamw_google, adamw and lamb in blocks, embeddings excepted", identity=True, choices=("32", "8"))
@@ -97,7 +97,7 @@ class RunConfig(Table, abc.ABC):
     xla: str = _flag("auto", SPEED, "compile the step with XLA; auto is on, but for bfloat16 on a CPU, where it is slower", choices=("auto", "on", "off"))
 
     allreduce_dtype: str = _flag("float32", SPEED, "between processes (horovodrun): what gradients are sent in; float16 halves the bytes, bfloat16 is refused, since gloo has none", identity=True, choices=("float32", "float16", "bfloat16"))
-    peer_timeout: float = _flag(600.0, SPEED, "between processes (horovodrun): seconds without a step of any of them after which the run ends", least=1)
+    peer_timeout: float = _flag(600.0, SPEED, "between processes (horovodrun): seconds without a step of any of them after which the run ends", least=1, most=1e6)
 
     save_checkpoints_steps: int = _flag(1000, FILES, "steps between checkpoints", least=1)
     keep_checkpoint_max: int = _flag(5, FILES, "newest checkpoints to keep; 0 keeps all", least=0)
@@ -189,7 +189,7 @@ class PretrainConfig(RunConfig):
     input_file: str | None = _flag(None, INPUT, "records to train on, as data_prep/create_pretraining_data.py makes them: names, globs and folders (all their *.tfrecord), comma-separated")
     eval_input_file: str | None = _flag(None, INPUT, "other records to evaluate on [input_file]")
     skip_bad_records: bool = _flag(False, INPUT, "leave damaged records out, counted, instead of ending with an error", identity=True)
-    max_predictions_per_seq: int = _flag(20, INPUT, "masked tokens of a row at most; as the records were made", identity=True, least=1)
+    max_predictions_per_seq: int = _flag(20, INPUT, "masked tokens of a row at most; as the records were made", identity=True, least=1, most=4096)
     dynamic_masking: bool = _flag(False, INPUT, "records hold no masks (--dynamic_masking of create_pretraining_data.py): draw others in every epoch", identity=True)
     masking: str = _flag("token", INPUT, "what dynamic masking masks: tokens (whole words where the records say which), geometric spans of them, or a span of the second text as long as the first", identity=True, choices=("token", "span", "infill"))
     masked_lm_prob: float = _flag(0.15, INPUT, "share of the tokens that dynamic masking masks", identity=True, least=0.001, most=0.9)

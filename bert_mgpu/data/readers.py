@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import functools
 import gzip
 import os
 import pathlib
@@ -32,6 +33,8 @@ ENCODINGS = {
 }
 _MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+_GZIP = b"\x1f\x8b"  # how a packed file begins
+LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
 
 
 def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
@@ -73,13 +76,23 @@ def read_lines(
     encoding: one of ENCODINGS.
 
     Raises:
-      UserError: no such file, or with file:line: not of this encoding, or a NUL byte.
+      UserError: no such file, or with file:line: not of this encoding, a NUL byte, or
+        a line that is too long to be one.
     """
     number = 0
     try:
         with _opened(path) as file:
-            for number, raw in enumerate(file, 1):
+            # So much at most is ever held, whatever the file claims or unpacks to.
+            for number, raw in enumerate(
+                iter(functools.partial(file.readline, LONGEST_LINE + 1), b""), 1
+            ):
+                if len(raw) > LONGEST_LINE:
+                    raise UserError(
+                        f"{path}:{number}: more than {LONGEST_LINE} bytes: not a line"
+                        " of text: check the file, and where its lines end"
+                    )
                 if number == 1:
+                    _check_start(raw, path)
                     raw = raw.removeprefix(_MARKS.get(ENCODINGS[encoding], b""))
                 raw = raw.removesuffix(b"\n").removesuffix(b"\r")
                 yield number, decode(raw, f"{path}:{number}", encoding)
@@ -89,6 +102,23 @@ def read_lines(
         ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+
+
+def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
+    """Raises UserError for what would be told as something else, or taken for a row.
+
+    raw: the first line with its end.
+    """
+    if raw.startswith(_GZIP):
+        raise UserError(
+            f"{path}:1: packed by gzip: give the file a name that ends in .gz, or"
+            " unpack it"
+        )
+    if not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
+        raise UserError(
+            f"{path}:1: its lines end in CR alone, as on old Macs: convert it, e.g."
+            " tr '\\r' '\\n'"
+        )
 
 
 def _opened(path: str | os.PathLike[str]) -> Any:

@@ -27,17 +27,15 @@ from bert_mgpu.task import POSITIONS, Features, Ragged
 NEXT = "next_sentence_labels"
 WORDS, WEIGHTS = "word_starts", "masked_lm_weights"
 _TARGETS = (POSITIONS, "masked_lm_ids", WEIGHTS)
-_MASKED = (
-    "input_ids",
-    "input_mask",
-    "segment_ids",
-    *_TARGETS,
-)  # google-research/bert's
+# google-research/bert's
+_MASKED = ("input_ids", "input_mask", "segment_ids", *_TARGETS)
 _UNMASKED = ("input_ids", "segment_ids")
 _ALL = (*_MASKED, NEXT, WORDS)
 _CHUNK = 1024  # records that are parsed together
 _OPEN_FILES = 64
 _VERSION = 2  # of the index
+# TensorFlow quotes bytes that are no text, and fails over its own message.
+_NO_EXAMPLE = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 _ABSENT = {
     False: "it has no {}: if its masks are to be drawn, pass --dynamic_masking=true",
     True: "it has no {}",
@@ -206,9 +204,8 @@ def index(
         tensors |= {"offsets": found.offsets, "sizes": found.sizes.astype(np.int32)}
         return tensors, {"bad": found.bad, "content": digest}
 
-    tensors, notes = records.cached(
-        cache, f"{pathlib.Path(path).name}-index", parts, make, writes
-    )
+    name = records.file_name(f"{pathlib.Path(path).name}-index")
+    tensors, notes = records.cached(cache, name, parts, make, writes)
     found: dict[str, Any] = tensors | notes
     return Index(**{name: found[name] for name in Index._fields})
 
@@ -220,12 +217,13 @@ def _look(
     read = [tfrecord.read(file, *at) for at in zip(offsets, sizes, strict=True)]
     try:
         columns = parse(read)
-    except tf.errors.InvalidArgumentError:
+    except _NO_EXAMPLE:
         for record, offset in zip(read, offsets, strict=True):
             try:
                 parse([record])
-            except tf.errors.InvalidArgumentError as error:
-                why = re.sub(r"\{\{.*?\}\} *|Name: .*|\[Op:.*", "", error.message)
+            except _NO_EXAMPLE as error:
+                why = getattr(error, "message", "no tf.train.Example")
+                why = re.sub(r"\{\{.*?\}\} *|Name: .*|\[Op:.*", "", why)
                 why = why.partition("\n")[0].strip()
                 raise UserError(
                     f"{file.name} at byte {offset}: not a record of pretraining: {why}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,6 +35,14 @@ def file_hash(path: str | pathlib.Path) -> str:
             return digest.hexdigest()
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+
+
+def file_name(text: str) -> str:
+    """What tells a person whose a file of the cache is: never a path, never too long.
+
+    The fingerprint behind it tells files apart.
+    """
+    return re.sub(r"[^\w.-]", "-", text)[-40:]
 
 
 def fingerprint(parts: Mapping[str, Any]) -> str:
@@ -73,8 +82,8 @@ def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
         with safetensors.safe_open(path, "numpy") as file:
             metadata = file.metadata()
             notes = json.loads(metadata["notes"])
-            written = metadata["sha256"]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            whole = digest(tensors) == metadata["sha256"]
     except (
         OSError,
         safetensors.SafetensorError,
@@ -84,7 +93,7 @@ def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
         RecursionError,
     ):
         return None
-    return (tensors, notes) if digest(tensors) == written else None
+    return (tensors, notes) if whole else None
 
 
 def to_tensors(features: Features) -> Tensors:

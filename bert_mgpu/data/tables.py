@@ -6,6 +6,7 @@ is RFC 4180's: commas, quotes doubled within quotes, a cell may hold line ends.
 
 from __future__ import annotations
 
+import collections
 import csv
 import difflib
 import json
@@ -34,7 +35,10 @@ _SUFFIXES = {
 }
 _NAMED = ("jsonl", "parquet")  # formats whose columns always have names
 _HALVES = re.compile("[\ud800-\udfff]")
-_LONGEST_CELL = 1 << 24  # characters of a CSV cell: a quote too many ends there
+# Characters of a row of CSV, which may have many lines: a quote too many ends there.
+_LONGEST_ROW = 1 << 24
+_NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
+_SHOWN = 40  # characters of a name or value in a message
 
 
 class Form(NamedTuple):
@@ -116,12 +120,21 @@ def _tsv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
 
 
 def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(_LONGEST_ROW)
     places: list[int | None] = _numbers(columns)
-    ends = (f"{line}\n" for _, line in read_lines(path, form.encoding))
-    reader, width = csv.reader(ends, strict=True), None
+    held = 0  # characters of the row so far
+
+    def ends() -> Iterator[str]:
+        nonlocal held
+        for _, line in read_lines(path, form.encoding):
+            held += len(line) + 1
+            if held > _LONGEST_ROW:
+                raise csv.Error(f"a row of more than {_LONGEST_ROW} characters")
+            yield f"{line}\n"
+
+    reader, width = csv.reader(ends(), strict=True), None
     while True:
-        number = reader.line_num + 1
+        number, held = reader.line_num + 1, 0
         try:
             cells = next(reader)
         except StopIteration:
@@ -155,7 +168,7 @@ def _jsonl(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
 
 def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | _Fault:
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         return _Fault(f"not a JSON object: {error}")
     if not isinstance(record, dict):
@@ -164,6 +177,20 @@ def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | _Fault:
         if name is not None and name not in record:
             return _Fault(_absent(name, [*record]))
     return [None if name is None else record[name] for name in names]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of equal keys `json` would take the last one without a word."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        counts = collections.Counter(key for key, _ in pairs)
+        key = next(key for key, count in counts.items() if count > 1)
+        raise ValueError(f"the key {_cut(key)!r} stands there {counts[key]} times")
+    return record
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
 
 
 def _parquet(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
@@ -216,9 +243,10 @@ def _names(path: Any, columns: Sequence[Column | None]) -> list[str | None]:
 
 
 def _absent(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=2)
+    shown = [*map(_cut, known)]
+    near = difflib.get_close_matches(_cut(name), shown[:_NAMES_COMPARED], n=2)
     meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"no column {name!r}{meant} (there are {listed([*map(repr, known)])})"
+    return f"no column {_cut(name)!r}{meant} (there are {listed([*map(repr, shown)])})"
 
 
 def _places(
@@ -229,7 +257,7 @@ def _places(
         if isinstance(column, str) and header.count(column) != 1:
             why = _absent(column, header)
             if column in header:
-                why = f"{header.count(column)} columns are called {column!r}"
+                why = f"{header.count(column)} columns are called {_cut(column)!r}"
             raise UserError(f"{path}:1: {why}")
     return [header.index(c) if isinstance(c, str) else c for c in columns]
 

@@ -33,6 +33,7 @@ _CHECKSUM = struct.Struct("<I")
 HEADER = _LENGTH.size + _CHECKSUM.size  # bytes before a record's data
 FOOTER = _CHECKSUM.size  # and after it
 _MASK = 0xA282EAD8  # so that a checksum of checksums is no special case
+LARGEST = 1 << 24  # bytes of a record: a row of 512 tokens takes 20,000 at most
 _GROUP = 7  # bits in a byte of a varint
 # Field number << 3 | wire type 2 (a length follows), from example.proto.
 _FEATURES, _ENTRY, _KEY, _FEATURE, _VALUES = (
@@ -192,6 +193,9 @@ def _next(file: BinaryIO, left: int) -> tuple[int, str]:
     size = data_size(header)
     if size + HEADER + FOOTER > left:
         return left, f"cut in a record of {size} bytes, {lost}"
+    if size > LARGEST:
+        file.seek(size + FOOTER, os.SEEK_CUR)
+        return size, f"a record of {size} bytes, more than {LARGEST}: no row of tokens"
     if _checksum(file.read(size)) != file.read(FOOTER):
         return size, f"damaged record of {size} bytes: its checksum differs"
     return size, ""

@@ -36,7 +36,7 @@ class DomainVocabConfig(Table):
     max_lines: int | None = _flag(
         None, INPUT, "look at a seeded sample of so many lines [all]", least=1
     )
-    random_seed: int = _flag(12345, INPUT, "of that sample", least=0)
+    random_seed: int = _flag(12345, INPUT, "of that sample", least=0, most=2**63 - 1)
     vocab_file: str | None = _flag(None, MODEL, "WordPiece vocabulary, a token a line")
     do_lower_case: bool = _flag(
         True, MODEL, "fold case and accents, as uncased models want; false for cased"

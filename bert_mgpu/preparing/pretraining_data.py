@@ -83,6 +83,7 @@ class PreparationConfig(Table):
         TASK,
         "times that the text is made into rows, each with other masks",
         least=1,
+        most=2**20,
     )
     masked_lm_prob: float = _flag(
         0.15, TASK, "share of the tokens to mask", least=0.001, most=1
@@ -90,21 +91,23 @@ class PreparationConfig(Table):
     short_seq_prob: float = _flag(
         0.1, TASK, "share of documents with shorter rows", least=0, most=1
     )
-    random_seed: int = _flag(12345, TASK, "of all random numbers", least=0)
+    random_seed: int = _flag(
+        12345, TASK, "of all random numbers", least=0, most=2**63 - 1
+    )
 
     vocab_file: str | None = _flag(None, MODEL, "WordPiece vocabulary, a token a line")
     do_lower_case: bool = _flag(
         True, MODEL, "fold case and accents, as uncased models want; false for cased"
     )
     max_seq_length: int = _flag(
-        128, MODEL, "tokens of a row, [CLS] and [SEP] included", least=3
+        128, MODEL, "tokens of a row, [CLS] and [SEP] included", least=3, most=4096
     )
     max_predictions_per_seq: int = _flag(
-        20, MODEL, "masked tokens of a row at most", least=1
+        20, MODEL, "masked tokens of a row at most", least=1, most=4096
     )
 
     workers: int = _flag(
-        0, SPEED, "processes; 0 takes as many as there are cores", least=0
+        0, SPEED, "processes; 0 takes as many as there are cores", least=0, most=1024
     )
 
     @property

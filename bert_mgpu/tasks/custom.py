@@ -35,10 +35,12 @@ from bert_mgpu.tasks.builtin import (
 FILE = "task.json"
 _LONGEST_NAME = 1000  # characters of a file
 _LONGEST_KEY = 100  # characters that are compared with known ones
+_DIGITS = 10  # a longer number is no column's; Python refuses those of thousands
 
 
 def _column(text: str) -> tables.Column:
-    return int(text) if text.lstrip("-").isdecimal() else text
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) < _DIGITS else text
 
 
 def _listed(text: str) -> list[str]:

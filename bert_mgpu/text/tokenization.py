@@ -28,6 +28,7 @@ from bert_mgpu.task import Ragged
 from bert_mgpu.text.normalization import Normalizer
 
 _VERSION = 1  # raise it when the ids of any text change: caches depend on it
+_LARGEST = 64 << 20  # bytes of a vocabulary; those in use have less than 5 MB
 MAX_WORD = 200  # characters; Google makes longer words [UNK]
 _MEMO_WORDS = 1 << 18  # remembered words, about 40 MB
 _ID_BYTES = 4  # int32
@@ -153,13 +154,18 @@ def _read_vocab(path: pathlib.Path) -> list[str]:
     Only \\n ends a line (U+2028 may stand in a token), and every \\r is dropped.
     """
     try:
-        content = path.read_bytes().replace(b"\r", b"")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
     except OSError as error:
         raise UserError(
             f"{path}: cannot read the vocabulary: {error.strerror}"
         ) from None
+    if len(content) > _LARGEST:
+        raise UserError(
+            f"{path}: more than {_LARGEST >> 20} MB: pass a vocabulary, a token a line"
+        )
     tokens = []
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(content.replace(b"\r", b"").splitlines(), start=1):
         try:
             tokens.append(line.decode().strip())
         except UnicodeDecodeError as error:

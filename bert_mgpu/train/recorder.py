@@ -22,6 +22,7 @@ from bert_mgpu.train.loop import Done
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 FILE = "metrics.jsonl"
 _LONGEST_LINE = 1 << 16  # bytes of a record
+_LARGEST = 2**63  # a whole number
 _PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
@@ -194,6 +195,7 @@ def _is_record(row: dict[str, Any]) -> bool:
     kinds = {"set": str, "step": int}
     return "step" in row and all(
         isinstance(value, kinds.get(name, int | float | None))
+        and not (isinstance(value, int) and abs(value) > _LARGEST)
         for name, value in row.items()
     )
 
