@@ -13,6 +13,7 @@ from bert_mgpu import files
 # Those of Linux, Windows and macOS that have Chinese characters.
 _CHINESE = (
     *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei"),
+    "Noto Sans CJK JP",  # of a collection of fonts matplotlib knows the first alone
     *("WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC", "SimHei", "SimSun"),
 )
 _WIDTH, _DPI = 6.4, 144  # inches; twice as many pixels as a page has
@@ -57,7 +58,7 @@ def confusion(path: pathlib.Path, matrix: np.ndarray, names: Sequence[str]) -> N
     matrix: int [C, C], true classes down.
     """
     count = len(matrix)
-    figure = _figure(5.6)
+    figure = _figure(5.6, "compressed")  # which leaves room beside a square
     axes = figure.subplots()
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -96,13 +97,13 @@ def lengths(path: pathlib.Path, sets: Mapping[str, np.ndarray], longest: int) ->
     _save(figure, path)
 
 
-def _figure(height: float) -> Any:
+def _figure(height: float, layout: str = "constrained") -> Any:
     """Without pyplot, whose state is global."""
     import matplotlib
     from matplotlib.figure import Figure
 
     matplotlib.rcParams["font.sans-serif"] = [*_chinese_fonts(), "DejaVu Sans"]
-    return Figure(figsize=(_WIDTH, height), layout="constrained")
+    return Figure(figsize=(_WIDTH, height), layout=layout)
 
 
 def _save(figure: Any, path: pathlib.Path) -> None:

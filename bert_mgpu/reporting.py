@@ -200,6 +200,7 @@ def _data(
     shown = [
         page.note(f"tokens of a row before truncation at {run.max_seq_length}"),
         page.table(rows, "w" + "n" * (len(shares) + 2)),
+        page.note("and after it:"),
         page.image(path, "lengths of rows"),
     ]
     if "train" in sets:
