@@ -19,6 +19,12 @@ def shown(value: Any) -> str:
     return _SHORT.repr(value)
 
 
+def cut(value: object, most: int = 80) -> str:
+    """Its text, at most so many characters of it."""
+    text = str(value)
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def listed(items: Sequence[str], most: int = 10) -> str:
     """Names for a message: the first ones, and how many more there are.
 

@@ -52,18 +52,24 @@ def read_text(path: pathlib.Path, most: int) -> str:
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
     if len(content) > most:
-        raise UserError(f"{path}: more than {most >> 20} MiB: this is another file")
+        raise UserError(
+            f"{path}: more than {most >> 20} MiB: this is another file: pass the right"
+            " one"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8: byte {error.start}") from None
+        raise UserError(
+            f"{path}: not UTF-8: byte {error.start}: save it as UTF-8"
+        ) from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
-        raise ValueError(f"the key {shown(counts.most_common(1)[0][0])} is there twice")
+        twice = shown(counts.most_common(1)[0][0])
+        raise ValueError(f"the key {twice} is there twice: remove one")
     return value
 
 
@@ -88,14 +94,14 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return value
 
 
-def check_folders(output_dir: pathlib.Path) -> None:
+def check_folders(output_dir: pathlib.Path, unused: str | None = None) -> None:
     """Raises UserError where a run would write outside of its output_dir.
 
     Files take the place of links; but through a folder that is a link, they would go
-    elsewhere.
+    elsewhere. unused: the name of one that this run does not write to.
     """
     for path in sorted(output_dir.iterdir()) if output_dir.is_dir() else ():
-        if not _FOLDERS.fullmatch(path.name):
+        if not _FOLDERS.fullmatch(path.name) or path.name == unused:
             continue
         if not path.is_dir() and not path.is_symlink():
             raise UserError(f"{path}: not a folder: remove it")
@@ -105,7 +111,7 @@ def check_folders(output_dir: pathlib.Path) -> None:
         if links:
             raise UserError(
                 f"{links[0]}: a link, and a run does not write through it: remove it,"
-                " or pass another --output_dir or --cache_dir"
+                " or pass another --output_dir; --cache_dir names a place for the cache"
             )
 
 

@@ -61,8 +61,9 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
             f" {model.problem_type!r}, the task is {kind.name!r}: pass --task_type"
         )
     say(f"{len(labels)} labels: {listed(labels)}" if labels else f"type: {kind.name}")
-    serving.check(run)
-    if run.export_hf:
+    if world.group.rank == 0:  # which alone writes
+        serving.check(run)
+    if run.export_hf and world.group.rank == 0:
         huggingface_export.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Inputs(run, files, model, cache, world.group)
@@ -137,7 +138,11 @@ def _seeds(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
         say(f"seed {seed}, {seed - run.seed + 1} of {run.seeds}: {folder}")
         if world.group.rank == 0:
             make_folder(folder)
-        finetune(dataclasses.replace(run, seed=seed, seeds=1), folder, world)
+        # All see the same rows, whose tokens are kept once.
+        cache = run.cache_dir or str(output_dir / "cache")
+        one = dataclasses.replace(run, seed=seed, seeds=1, cache_dir=cache)
+        one = dataclasses.replace(one, sampled_by=run.seed)
+        finetune(one, folder, world)
         gc.collect()  # the towers of one seed leave room for those of the next
     if world.group.rank > 0:
         return

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from absl import flags
 
-from bert_mgpu.errors import UserError
+from bert_mgpu.errors import UserError, cut
 from bert_mgpu.run_config import RunConfig, Table, fields
 
 Settings = TypeVar("Settings", bound=Table)
@@ -34,8 +34,8 @@ _DEFINE = {
 # What a value must be, by absl's name of the type.
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _BAD_VALUE = re.compile(r"flag --(\w+)=(.*?): ", re.DOTALL)
+_LONGEST_NAME = 80  # of a flag
 _SEE_HELP = "(--help lists all flags)"
-_SHOWN = 80  # characters of a value in a message
 _MOST = 10**12  # of a number of steps, rows or the like that has no bound of its own
 
 
@@ -92,7 +92,10 @@ def help_text(usage: str, table: type[Table]) -> str:
 def _explain(error: flags.Error, values: flags.FlagValues, table: type[Table]) -> str:
     """absl's error in our words: what is wrong and what to pass instead."""
     if isinstance(error, flags.UnrecognizedFlagError):
-        known, name = [field.name for field in fields(table)], _cut(error.flagname)
+        known, name = (
+            [field.name for field in fields(table)],
+            cut(error.flagname),
+        )
         near = difflib.get_close_matches(name, known, n=2)
         meant = " or ".join(f"--{name}" for name in near)
         hint = f": did you mean {meant}?" if near else ""
@@ -101,18 +104,13 @@ def _explain(error: flags.Error, values: flags.FlagValues, table: type[Table]) -
         flag = values[match[1]]
         choices = getattr(flag.parser, "enum_values", None)
         wanted = ", ".join(choices) if choices else _WANTED[flag.flag_type()]
-        value = _cut(match[2])
+        value = cut(match[2])
         return f"--{match[1]}={value}: pass {'one of ' * bool(choices)}{wanted}"
-    return f"{_cut(str(error))} {_SEE_HELP}"
-
-
-def _cut(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return f"{cut(str(error))} {_SEE_HELP}"
 
 
 def _check_text(name: str, value: str) -> None:
-    shown = _cut(value)
+    shown = cut(value)
     if value.startswith("--"):
         raise UserError(f"--{name} has no value, {shown} follows: write --{name}=VALUE")
     # TensorFlow takes no other names, and settings are kept as UTF-8.
@@ -138,9 +136,9 @@ def _check(name: str, value: Any, least: float | None, most: float | None) -> No
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"--{name}={value}: pass a finite number")
     if None not in (least, value) and value < least:
-        raise UserError(f"--{name}={_cut(value)}: pass at least {least}")
+        raise UserError(f"--{name}={cut(value)}: pass at least {least}")
     if None not in (most, value) and value > most:
-        raise UserError(f"--{name}={_cut(value)}: pass at most {most}")
+        raise UserError(f"--{name}={cut(value)}: pass at most {most}")
 
 
 def parse(
@@ -154,8 +152,8 @@ def parse(
     values = flags.FlagValues()
     _define(values, table)
     for name in (arg.partition("=")[0] for arg in argv[1:]):
-        if name.startswith("-") and len(name) > _SHOWN:  # absl recurses over it
-            raise UserError(f"{_cut(name)}: there is no such flag {_SEE_HELP}")
+        if name.startswith("-") and len(name) > _LONGEST_NAME:  # absl recurses over it
+            raise UserError(f"{cut(name)}: there is no such flag {_SEE_HELP}")
     try:
         rest = values(list(argv))[1:]
     except flags.Error as error:
@@ -164,7 +162,7 @@ def parse(
         raise HelpAsked(help_text(usage, table))
     if rest:
         raise UserError(
-            f"{_cut(rest[0])!r} is not a flag: write --NAME=VALUE {_SEE_HELP}"
+            f"{cut(rest[0])!r} is not a flag: write --NAME=VALUE {_SEE_HELP}"
         )
     if "use_tpu" in values and values.use_tpu:
         raise UserError(

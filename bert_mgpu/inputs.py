@@ -190,8 +190,14 @@ class Inputs:
             source.split,
             with_label=source.labelled,
             keep=getattr(run, self._sample(split)),
-            seed=run.seed,
+            seed=self._seed,
         )
+
+    @property
+    def _seed(self) -> int:
+        """Of samples."""
+        run = self.run
+        return run.seed if run.sampled_by is None else run.sampled_by
 
     def _source(self, split: str) -> reading.Source:
         return reading.source(self.files, self.run, split)
@@ -233,7 +239,7 @@ class Inputs:
             "code": _code(),
             "task": files.name,
             "labels": list(files.labels) if source.labelled else None,
-            "keep": None if keep is None else [keep, run.seed],
+            "keep": None if keep is None else [keep, self._seed],
             "tokenizer": self.model.tokenizer.fingerprint,
             "max_seq_length": run.max_seq_length,
             "truncation": [run.truncation, run.head_tokens],

@@ -97,7 +97,7 @@ def lengths(path: pathlib.Path, sets: Mapping[str, np.ndarray], longest: int) ->
     _save(figure, path)
 
 
-def _figure(height: float, layout: str = "constrained") -> Any:
+def _figure(height: float, layout: Any = "constrained") -> Any:
     """Without pyplot, whose state is global."""
     import matplotlib
     from matplotlib.figure import Figure

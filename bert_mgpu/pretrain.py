@@ -36,7 +36,8 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> Non
         _ = model.tokenizer.mask_id
     if run.export_hf:
         _ = model.vocabulary
-        huggingface_export.check_replaceable(pathlib.Path(run.export_hf))
+        if world.group.rank == 0:  # which alone writes
+            huggingface_export.check_replaceable(pathlib.Path(run.export_hf))
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Recorded(run, model, cache, world)
     if run.do_train:

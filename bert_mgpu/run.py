@@ -80,7 +80,7 @@ def _main(
         check(run)
         output_dir = pathlib.Path(str(run.output_dir))
         with (
-            _taken(output_dir, place),
+            _taken(output_dir, place, "cache" if run.cache_dir else None),
             _tensorflow_log(output_dir, run.tf_log, place),
         ):
             watch.begin()
@@ -123,13 +123,15 @@ def _fail(error: RunError, watch: Watch) -> int:
 
 
 @contextlib.contextmanager
-def _taken(output_dir: pathlib.Path, place: Place) -> Iterator[None]:
+def _taken(
+    output_dir: pathlib.Path, place: Place, unused: str | None
+) -> Iterator[None]:
     """The first process takes the folder, for all of them."""
     if not place.leads:
         yield
         return
     with files.locked(output_dir, f"--output_dir={output_dir}", "folder"):
-        files.check_folders(output_dir)
+        files.check_folders(output_dir, unused)
         yield
 
 

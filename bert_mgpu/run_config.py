@@ -53,6 +53,7 @@ class Table:
 class RunConfig(Table, abc.ABC):
     """What both training scripts have. None means not given."""
 
+    sampled_by: int | None = None  # the seed of samples, if not --seed
     # fmt: off
     output_dir: str | None = _flag(None, TASK, "folder for everything the run leaves; the same command resumes from it")
     do_train: bool = _flag(False, TASK, "train; resumes by itself where output_dir holds a run")

@@ -99,7 +99,8 @@ def all_of(path: str) -> dict[str, np.ndarray]:
     else:
         found = google_ckpt.read_names(path)
         own = [name for name in found if not _belongs_to_training(name)]
-        floats = [n for n in own if np.issubdtype(found[n][1], np.floating)]
+        # bfloat16 is of kind V.
+        floats = [name for name in own if found[name][1].kind in "fV"]
         values = _averaged(path, floats, found)
     _check_finite(path, values)
     return {name: np.asarray(value, np.float32) for name, value in values.items()}

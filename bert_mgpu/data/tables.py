@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from bert_mgpu import requirements
 from bert_mgpu.data.readers import UTF_8, check_file, read_lines
-from bert_mgpu.errors import UserError, listed
+from bert_mgpu.errors import UserError, cut, listed
 
 Column = int | str  # a number from 0, -1 is the last one; or a name
 Cell = str | list[str]  # JSON Lines and Parquet may hold lists
@@ -33,12 +33,10 @@ _SUFFIXES = {
     ".json": "jsonl",
     ".parquet": "parquet",
 }
-_NAMED = ("jsonl", "parquet")  # formats whose columns always have names
 _HALVES = re.compile("[\ud800-\udfff]")
 # Characters of a row of CSV, which may have many lines: a quote too many ends there.
 _LONGEST_ROW = 1 << 24
 _NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
-_SHOWN = 40  # characters of a name or value in a message
 
 
 class Form(NamedTuple):
@@ -185,12 +183,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
         key = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {_cut(key)!r} stands there {counts[key]} times")
+        raise ValueError(f"the key {cut(key)!r} stands there {counts[key]} times")
     return record
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
 
 
 def _parquet(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
@@ -243,10 +237,10 @@ def _names(path: Any, columns: Sequence[Column | None]) -> list[str | None]:
 
 
 def _absent(name: str, known: Sequence[str]) -> str:
-    shown = [*map(_cut, known)]
-    near = difflib.get_close_matches(_cut(name), shown[:_NAMES_COMPARED], n=2)
+    shown = [cut(one) for one in known]
+    near = difflib.get_close_matches(cut(name), shown[:_NAMES_COMPARED], n=2)
     meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"no column {_cut(name)!r}{meant} (there are {listed([*map(repr, shown)])})"
+    return f"no column {cut(name)!r}{meant} (there are {listed([*map(repr, shown)])})"
 
 
 def _places(
@@ -257,7 +251,7 @@ def _places(
         if isinstance(column, str) and header.count(column) != 1:
             why = _absent(column, header)
             if column in header:
-                why = f"{header.count(column)} columns are called {_cut(column)!r}"
+                why = f"{header.count(column)} columns are called {cut(column)!r}"
             raise UserError(f"{path}:1: {why}")
     return [header.index(c) if isinstance(c, str) else c for c in columns]
 

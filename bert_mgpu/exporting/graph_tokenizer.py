@@ -19,8 +19,8 @@ import tensorflow as tf
 from bert_mgpu.text.normalization import normalized
 from bert_mgpu.text.tokenization import MAX_WORD, Tokenizer
 
-# Code points that a table has; the others, which nothing is assigned to, stay as they
-# are. The second range holds variation selectors and tags.
+# Code points that a table has; the others, unassigned or letters, stay as they are. The
+# second range holds variation selectors and tags.
 _RANGES = ((0, 0x2FA20), (0xE0000, 0xE0200))
 _SPACE = 0x20
 _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2

@@ -17,14 +17,13 @@ import tensorflow as tf
 
 from bert_mgpu import files, requirements
 from bert_mgpu.errors import UserError
-from bert_mgpu.exporting.saved_model import FACTS, IDS_INPUTS, Served
+from bert_mgpu.exporting.saved_model import FACTS, IDS_INPUTS, TOGETHER, Served
 from bert_mgpu.task import Features
 
 _MODEL, _VOCAB = "model.onnx", "vocab.txt"
 _NEEDED = ("tf2onnx", "onnx", "onnxruntime")
 _OPSET = 18  # of 2023: onnxruntime 1.14 and later
 _MOST_BYTES = 2**31 - 2**24  # of a protocol buffer, with room for the graph
-_TOGETHER = 8  # rows
 
 
 def check(target: str) -> None:
@@ -102,8 +101,8 @@ def difference(target: str, rows: Features, logits: np.ndarray) -> float:
         str(pathlib.Path(target, _MODEL)), providers=["CPUExecutionProvider"]
     )
     far = 0.0
-    for start in range(0, len(rows), _TOGETHER):
-        numbers = np.arange(start, min(start + _TOGETHER, len(rows)))
+    for start in range(0, len(rows), TOGETHER):
+        numbers = np.arange(start, min(start + TOGETHER, len(rows)))
         found = session.run(["logits"], _padded(rows.take(numbers)))[0]
         far = max(far, float(np.abs(found - logits[numbers]).max()))
     return far

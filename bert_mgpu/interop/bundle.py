@@ -27,6 +27,7 @@ _TRAILER = 5  # bytes behind a block: how it is packed, and its checksum
 _MOST_BYTES = 64 << 20  # of an index; that of BERT-large with moments has 0.1 MB
 _LONGEST_NAME = 4096
 _MOST_DIMENSIONS = 32  # of a numpy array
+_ADVICE = "copy it anew, or pass another checkpoint"
 _MOST_SHARDS = 99_999  # their names have five digits
 
 
@@ -47,9 +48,9 @@ def check(prefix: str) -> None:
             raise _Damaged(f"more than {_MOST_BYTES:,} bytes")
         _check_entries(prefix, _entries(content))
     except _Damaged as error:
-        raise UserError(f"{file}: damaged: {error}") from None
+        raise UserError(f"{file}: damaged: {error}: {_ADVICE}") from None
     except (IndexError, struct.error):
-        raise UserError(f"{file}: damaged: it breaks off") from None
+        raise UserError(f"{file}: damaged: it breaks off: {_ADVICE}") from None
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -61,6 +61,9 @@ def check_replaceable(target: pathlib.Path) -> None:
         others = {name for name in found if not name.startswith(f"{CHECKPOINT}.")}
         if not (RUN in others and others <= _EXPORTED):
             return False
-        return files.read_json(target / RUN).items() >= _PRODUCER.items()
+        try:
+            return files.read_json(target / RUN).items() >= _PRODUCER.items()
+        except UserError:  # not ours
+            return False
 
     files.check_replaceable(target, ours)

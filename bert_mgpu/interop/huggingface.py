@@ -115,7 +115,10 @@ def _load(
                 yield name, opened.get_tensor(name)
     except (safetensors.SafetensorError, OSError) as error:
         reason = str(error)[:_LONGEST_REASON]  # it may quote the file
-        raise UserError(f"{file}: not a whole safetensors file: {reason}") from None
+        raise UserError(
+            f"{file}: not a whole safetensors file: {reason}: download"
+            " it anew (git lfs pull, if it came by git)"
+        ) from None
 
 
 def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -15,8 +15,6 @@ import tensorflow as tf
 
 from bert_mgpu.tasks import metrics
 
-Label = str | tuple[str, ...] | float
-
 
 class Loss(NamedTuple):
     """What makes the loss of training another one than that of evaluation.

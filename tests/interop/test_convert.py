@@ -194,6 +194,17 @@ def test_a_run_of_ours_is_converted_without_its_training(tiny, inside, call, tmp
     assert found["run"] == found["hf"] == found["google"]
 
 
+def test_a_checkpoint_of_bfloat16_is_converted(google, call, tmp_path):
+    folder, weights = google(LABELS)
+    halves = {name: tf.cast(value, tf.bfloat16) for name, value in weights.items()}
+    google_ckpt.write(folder / "bert_model.ckpt", halves)
+    assert_done(call(init_checkpoint=folder, export_hf=tmp_path / "hf"))
+    found = huggingface.read(tmp_path / "hf")
+    assert_bit_equal(
+        found, {n: tf.cast(v, "float32").numpy() for n, v in halves.items()}
+    )
+
+
 def test_what_has_no_place_is_said(google, call, tmp_path):
     folder, _ = google(HEADS | NEXT | LABELS)
     out = assert_done(call(init_checkpoint=folder, export_hf=tmp_path / "hf"))
@@ -205,18 +216,28 @@ def test_what_has_no_place_is_said(google, call, tmp_path):
     assert "the model has no pooler" in out and "wrote 37 weights" in out
 
 
-def test_a_difference_ends_it(google, call, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda value: value * 1.1, "differs by more than 1e-05"),
+        (lambda value: None, "new: lacks bert/encoder/layer_1/output/dense/kernel"),
+        (lambda value: value * np.nan, "holds values that are no numbers"),
+    ],
+    ids=["another", "absent", "no number"],
+)
+def test_a_difference_ends_it(google, call, tmp_path, monkeypatch, change, words):
     """As if the writer had a fault."""
     folder, _ = google({})
     write = google_export.export
 
     def wrong(target, weights, *rest):
         name = "bert/encoder/layer_1/output/dense/kernel"
-        write(target, {**weights, name: weights[name] * 1.1}, *rest)
+        changed = {**weights, name: change(weights[name])}
+        write(target, {n: v for n, v in changed.items() if v is not None}, *rest)
 
     monkeypatch.setattr(google_export, "export", wrong)
     code, out, err = call(init_checkpoint=folder, export_google=tmp_path / "new")
-    assert code == 1 and "differs by more than 1e-05" in err
+    assert code == 1 and words in err
     assert "hidden states 0.0e+00" not in out
 
 

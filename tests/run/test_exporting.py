@@ -6,7 +6,6 @@ import re
 import shutil
 
 import numpy as np
-import onnxruntime
 import pytest
 import tensorflow as tf
 
@@ -162,6 +161,7 @@ def ask_onnx(folder, texts, vocab):
     width = max(map(len, rows))
     ids = np.array([row + [0] * (width - len(row)) for row in rows], np.int32)
     mask = np.array([[1] * len(r) + [0] * (width - len(r)) for r in rows], np.int32)
+    onnxruntime = pytest.importorskip("onnxruntime", reason="extra [onnx]")
     session = onnxruntime.InferenceSession(
         str(folder / "model.onnx"), providers=["CPUExecutionProvider"]
     )
@@ -174,6 +174,7 @@ def ask_onnx(folder, texts, vocab):
 
 @pytest.mark.parametrize("act", ["gelu_erf", "gelu_tanh", "relu"])
 def test_onnx_says_what_the_run_says(served, tmp_path, act):
+    pytest.importorskip("onnxruntime", reason="extra [onnx]")
     folder = tmp_path / "onnx"
     _, out, texts, said = served(hidden_act=act, export_onnx=folder)
     names = {path.name for path in folder.iterdir()}
@@ -191,6 +192,7 @@ def test_onnx_says_what_the_run_says(served, tmp_path, act):
 
 @pytest.mark.parametrize("kind", ["multi", "regression"])
 def test_onnx_of_other_types(served, tmp_path, kind):
+    pytest.importorskip("onnxruntime", reason="extra [onnx]")
     folder = tmp_path / "onnx"
     _, out, texts, _ = served(kind, export_onnx=folder)
     found = ask_onnx(folder, texts, folder / "vocab.txt")

@@ -44,6 +44,19 @@ def test_seeds_are_runs_of_their_own_and_are_summed_up(tiny, inside, tmp_path):
     assert tree(out) == before
 
 
+def test_seeds_see_the_same_rows(tiny, inside, tmp_path):
+    """Of samples too: else their deviation would be that of the rows."""
+    out = tmp_path / "out"
+    sampled = {"max_train_examples": 12, "max_eval_examples": 5, "seeds": 2}
+    assert inside(tiny.flags(out, **FLAGS, **sampled))[0] == 0
+    assert len([*(out / "cache").glob("*.safetensors")]) == 2  # train and dev, once
+    assert not (out / "seed-42" / "cache").exists()
+    first = json.loads((out / "seed-42" / "run.json").read_text())
+    second = json.loads((out / "seed-43" / "run.json").read_text())
+    data = [one["identity"]["data"] for one in (first, second)]
+    assert data[0] == data[1]
+
+
 @pytest.mark.parametrize(
     ("flags", "fragment"),
     [
