@@ -114,7 +114,7 @@ def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
             f"{path}:1: packed by gzip: give the file a name that ends in .gz, or"
             " unpack it"
         )
-    if not raw.endswith(b"\n") and raw.rstrip(b"\r").count(b"\r") > 1:
+    if not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
         raise UserError(
             f"{path}:1: its lines end in CR alone, as on old Macs: convert it, e.g."
             " tr '\\r' '\\n'"

@@ -53,7 +53,7 @@ def test_seeds_see_the_same_rows(tiny, inside, tmp_path):
     assert not (out / "seed-42" / "cache").exists()
     first = json.loads((out / "seed-42" / "run.json").read_text())
     second = json.loads((out / "seed-43" / "run.json").read_text())
-    data = [one["identity"]["data"] for one in (first, second)]
+    data = [one["identity"]["data_dir"] for one in (first, second)]
     assert data[0] == data[1]
 
 
