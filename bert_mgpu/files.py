@@ -40,6 +40,15 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whatever it is: a broken link too. Raises OSError where no one may look."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # of a NUL
+        return False
+    return True
+
+
 def read_text(path: pathlib.Path, most: int) -> str:
     """The text of a UTF-8 file of at most so many bytes.
 

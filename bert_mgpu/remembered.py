@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from typing import Any
 
@@ -34,7 +33,7 @@ def settings(path: pathlib.Path) -> dict[str, Any]:
 
     Raises UserError where it is damaged.
     """
-    if not os.path.lexists(path):
+    if not files.is_there(path):
         return {}
     try:
         flags = files.read_json(path).get("flags")

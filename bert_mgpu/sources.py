@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bert_mgpu import growth, remembered
+from bert_mgpu import files, growth, remembered
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data.readers import check_file
 from bert_mgpu.errors import UserError
@@ -155,9 +155,9 @@ def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
     """What a folder that holds a run of ours (or Google's files) says."""
     found: dict[str, Any] = {}
     for key, name in (("config_file", CONFIG_FILE), ("vocab_file", VOCAB_FILE)):
-        if os.path.lexists(folder / name):  # whatever it is, it was meant
+        if files.is_there(folder / name):  # whatever it is, it was meant
             found[key] = str(folder / name)
-    if os.path.lexists(folder / LABELS_FILE):
+    if files.is_there(folder / LABELS_FILE):
         found["labels"] = remembered.labels(folder / LABELS_FILE)
     settings = remembered.settings(folder / RUN_FILE)
     if "do_lower_case" in settings:

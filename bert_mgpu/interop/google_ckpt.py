@@ -162,7 +162,7 @@ def _errors_name(file: str, what: str = "damaged") -> Iterator[None]:
 
 def _resolve_directory(directory: pathlib.Path) -> str:
     said = directory / _STATE
-    if os.path.lexists(said):
+    if files.is_there(said):
         named = _named_newest(said)
         # Only what is beside it: it may hold paths from before the directory was
         # moved or copied, or lead anywhere.

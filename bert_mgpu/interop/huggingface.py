@@ -130,7 +130,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     folder = pathlib.Path(path)
     config_file, vocab_file = folder / "config.json", folder / VOCAB
-    config = files.read_json(config_file) if os.path.lexists(config_file) else {}
+    config = files.read_json(config_file) if files.is_there(config_file) else {}
     for key, value in (
         ("model_type", "bert"),
         ("position_embedding_type", "absolute"),
@@ -142,7 +142,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
                 " supported"
             )
     return {
-        "vocab_file": str(vocab_file) if os.path.lexists(vocab_file) else None,
+        "vocab_file": str(vocab_file) if files.is_there(vocab_file) else None,
         "config_file": str(config_file) if config else None,
         "do_lower_case": _do_lower_case(folder),
         "labels": _labels(config, config_file),
@@ -155,7 +155,7 @@ def _do_lower_case(folder: pathlib.Path) -> bool | None:
         ("tokenizer_config.json", ("do_lower_case",)),
         ("tokenizer.json", ("normalizer", "lowercase")),
     ):
-        there = os.path.lexists(folder / name)  # whatever it is, it was meant
+        there = files.is_there(folder / name)  # whatever it is, it was meant
         value: Any = files.read_json(folder / name) if there else {}
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None

@@ -11,7 +11,6 @@ same as its key, and comes before it.
 from __future__ import annotations
 
 import difflib
-import os
 import pathlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
@@ -88,7 +87,7 @@ def find(run: FinetuneConfig) -> TaskFiles:
                 " files are known: for your own, pass another --task_name"
             )
         return lookup(name)
-    there = os.path.lexists(path)  # whatever it is, it was meant
+    there = files.is_there(path)  # whatever it is, it was meant
     if not said and not there:
         return lookup(name)
     values = _read(path) if there else {}

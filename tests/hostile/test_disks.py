@@ -24,7 +24,7 @@ TRAINING = {
     "TensorBoard": "/events.out.tfevents.",
     "history": "/evaluations.jsonl",
     "best weights": "/best/.saving/",
-    "best vocabulary": "/best/vocab.txt",
+    "best vocabulary": "/best/.vocab.txt.",
     "best": "/.best.json.",
     "checkpoint": "out/.saving/model.ckpt-3",
     "checkpoint's list": "out/.checkpoint.",
@@ -35,7 +35,7 @@ TRAINING = {
 RESULTS = {
     "evaluation": "/.eval_results.txt.",
     "other evaluation": "/.eval_results_may.txt.",
-    "curves": "/curves.png",
+    "curves": "/.curves.png.",
     "report": "/.report.html.",
 }
 PREDICTIONS = {
