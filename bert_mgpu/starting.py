@@ -86,8 +86,8 @@ def training_state(
         if new_head and run.init_checkpoint and not run.freeze:
             say(
                 "  a random head for masked words spoils trained weights: to let it"
-                " learn alone first, pass --freeze=^bert/; then go on from that"
-                " output_dir, in another"
+                " learn alone first, pass --freeze=^bert/; then start again with that"
+                " output_dir as --init_checkpoint, and another --output_dir"
             )
         return TrainState(params, first_slots(params), 0, identity)
     state, prefix = found

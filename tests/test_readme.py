@@ -125,7 +125,7 @@ def test_the_chinese_tables_have_the_same_flags_defaults_and_choices():
     rows = [row for row in table_rows(section) if row[0].startswith("`--")]
     assert [row[0] for row in rows] == [f"`--{field.name}`" for field in LISTED]
     for field, (_, default, meaning) in zip(LISTED, rows, strict=True):
-        if field.default is None:
+        if field.default is None and not re.search(r"\d", default_of(field)):
             assert "`" not in default and not re.search(r"\d", default), field.name
         else:
             assert default == default_of(field)

@@ -55,6 +55,7 @@ def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
     if not path.parent.is_dir():
         raise UserError(f"{path}: there is no directory {path.parent}")
     names = sorted(entry.name for entry in path.parent.iterdir())
+    names = [name for name in names if not name.startswith(".")] or names
     of_lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(path.name.lower(), of_lower)
     shown = [of_lower[name] for name in near] or names[:_MAX_NAMES_SHOWN]

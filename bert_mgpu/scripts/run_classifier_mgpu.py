@@ -13,7 +13,8 @@ Predict another file with the trained model:
     --output_dir=out --do_predict=true --predict_file=new.tsv
 
 Exit codes: 0 done, 1 our fault, 2 bad usage or data, 3 diverged, 4 out of
-memory, 75 stopped by SIGTERM and resumable, 130 Ctrl-C.
+memory, 5 lost another process, 75 stopped by SIGTERM and resumable, 130
+Ctrl-C.
 """
 
 from __future__ import annotations

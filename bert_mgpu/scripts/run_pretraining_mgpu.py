@@ -13,7 +13,8 @@ train on two GPUs (or on a CPU), and measure:
     --n_gpus=2
 
 Exit codes: 0 done, 1 our fault, 2 bad usage or data, 3 diverged, 4 out of
-memory, 75 stopped by SIGTERM and resumable, 130 Ctrl-C.
+memory, 5 lost another process, 75 stopped by SIGTERM and resumable, 130
+Ctrl-C.
 """
 
 from __future__ import annotations
