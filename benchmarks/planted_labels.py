@@ -72,7 +72,7 @@ def work(row: experiments.Row) -> experiments.Row:
         (folder / "task.json").write_text(json.dumps(task))
         flags = {"task_name": "planted", "data_dir": folder, "init_checkpoint": model}
         flags |= {"output_dir": folder / "out", "do_train": "true", "do_eval": "true"}
-        flags |= {"train_batch_size": 8, "learning_rate": 1e-4, "num_train_epochs": 3}
+        flags |= {"train_batch_size": 32, "learning_rate": 1e-4, "num_train_epochs": 3}
         flags |= {"max_seq_length": 64, "padding": "bucket"}
         flags |= {} if english else {"hidden_act": "gelu_erf"}  # as it was trained
         experiments.call("run_classifier_mgpu.py", flags)
