@@ -57,7 +57,7 @@ check: .venv/.dev
 # Without a compiler for Horovod the tests of several processes are skipped.
 test: check
 	-@$(MAKE) --no-print-directory .venv/.horovod
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Kills, freezes and breaks processes of runs, 50 times or more: about half an hour. Then
 # gives the readers more than a million changed files: 12 minutes in one process, beside

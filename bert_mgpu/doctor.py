@@ -210,7 +210,9 @@ def lines(there: Facts) -> list[str]:
         ),
         "TensorFlow": lambda: f"{there.tensorflow or 'not installed'} (pinned: {pin})",
         "": lambda: seen_line(there),
-        "text": lambda: f"tensorflow-text {version('tensorflow-text') or 'not there'}",
+        "text": lambda: (
+            f"tensorflow-text {version('tensorflow-text') or 'not there'} (not needed)"
+        ),
         "GPUs": lambda: gpu_line(there),
         "NCCL": lambda: f"{nccl.version} in {nccl.library.parent}" if nccl else "none",
         "cores": cores_line,

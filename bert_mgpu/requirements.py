@@ -37,5 +37,6 @@ def lines(extra: str = "") -> list[str]:
 def advice(extra: str) -> str:
     """The command that installs an extra here."""
     if file(extra):
-        return f"pip install -r requirements.txt -r requirements-{extra}.txt"
+        named = f"-r requirements.txt -r requirements-{extra}.txt"
+        return f"pip install -c constraints.txt {named}"
     return f"pip install '{_PACKAGE}[{extra}]'"

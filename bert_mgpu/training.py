@@ -202,11 +202,13 @@ def _train(
         # The devices hold the weights now: the host's copies can go.
         state = dataclasses.replace(state, params={}, slots={})
         try:
-            return loop.train(towers, state, plan, made, save, recorder, evaluate)
+            state = loop.train(towers, state, plan, made, save, recorder, evaluate)
         except Exception as error:
             if lacking := out_of_memory(error):
                 raise _DoesNotFit(lacking) from None
             raise
+    say(f"saved: {checkpoint.stem(state.step)} in {job.output_dir}")
+    return state
 
 
 def _recorder(

@@ -81,6 +81,11 @@ def _from_tensors(tensors: dict[str, np.ndarray], prefix: str) -> TrainState:
     return TrainState(tensors, slots, step, identity)
 
 
+def stem(step: int) -> str:
+    """The name of the checkpoint of a step, as TensorFlow wants it."""
+    return f"{_STEM}-{step}"
+
+
 def saved_steps(directory: pathlib.Path) -> list[int]:
     """Steps that have a checkpoint in the directory, ascending."""
     found = []
@@ -96,7 +101,7 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
     Raises UserError where the disk refuses; what was there before stays whole.
     """
     temporary = directory / _SAVING
-    name = f"{_STEM}-{state.step}"
+    name = stem(state.step)
     try:
         shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
         temporary.mkdir()
@@ -158,15 +163,15 @@ def _flush(path: pathlib.Path) -> None:
 
 
 def _remove(directory: pathlib.Path, step: int) -> None:
-    (directory / f"{_STEM}-{step}.index").unlink(missing_ok=True)
-    for path in directory.glob(f"{_STEM}-{step}.*"):
+    (directory / f"{stem(step)}.index").unlink(missing_ok=True)
+    for path in directory.glob(f"{stem(step)}.*"):
         path.unlink(missing_ok=True)
 
 
 def _point_to(directory: pathlib.Path, steps: list[int]) -> None:
     """Writes the `checkpoint` file by which TensorFlow finds the newest."""
-    lines = [f'model_checkpoint_path: "{_STEM}-{steps[-1]}"']
-    lines += [f'all_model_checkpoint_paths: "{_STEM}-{step}"' for step in steps]
+    lines = [f'model_checkpoint_path: "{stem(steps[-1])}"']
+    lines += [f'all_model_checkpoint_paths: "{stem(step)}"' for step in steps]
     with files.replacing(directory / "checkpoint") as temporary:
         temporary.write_text("\n".join(lines) + "\n")
 
@@ -182,7 +187,7 @@ def newest(
     """
     steps = saved_steps(directory)
     for step in reversed(steps):
-        prefix = str(directory / f"{_STEM}-{step}")
+        prefix = str(directory / stem(step))
         try:
             return _from_tensors(google_ckpt.read(prefix), prefix), prefix
         except UserError as error:

@@ -2,8 +2,10 @@
 
 import importlib.util
 import json
+import pathlib
 import re
 import shutil
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -21,12 +23,27 @@ def fields(out, name):
     return [json.loads(line)[name] for line in (out / "predictions.jsonl").open()]
 
 
-@pytest.fixture
-def served(tiny, tmp_path, inside):
-    """served(kind, pairs, **flags) -> the loaded model, output_dir, texts, said."""
+class Served(NamedTuple):
+    """A run that has exported, for tests to look at only."""
 
-    def export(kind="single", pairs=False, **flags):
-        data, out = tmp_path / "data", tmp_path / "out"
+    model: Any  # loaded
+    root: pathlib.Path  # of the folders out, served and onnx
+    texts: dict[str, list[str]]
+    said: str
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return {}
+
+
+@pytest.fixture
+def served(tiny, tmp_path_factory, inside, exported):
+    """served(kind, pairs, onnx, **flags) -> Served; the same again for the same."""
+
+    def export(kind="single", pairs=False, onnx=False, **flags):
+        root = tmp_path_factory.mktemp("served")
+        data, out = root / "data", root / "out"
         data.mkdir()
         seconds = [f"the {text}" if n % 3 else "" for n, text in enumerate(TEXTS)]
         for split in ("train", "test"):
@@ -37,16 +54,23 @@ def served(tiny, tmp_path, inside):
         task |= {"label": 0, "text_a": 2, "type": kind}
         task |= {"text_b": 1} if pairs else {}
         (data / "task.json").write_text(json.dumps(task))
-        folder = tmp_path / "served"
+        folder = root / "served"
         values = {"do_train": True, "do_predict": True, "data_dir": data}
         values |= {"export_saved_model": folder, "num_train_epochs": 4}
+        values |= {"export_onnx": root / "onnx"} if onnx else {}
         values |= flags
         code, _, err = inside(tiny.flags(out, "mine", **values))
         assert code == 0, err
         texts = {"text_a": TEXTS, **({"text_b": seconds} if pairs else {})}
-        return tf.saved_model.load(str(folder)), out, texts, err
+        return Served(tf.saved_model.load(str(folder)), root, texts, err)
 
-    return export
+    def once(*args, **flags):
+        asked = repr((args, sorted(flags.items())))
+        if asked not in exported:
+            exported[asked] = export(*args, **flags)
+        return exported[asked]
+
+    return once
 
 
 def ask(model, texts):
@@ -67,8 +91,8 @@ def ask(model, texts):
     ids=str,
 )
 def test_texts_get_the_predictions_of_the_run(served, pairs, flags):
-    model, out, texts, said = served(pairs=pairs, **flags)
-    found = ask(model, texts)
+    model, root, texts, said = served("single", pairs, **flags)
+    found, out = ask(model, texts), root / "out"
     wanted = np.loadtxt(out / "test_results.tsv")
     np.testing.assert_allclose(found["probabilities"], wanted, 0, 2e-6)
     assert [label.decode() for label in found["label"]] == fields(out, "label")
@@ -84,7 +108,7 @@ def test_texts_get_the_predictions_of_the_run(served, pairs, flags):
 def test_ids_are_taken_too(served, tiny):
     from bert_mgpu.text.tokenization import Tokenizer
 
-    model, _, texts, _ = served()
+    model, _, texts, _ = served("single", False)
     words = Tokenizer(tiny.model / "vocab.txt")
     of_texts = ask(model, texts)
     for number, text in enumerate(TEXTS):
@@ -99,8 +123,8 @@ def test_ids_are_taken_too(served, tiny):
 
 
 def test_several_labels_and_a_threshold(served):
-    model, out, texts, _ = served("multi", threshold=0.4)
-    found = ask(model, texts)
+    model, root, texts, _ = served("multi", onnx=True, threshold=0.4)
+    found, out = ask(model, texts), root / "out"
     wanted = [",".join(map(str, np.flatnonzero(row))) for row in found["chosen"]]
     assert (out / "predict.txt").read_text().split("\n")[:-1] == wanted
     shares = np.loadtxt(out / "test_results.tsv")
@@ -108,9 +132,9 @@ def test_several_labels_and_a_threshold(served):
 
 
 def test_a_number(served):
-    model, out, texts, _ = served("regression")
-    found = ask(model, texts)["value"]
-    np.testing.assert_allclose(found, np.loadtxt(out / "predict.txt"), 0, 1e-5)
+    model, root, texts, _ = served("regression", onnx=True)
+    wanted = np.loadtxt(root / "out" / "predict.txt")
+    np.testing.assert_allclose(ask(model, texts)["value"], wanted, 0, 1e-5)
 
 
 def test_it_needs_nothing_of_bert_mgpu(served, tmp_path, script):
@@ -118,8 +142,8 @@ def test_it_needs_nothing_of_bert_mgpu(served, tmp_path, script):
     import subprocess
     import sys
 
-    served()
-    shutil.move(tmp_path / "served", tmp_path / "moved")
+    folder = served("single", False).root / "served"
+    shutil.move(folder, tmp_path / "moved")
     code = (
         "import sys, tensorflow as tf; m = tf.saved_model.load(sys.argv[1]);"
         "f = m.signatures['serving_default'](text_a=tf.constant(['sun', 'rain']));"
@@ -127,8 +151,9 @@ def test_it_needs_nothing_of_bert_mgpu(served, tmp_path, script):
     )
     command = [sys.executable, "-c", code, tmp_path / "moved"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    shutil.move(tmp_path / "moved", folder)
     assert done.returncode == 0, done.stderr
-    facts = json.loads((tmp_path / "moved" / "bert_mgpu.json").read_text())
+    facts = json.loads((folder / "bert_mgpu.json").read_text())
     assert facts["labels"] == ["no", "yes"] and facts["max_seq_length"] == 16
 
 
@@ -161,7 +186,8 @@ def ask_onnx(folder, texts, vocab):
     width = max(map(len, rows))
     ids = np.array([row + [0] * (width - len(row)) for row in rows], np.int32)
     mask = np.array([[1] * len(r) + [0] * (width - len(r)) for r in rows], np.int32)
-    onnxruntime = pytest.importorskip("onnxruntime", reason="extra [onnx]")
+    import onnxruntime
+
     session = onnxruntime.InferenceSession(
         str(folder / "model.onnx"), providers=["CPUExecutionProvider"]
     )
@@ -173,10 +199,9 @@ def ask_onnx(folder, texts, vocab):
 
 
 @pytest.mark.parametrize("act", ["gelu_erf", "gelu_tanh", "relu"])
-def test_onnx_says_what_the_run_says(served, tmp_path, act):
-    pytest.importorskip("onnxruntime", reason="extra [onnx]")
-    folder = tmp_path / "onnx"
-    _, out, texts, said = served(hidden_act=act, export_onnx=folder)
+def test_onnx_says_what_the_run_says(served, act):
+    _, root, texts, said = served(onnx=True, hidden_act=act)
+    folder, out = root / "onnx", root / "out"
     names = {path.name for path in folder.iterdir()}
     assert names == {"model.onnx", "vocab.txt", "bert_mgpu.json"}
     found = ask_onnx(folder, texts, folder / "vocab.txt")
@@ -190,14 +215,14 @@ def test_onnx_says_what_the_run_says(served, tmp_path, act):
     assert facts["labels"] == ["no", "yes"] and facts["do_lower_case"] is True
 
 
-@pytest.mark.parametrize("kind", ["multi", "regression"])
-def test_onnx_of_other_types(served, tmp_path, kind):
-    pytest.importorskip("onnxruntime", reason="extra [onnx]")
-    folder = tmp_path / "onnx"
-    _, out, texts, _ = served(kind, export_onnx=folder)
-    found = ask_onnx(folder, texts, folder / "vocab.txt")
+@pytest.mark.parametrize(
+    ("kind", "flags"), [("multi", {"threshold": 0.4}), ("regression", {})], ids=str
+)
+def test_onnx_of_other_types(served, kind, flags):
+    _, root, texts, _ = served(kind, onnx=True, **flags)
+    found = ask_onnx(root / "onnx", texts, root / "onnx" / "vocab.txt")
     name = {"multi": "probabilities", "regression": "value"}[kind]
-    wanted = np.loadtxt(out / "test_results.tsv")
+    wanted = np.loadtxt(root / "out" / "test_results.tsv")
     np.testing.assert_allclose(found[name], wanted, 0, 1e-5)
 
 
