@@ -61,7 +61,8 @@ def killed(args, output_dir, inside_a_save, rng):
 
 def test_killed_at_random_it_ends_with_the_same_bits(tiny, tmp_path, script):
     straight, broken = tmp_path / "straight", tmp_path / "broken"
-    code, _, err = script(flags(tiny, straight))
+    # Saving less often changes no bit either.
+    code, _, err = script(flags(tiny, straight, save_checkpoints_steps=1000))
     assert code == 0, err
     rng = random.Random(20)
     hits, in_saves = 0, 0
