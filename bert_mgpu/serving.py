@@ -46,6 +46,8 @@ def write(
         return
     how = run.truncation, run.head_tokens
     served = saved_model.Served(task, params, model.tokenizer, *how)
+    if logits is None:
+        say("exports are compared with the run where it has rows: --do_predict=true")
     if folder := run.export_saved_model:
         say(f"writing the model to {folder}, as TensorFlow Serving reads it")
         saved_model.write(folder, served, data.has_pairs)
