@@ -76,6 +76,18 @@ class OutOfMemory(RunError):
     exit_code = 4
 
 
+class DoesNotFit(OutOfMemory):
+    """As many rows at once do not fit; the same steps in smaller parts may.
+
+    A script then starts itself anew: see `launch.start_anew`.
+    """
+
+    def __init__(self, message: str, going_on: str, parts: int):
+        """going_on: what a script says instead; parts: how many a batch is cut into."""
+        super().__init__(message)
+        self.going_on, self.parts = going_on, parts
+
+
 class Lost(RunError):
     """Another process of the run ended, or was lost: this one cannot go on."""
 

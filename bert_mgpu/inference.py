@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.data import orders, pipeline
-from bert_mgpu.errors import Diverged, OutOfMemory, out_of_memory, smaller
+from bert_mgpu.errors import Diverged, OutOfMemory, smaller
 from bert_mgpu.run_config import RunConfig
 from bert_mgpu.task import Rows
 from bert_mgpu.train import collective
@@ -47,14 +47,15 @@ def forward(
     began, compilations = time.perf_counter(), towers.compilations
     lacking, outputs = None, {}
     try:
+        towers.refresh()
         outputs = pipeline.forward_all(
-            *(rows, own, towers.outputs),
+            *(rows, own, towers.place_unweighed, towers.ask),
             progress=lambda batches: progress(_unless(stopping, batches), what),
         )
     except Abandoned:
         raise
     except Exception as error:
-        lacking = out_of_memory(error)
+        lacking = towers.out_of_memory(error)
         if lacking is None:
             raise
     # What is too much for one of the processes is done anew by all.

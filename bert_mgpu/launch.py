@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from bert_mgpu.errors import UserError
 
+# Into how many parts --train_batch_size is cut, after a step that did not fit.
+PARTS = "BERT_MGPU_PARTS"
 TOWERS = "BERT_MGPU_TOWERS"  # of an elastic job, which processes that are left keep
 GLOO_TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
 _PATIENCE = 120  # seconds
@@ -85,6 +87,14 @@ def towers(environment: Mapping[str, str] = os.environ) -> int | None:
     """Those of all processes, where the job began with others than are left."""
     said = environment.get(TOWERS)
     return int(said) if said else None
+
+
+def parts(environment: Mapping[str, str] = os.environ) -> int:
+    """Into how many parts this process is to cut --train_batch_size."""
+    said = environment.get(PARTS, "1")
+    if not said.isdecimal() or not int(said):
+        raise UserError(f"{PARTS}={said}: not a number of parts: unset it")
+    return int(said)
 
 
 def store() -> tuple[str, int] | None:
@@ -181,6 +191,20 @@ def rejoin(towers: int) -> NoReturn:
     for name, value in zip(_NAMES, values, strict=False):
         os.environ[f"HOROVOD_{name}"] = value.strip()
     os.environ[TOWERS] = str(towers)
+    _start_anew()
+
+
+def start_anew(parts: int) -> NoReturn:
+    """Starts this process anew, with --train_batch_size cut into so many parts.
+
+    What failed inside TensorFlow is gone with it: devices that wait for each other in a
+    collective can be of no use for the rest of a process when one of them failed.
+    """
+    os.environ[PARTS] = str(parts)
+    _start_anew()
+
+
+def _start_anew() -> NoReturn:
     os.sched_setaffinity(0, _CORES)
     command = [sys.executable, *sys.orig_argv[1:]]
     os.execv(sys.executable, command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import pathlib
@@ -14,7 +15,14 @@ from typing import Any
 
 from bert_mgpu import command, files, flags, launch
 from bert_mgpu.data import readers
-from bert_mgpu.errors import Interrupted, Preempted, RunError, UserError, smaller
+from bert_mgpu.errors import (
+    DoesNotFit,
+    Interrupted,
+    Preempted,
+    RunError,
+    UserError,
+    smaller,
+)
 from bert_mgpu.launch import Place
 from bert_mgpu.run_config import FinetuneConfig, PretrainConfig, RunConfig
 from bert_mgpu.tasks import custom, reading
@@ -24,18 +32,26 @@ _TENSORFLOW_LOG = "tensorflow.log"
 _EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 
 
-def finetune(argv: Sequence[str], usage: str) -> int:
-    """Runs the command line `argv` of run_classifier_mgpu.py; returns the exit code."""
+def finetune(
+    argv: Sequence[str], usage: str, anew: Callable[[int], int] | None = None
+) -> int:
+    """Runs the command line `argv` of run_classifier_mgpu.py; returns the exit code.
+
+    anew: starts the same command anew with its batches cut into so many parts, where
+    they do not fit; a script passes `launch.start_anew`. None: such a run ends.
+    """
 
     def work() -> Callable[..., None]:
         from bert_mgpu import finetune
 
         return finetune.finetune
 
-    return _main(argv, usage, FinetuneConfig, _check_finetuning, work)
+    return _main(argv, usage, FinetuneConfig, _check_finetuning, work, anew)
 
 
-def pretrain(argv: Sequence[str], usage: str) -> int:
+def pretrain(
+    argv: Sequence[str], usage: str, anew: Callable[[int], int] | None = None
+) -> int:
     """The same for run_pretraining_mgpu.py."""
 
     def work() -> Callable[..., None]:
@@ -43,7 +59,7 @@ def pretrain(argv: Sequence[str], usage: str) -> int:
 
         return pretrain.pretrain
 
-    return _main(argv, usage, PretrainConfig, _check_pretraining, work)
+    return _main(argv, usage, PretrainConfig, _check_pretraining, work, anew)
 
 
 @command.unbroken_log()
@@ -53,6 +69,7 @@ def _main(
     table: type[Any],
     check: Callable[[Any], None],
     work: Callable[[], Callable[..., None]],
+    anew: Callable[[int], int] | None,
 ) -> int:
     """check: refuses what it can before anything is loaded; work: loads the rest."""
     watch = Watch(Place(), None, 0)  # of a process alone, until its place is known
@@ -70,6 +87,7 @@ def _main(
     before = signal.signal(signal.SIGTERM, end)
     try:
         run, remarks = flags.parse(argv, usage, table)
+        run = in_parts(run, launch.parts())
         place = launch.find()
         folder = pathlib.Path(run.output_dir) if run.output_dir else None
         watch = Watch(place, folder, run.peer_timeout)
@@ -89,6 +107,11 @@ def _main(
         return 0
     except flags.HelpAsked as asked:
         return command.show(str(asked))
+    except DoesNotFit as error:
+        if anew is None or not place.alone:
+            return _fail(error, watch)
+        print(error.going_on, file=sys.stderr, flush=True)
+        again = error.parts
     except RunError as error:
         return _fail(error, watch)
     except KeyboardInterrupt:
@@ -97,6 +120,21 @@ def _main(
         return _fail(command.unusable(error, None, ""), watch)
     finally:
         signal.signal(signal.SIGTERM, before)
+    return anew(again)
+
+
+def in_parts(run: Any, parts: int) -> Any:
+    """The same steps, made of so many times the parts, each of fewer rows."""
+    if run.train_batch_size % parts:
+        raise UserError(
+            f"{launch.PARTS}={parts} does not divide"
+            f" --train_batch_size={run.train_batch_size}: unset it"
+        )
+    return dataclasses.replace(
+        run,
+        train_batch_size=run.train_batch_size // parts,
+        gradient_accumulation_steps=run.gradient_accumulation_steps * parts,
+    )
 
 
 class _Fault(RunError):

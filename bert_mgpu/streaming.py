@@ -31,10 +31,12 @@ def predict(task: Classification, data: Inputs, towers: Towers) -> None:
     say("predicting standard input: a row a line, until its end")
     count, named, run = 0, data.has_ids, data.run
     batch, max_length = run.prediction_batch, run.max_seq_length
+    towers.refresh()
     for examples in _blocks(data.stream(), towers.n_towers * batch):
         rows = data.featurise(examples)
         placed = placement(rows.lengths, towers.n_towers, batch, max_length)
-        outputs = pipeline.forward_all(rows, [placed], towers.outputs)
+        ways = towers.place_unweighed, towers.ask
+        outputs = pipeline.forward_all(rows, [placed], *ways)
         outputs = pipeline.in_order(outputs)
         check_finite(outputs, run.precision, "predict")
         found = task.found(outputs, rows)

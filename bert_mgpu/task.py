@@ -168,8 +168,8 @@ class Task(Protocol):
         """Every parameter: name -> (shape, initializer), see nn/params.py."""
         ...
 
-    def loss_weights(self, batch: Batch) -> dict[str, Any]:
-        """Denominator of each loss, from labels alone: float32 scalars."""
+    def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
+        """Denominator of each loss, from the labels of arrays [B, ...] alone."""
         ...
 
     def loss_sums(

@@ -12,24 +12,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_mgpu import opening, starting
+from bert_mgpu import launch, opening, starting
 from bert_mgpu.data import orders, pipeline
-from bert_mgpu.errors import OutOfMemory, UserError, listed, out_of_memory, smaller
+from bert_mgpu.errors import DoesNotFit, OutOfMemory, UserError, listed, smaller
 from bert_mgpu.evaluating import Evaluator, best_folder
 from bert_mgpu.job import Job, make_towers
-from bert_mgpu.run_config import RunConfig
 from bert_mgpu.task import Rows
 from bert_mgpu.train import checkpoint, collective, loop, schedule
+from bert_mgpu.train.batches import Placed
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.collective import Horovod
 from bert_mgpu.train.recorder import Recorder, Silence, say
 from bert_mgpu.train.towers import Towers
 
 _SAMPLED_EXAMPLES = 20_000  # that the shares of padding are told from
-
-
-class _DoesNotFit(Exception):
-    """A step needs more memory than there is; its argument says for what."""
 
 
 class Start(NamedTuple):
@@ -72,7 +68,7 @@ def _saved(job: Job, use_best: bool) -> tuple[TrainState, Towers]:
 
 
 def train(job: Job, evaluator: Evaluator | None = None) -> tuple[TrainState, Towers]:
-    """Trains, with as many rows at a time as memory has room for."""
+    """Trains. Raises DoesNotFit where a step needs more memory than there is."""
     specs = job.task.param_specs()
     frozen, _ = job.frozen, job.optimizer  # mistakes are said before time is spent
     rows, data_key = job.data.load("train")
@@ -81,45 +77,28 @@ def train(job: Job, evaluator: Evaluator | None = None) -> tuple[TrainState, Tow
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
         say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
         say(f"  {trained} values are trained; run.json lists what is frozen")
-    while True:
-        towers = make_towers(job)
-        try:
-            return _train(job, rows, data_key, towers, evaluator), towers
-        except _DoesNotFit as error:
-            lacking = str(error)
-        # Not before the error is gone, whose traceback holds the towers.
-        job = job._replace(run=_with_smaller_parts(job, lacking))
-        del towers
-        gc.collect()
+    towers = make_towers(job)
+    return _train(job, rows, data_key, towers, evaluator), towers
 
 
-def _with_smaller_parts(job: Job, lacking: str) -> RunConfig:
-    """The same steps, made of more parts of fewer rows each."""
+def _smaller_parts(job: Job, lacking: str) -> OutOfMemory:
+    """The error of a step that did not fit: with what the same steps may."""
     run = job.run
-    begun = bool(checkpoint.saved_steps(job.output_dir))
     rows, turns = run.train_batch_size, run.gradient_accumulation_steps
-    if rows > 1 and job.world.group.size > 1:
-        # The others wait for this step: they cannot begin anew.
-        parts = next(n for n in range(2, rows + 1) if rows % n == 0)
-        raise OutOfMemory(
-            f"{lacking}: pass --train_batch_size={rows // parts}"
-            f" --gradient_accumulation_steps={turns * parts}, the same rows a step"
-        )
     if rows == 1:
-        raise OutOfMemory(
-            f"{lacking}, with one row at a time: {smaller(True, run.recompute)}"
-        )
+        advice = smaller(True, run.recompute)
+        return OutOfMemory(f"{lacking}, with one row at a time: {advice}")
     parts = next(n for n in range(2, rows + 1) if rows % n == 0)
-    say(
-        f"{lacking}: going on from the {'newest checkpoint' if begun else 'start'}"
-        " with --train_batch_size="
-        f"{rows // parts} --gradient_accumulation_steps={turns * parts}, the same"
-        " rows a step"
+    flags = (
+        f"--train_batch_size={rows // parts}"
+        f" --gradient_accumulation_steps={turns * parts}, the same rows a step"
     )
-    return dataclasses.replace(
-        *(run,),
-        train_batch_size=rows // parts,
-        gradient_accumulation_steps=turns * parts,
+    begun = bool(checkpoint.saved_steps(job.output_dir))
+    where = "newest checkpoint" if begun else "start"
+    return DoesNotFit(
+        f"{lacking}: pass {flags}",
+        f"{lacking}: going on from the {where} with {flags}",
+        parts * launch.parts(),
     )
 
 
@@ -185,10 +164,10 @@ def _train(
     if plan.warmup >= plan.steps:
         say("  WARNING: the warm-up does not end: lower --num_warmup_steps")
 
-    def batches() -> Iterator[dict[str, np.ndarray]]:
+    def batches() -> Iterator[Placed]:
         for step in itertools.count(state.step):
-            placed = order.placement(step).share(towers.own, towers.n_towers)
-            yield pipeline.collate(rows, placed)
+            share = order.placement(step).share(towers.own, towers.n_towers)
+            yield towers.place(pipeline.collate(rows, share))
 
     def save(state: TrainState) -> None:
         checkpoint.save(job.output_dir, state, run.keep_checkpoint_max)
@@ -204,8 +183,8 @@ def _train(
         try:
             state = loop.train(towers, state, plan, made, save, recorder, evaluate)
         except Exception as error:
-            if lacking := out_of_memory(error):
-                raise _DoesNotFit(lacking) from None
+            if lacking := towers.out_of_memory(error):
+                raise _smaller_parts(job, lacking) from None
             raise
     say(f"saved: {checkpoint.stem(state.step)} in {job.output_dir}")
     return state
@@ -280,4 +259,5 @@ def _plan(job: Job, rows: int) -> loop.Plan:
         ),
         save_every=run.save_checkpoints_steps,
         eval_every=run.eval_every,
+        read_every=run.log_steps,
     )

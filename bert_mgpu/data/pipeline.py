@@ -101,21 +101,33 @@ def padding_share(placements: Iterable[Placement], lengths: np.ndarray) -> float
 def forward_all(
     rows: Rows,
     placements: list[Placement],
-    outputs: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
+    place: Callable[[dict[str, np.ndarray]], Any],
+    ask: Callable[[Any], Any],
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
 ) -> dict[str, np.ndarray]:
-    """`outputs` of the rows that are placed, and their numbers: arrays [placed, ...].
+    """Outputs of the rows that are placed, and their numbers: arrays [placed, ...].
 
-    In the order of the placements; see `in_order`.
+    place: makes of a batch what `ask` takes; ask: its answer can be `read()`, which is
+    done when the next batch has been asked for. In the order of the placements; see
+    `in_order`.
     """
     results: dict[str, list[np.ndarray]] = {}
-    with ahead(collate(rows, placement) for placement in placements) as batches:
+
+    def keep(placement: Placement, answer: Any) -> None:
+        numbers = placement.numbers.reshape(-1)
+        real = numbers != EMPTY
+        for name, values in (answer.read() | {NUMBERS: numbers}).items():
+            results.setdefault(name, []).append(values[real])
+
+    asked: list[tuple[Placement, Any]] = []
+    made = (place(collate(rows, placement)) for placement in placements)
+    with ahead(made) as batches:
         for placement, batch in zip(progress(placements), batches, strict=True):
-            numbers = placement.numbers.reshape(-1)
-            real = numbers != EMPTY
-            found = outputs(batch) | {NUMBERS: numbers}
-            for name, values in found.items():
-                results.setdefault(name, []).append(values[real])
+            asked.append((placement, ask(batch)))
+            if len(asked) > 1:
+                keep(*asked.pop(0))
+        for one in asked:
+            keep(*one)
     return {name: np.concatenate(parts) for name, parts in results.items()}
 
 

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import sys
 
-from bert_mgpu import run, scripts
+from bert_mgpu import launch, run, scripts
 
 
 def main() -> int:
     """The command line -> the exit code."""
-    return run.pretrain(sys.argv, scripts.usage(str(__doc__), sys.argv[0]))
+    usage = scripts.usage(str(__doc__), sys.argv[0])
+    return run.pretrain(sys.argv, usage, launch.start_anew)
 
 
 if __name__ == "__main__":

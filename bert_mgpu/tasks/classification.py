@@ -65,9 +65,9 @@ class Classification:
     def _width(self) -> int:
         return self.kind.width(self.labels)
 
-    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+    def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
         counts = self.kind.weights(batch["label_ids"], self._loss)
-        return {"loss": tf.reduce_sum(counts * batch["is_real_example"])}
+        return {"loss": np.sum(counts * batch["is_real_example"])}
 
     def loss_sums(
         self, params: Params, batch: Batch, noise: Noise | None

@@ -73,7 +73,7 @@ class Kind(abc.ABC):
         """Labels of rows, None where a row has none, -> `label_ids`, [rows, ...]."""
 
     @abc.abstractmethod
-    def weights(self, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
+    def weights(self, truth: np.ndarray, loss: Loss) -> np.ndarray:
         """What each row counts in the mean of the losses: float32 [B]."""
 
     @abc.abstractmethod

@@ -27,16 +27,18 @@ class Single(Kind):
         known = [0 if label is None else ids[label] for label in found]
         return np.array(known, np.int32)
 
-    def weights(self, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
+    def weights(self, truth: np.ndarray, loss: Loss) -> np.ndarray:
         if loss.weights is None:
-            return tf.ones_like(truth, tf.float32)
-        return tf.gather(tf.constant(loss.weights), truth)
+            return np.ones(truth.shape, np.float32)
+        return loss.weights[truth]
 
     def losses(self, logits: tf.Tensor, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
         losses = heads.cross_entropy(logits, truth)
         if loss.focal_gamma:
             losses *= heads.one_minus_exp(-losses) ** loss.focal_gamma
-        return losses if loss.weights is None else losses * self.weights(truth, loss)
+        if loss.weights is None:
+            return losses
+        return losses * tf.gather(tf.constant(loss.weights), truth)
 
     def counts(self, truth: np.ndarray, labels: Sequence[str]) -> np.ndarray:
         return np.bincount(truth, minlength=len(labels))
@@ -122,8 +124,8 @@ class Multi(Kind):
             known[row, [ids[name] for name in names or ()]] = 1
         return known
 
-    def weights(self, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
-        return tf.ones(tf.shape(truth)[:1])
+    def weights(self, truth: np.ndarray, loss: Loss) -> np.ndarray:
+        return np.ones(len(truth), np.float32)
 
     def losses(self, logits: tf.Tensor, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
         """A label's weight is that of the rows that have it, those that lack it have 1
@@ -210,8 +212,8 @@ class Regression(Kind):
     def encode(self, found: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
         return np.array([0.0 if value is None else value for value in found], "f")
 
-    def weights(self, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
-        return tf.ones_like(truth)
+    def weights(self, truth: np.ndarray, loss: Loss) -> np.ndarray:
+        return np.ones(len(truth), np.float32)
 
     def losses(self, logits: tf.Tensor, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
         return tf.square(logits[:, 0] - truth)

@@ -57,10 +57,10 @@ class Pretraining:
         own = params_lib.pretraining_specs(self._config, self._next_sentence)
         return params_lib.bert_specs(self._config) | own
 
-    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        weights = {MASKED: tf.reduce_sum(batch["masked_lm_weights"])}
+    def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
+        weights = {MASKED: np.sum(batch["masked_lm_weights"])}
         if self._next_sentence:
-            weights[NEXT] = tf.reduce_sum(batch["is_real_example"])
+            weights[NEXT] = np.sum(batch["is_real_example"])
         return weights
 
     def loss_sums(

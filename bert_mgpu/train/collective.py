@@ -30,12 +30,11 @@ class Collective(Protocol):
     size: int
     rounds: bool  # sums that are not exact
 
-    def sum(
-        self, values: list[tf.Tensor], name: str, exact: bool = True
-    ) -> list[tf.Tensor]:
-        """Sums over processes, inside a graph; all of them have the same bits.
+    def sum(self, gradient: tf.Tensor, exact: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Sums of two float32 vectors over processes, inside a graph, in one meeting.
 
-        exact: float32, else what gradients are sent in.
+        All processes get the same bits. The gradient is sent in what `rounds` is about,
+        the other one always in float32.
         """
         ...
 
@@ -61,10 +60,8 @@ class Solo:
 
     rank, size, rounds = 0, 1, False
 
-    def sum(
-        self, values: list[tf.Tensor], name: str, exact: bool = True
-    ) -> list[tf.Tensor]:
-        return values
+    def sum(self, gradient: tf.Tensor, exact: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return gradient, exact
 
     def gather(self, value: bytes) -> list[bytes]:
         return [value]
@@ -107,37 +104,40 @@ class Horovod:
         self.rounds = self._dtype != tf.float32
         self.working, self.pausing = working, pausing
 
-    def sum(
-        self, values: list[tf.Tensor], name: str, exact: bool = True
-    ) -> list[tf.Tensor]:
-        hvd, dtype = self._hvd, tf.float32 if exact else self._dtype
+    def sum(self, gradient: tf.Tensor, exact: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        if self.rounds:  # two sums at a time: neither waits for the other
+            rounded = self._added(gradient, "gradients", self._dtype)
+            return rounded, self._added(exact, "losses", tf.float32)
         if self.ring:
-            sent = [tf.cast(value, dtype) for value in values]
-            sums = hvd.grouped_allreduce(sent, op=hvd.Sum, name=name)
-            return [tf.cast(value, tf.float32) for value in sums]
+            both = [gradient, exact]
+            return tuple(
+                self._hvd.grouped_allreduce(both, op=self._hvd.Sum, name="step")
+            )
         with tf.device("/CPU:0"):
-            sizes = [value.shape.num_elements() for value in values]
-            rest = -sum(sizes) % (_LINE * self.size)
-            flat = [*(tf.reshape(value, [-1]) for value in values), tf.zeros(rest)]
-            flat = tf.concat(flat, 0)
-            most = [_MOST] * (flat.shape[0] // _MOST)
-            pieces = tf.split(flat, [*most, flat.shape[0] - sum(most)])
+            both = self._added(tf.concat([gradient, exact], 0), "step", tf.float32)
+            count = gradient.shape[0]
+            return both[:count], both[count:]
+
+    def _added(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
+        """float32 [n], the sum of those of all processes; dtype: what is sent."""
+        if self.ring:
+            sent = tf.cast(flat, dtype)
+            total = self._hvd.allreduce(sent, op=self._hvd.Sum, name=name)
+            return tf.cast(total, tf.float32)
+        with tf.device("/CPU:0"):
+            pieces = [flat[at : at + _MOST] for at in range(0, flat.shape[0], _MOST)]
             summed = [
                 self._pairwise(piece, f"{name}{number or ''}", dtype)
                 for number, piece in enumerate(pieces)
-                if piece.shape[0]
             ]
-            total = tf.concat(summed, 0)
-            parts = tf.split(total, [*sizes, rest])[:-1]
-        return [
-            tf.reshape(part, value.shape)
-            for part, value in zip(parts, values, strict=True)
-        ]
+            return tf.concat(summed, 0) if len(summed) > 1 else summed[0]
 
     def _pairwise(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
-        """float32 [n], the sum of those of all processes."""
+        """As `_added`, of at most so many values as Horovod can count."""
         hvd, count = self._hvd, flat.shape[0]
-        share = -(-count // self.size)  # elements that this process adds
+        # Elements that this process adds: TensorFlow copies a part that does not begin
+        # at 64 bytes.
+        share = -(-count // (_LINE * self.size)) * _LINE
         sent = tf.cast(tf.pad(flat, [[0, share * self.size - count]]), dtype)
         received, _ = hvd.alltoall(sent, [share] * self.size, name=f"{name}_parts")
         parts = tf.reshape(tf.cast(received, tf.float32), [self.size, share])
@@ -175,37 +175,25 @@ class Horovod:
             return self._hvd.broadcast(sent, 0, name="first").numpy()
 
 
-def sum_weights(
-    group: Collective, weights: Mapping[str, Any], stop: tf.Tensor
-) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """Loss weights by name and votes to stop, scalars of all processes."""
-    if group.size == 1:
-        return {**weights}, stop
-    values = [tf.stack([*map(tf.convert_to_tensor, weights.values()), stop])]
-    *sums, stops = tf.unstack(group.sum(values, "weights")[0])
-    return dict(zip(weights, sums, strict=True)), stops
+def total(group: Collective, values: np.ndarray) -> np.ndarray:
+    """The sum over processes of a float32 vector of the host; the same bits in all."""
+    parts = group.gather(values.astype(np.float32).tobytes())
+    return turns.pairwise_sum([np.frombuffer(part, np.float32) for part in parts])
 
 
 def timed_sum(
-    group: Collective, losses: dict[str, tf.Tensor], grads: dict[str, tf.Tensor]
-) -> tuple[tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]], tf.Tensor]:
-    """((losses, grads) over all processes, seconds until they were there)."""
+    group: Collective, gradient: tf.Tensor, exact: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The sums of `Collective.sum`, and the seconds until they were there."""
     if group.size == 1:
-        return (losses, grads), tf.constant(0.0)
-    flat_losses, flat_grads = tf.nest.flatten(losses), tf.nest.flatten(grads)
-    with tf.control_dependencies([*flat_losses, *flat_grads]):
+        return gradient, exact, tf.constant(0.0)
+    with tf.control_dependencies([gradient, exact]):
         began = tf.timestamp()
     with tf.control_dependencies([began]):
-        stacked = tf.stack(flat_losses)
-        if group.rounds:
-            stacked = group.sum([stacked], "losses")[0]
-            flat_grads = group.sum(flat_grads, "gradients", exact=False)
-        else:  # each sum is a time to wait for the others
-            stacked, *flat_grads = group.sum([stacked, *flat_grads], "gradients")
-        sums = [*tf.unstack(stacked), *flat_grads]
-    with tf.control_dependencies(sums):
+        gradient, exact = group.sum(tf.identity(gradient), tf.identity(exact))
+    with tf.control_dependencies([gradient, exact]):
         seconds = tf.cast(tf.timestamp() - began, tf.float32)
-    return tf.nest.pack_sequence_as((losses, grads), sums), seconds
+    return gradient, exact, seconds
 
 
 @contextlib.contextmanager

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
-import functools
 import math
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any, NamedTuple, Protocol
 
 from bert_mgpu.errors import Diverged, Interrupted, Preempted, RunError
 from bert_mgpu.train import checkpoint, precision, schedule
+from bert_mgpu.train.batches import Placed
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.collective import Collective
-from bert_mgpu.train.towers import StepResult, Towers
+from bert_mgpu.train.results import StepResult
+from bert_mgpu.train.towers import Towers
+
+# Steps that the host is ahead of the devices at most: a training that diverged is to
+# end soon.
+_MOST_UNREAD = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Plan:
     save_every: int
     decay_power: float = 1.0
     eval_every: int = 0  # 0: never
+    read_every: int = 1  # steps whose results are read together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +62,7 @@ def train(
     towers: Towers,
     state: TrainState,
     plan: Plan,
-    batches: Iterator[dict[str, np.ndarray]],
+    batches: Iterator[Placed],
     save: Callable[[TrainState], None],
     recorder: Recorder,
     evaluate: Callable[[int, Callable[[], bool]], bool] | None = None,
@@ -86,34 +91,32 @@ def train(
         group.gather(b"")  # no process leaves before it is saved
         return state_now
 
-    # Reading a result waits for the device: it is read when the next step is on its
-    # way, so that the device never waits for us.
-    unread: list[Callable[[], None]] = []
+    unread = _Unread(recorder)
     clock = time.perf_counter()
     with _stop_signals(once=group.size == 1) as stop:
         votes = _Votes(group, stop)
+        batch, waited = _next(batches)
         for step in range(state.step, plan.steps):
-            asked = time.perf_counter()
-            batch = next(batches)
-            waited = time.perf_counter() - asked
+            done = step + 1
+            upcoming = batch
+            if done < plan.steps:  # on its way to the devices while this step runs
+                upcoming, waited = _next(batches)
             rate = schedule.learning_rate(
                 *(step, plan.peak_rate, plan.steps, plan.warmup), plan.decay_power
             )
             compilations = towers.compilations
-            result = towers.train_step(batch, step, rate, votes.own)
+            result = towers.train_step(batch, step, rate, votes.own, upcoming)
             compiled = towers.compilations > compilations
             clock, began = time.perf_counter(), clock
             times = clock - began, waited, compiled
-            unread.append(
-                functools.partial(_report, recorder, step, rate, result, *times)
-            )
-            done = step + 1
-            while len(unread) > (0 if compiled else 1):
-                unread.pop(0)()
+            unread.append(_Launched(done, rate, result, *times))
+            # A result is there when its step is done: reading the last one would wait.
+            wanted = done % plan.read_every == 0
+            unread.read(keep=0 if compiled else 1 if wanted else _MOST_UNREAD)
+            batch = upcoming
             ends = done == plan.steps
             if evaluate and (ends or done % plan.eval_every == 0):
-                while unread:
-                    unread.pop(0)()
+                unread.read()
                 group.pausing()
                 # First: what is saved has been evaluated. Of several processes none
                 # may leave the others alone with it.
@@ -122,8 +125,7 @@ def train(
             asked_to = votes.after(result)  # what comes later meets the next step
             ends |= bool(asked_to)
             if ends or done % plan.save_every == 0:
-                while unread:
-                    unread.pop(0)()
+                unread.read()
                 state = saved(done)
                 clock = time.perf_counter()  # saving is no training
             if ends:
@@ -138,36 +140,62 @@ def train(
     return state
 
 
-def _report(
-    recorder: Recorder,
-    step: int,
-    rate: float,
-    result: StepResult,
-    seconds: float,
-    waited: float,
-    compiled: bool,
-) -> None:
-    losses = {name: float(value) for name, value in result.losses.items()}
-    scaling = {name: float(value) for name, value in result.scaling.items()}
-    norm = float(result.norm)
-    skips = scaling.get(precision.SKIPS)
-    if skips is None and not all(map(math.isfinite, [*losses.values(), norm])):
-        shown = ", ".join(f"{name} {value:g}" for name, value in losses.items())
-        raise Diverged(
-            f"step {step + 1}: {shown}, gradient norm {norm:g}: the training"
-            " diverged; nothing of this step was saved: lower --learning_rate, or"
-            " warm up for longer, with another --output_dir"
+def _next(batches: Iterator[Placed]) -> tuple[Placed, float]:
+    """The next batch, and the seconds that it was waited for."""
+    asked = time.perf_counter()
+    return next(batches), time.perf_counter() - asked
+
+
+class _Launched(NamedTuple):
+    """A step whose result nobody has looked at."""
+
+    step: int  # from 1
+    rate: float
+    result: StepResult
+    seconds: float
+    waited: float
+    compiled: bool
+
+    def done(self) -> Done:
+        """Waits for the step. Raises Diverged."""
+        losses, norm, scaling = (
+            self.result.losses,
+            self.result.norm,
+            self.result.scaling,
         )
-    if skips is not None and skips >= precision.MAX_SKIPS:
-        raise Diverged(
-            f"step {step + 1}: {skips:.0f} steps in a row overflowed float16, down to"
-            f" the loss scale {scaling[precision.SCALE]:g}: the training diverged:"
-            " lower --learning_rate, or pass --precision=bfloat16, with another"
-            " --output_dir"
-        )
-    reduction = float(result.reduction)
-    times = seconds, waited, compiled, reduction
-    recorder.step(Done(step + 1, losses, rate, norm, scaling, *times))
+        skips = scaling.get(precision.SKIPS)
+        if skips is None and not all(map(math.isfinite, [*losses.values(), norm])):
+            shown = ", ".join(f"{name} {value:g}" for name, value in losses.items())
+            raise Diverged(
+                f"step {self.step}: {shown}, gradient norm {norm:g}: the training"
+                " diverged; nothing of this step was saved: lower --learning_rate, or"
+                " warm up for longer, with another --output_dir"
+            )
+        if skips is not None and skips >= precision.MAX_SKIPS:
+            raise Diverged(
+                f"step {self.step}: {skips:.0f} steps in a row overflowed float16, down"
+                f" to the loss scale {scaling[precision.SCALE]:g}: the training"
+                " diverged: lower --learning_rate, or pass --precision=bfloat16 and"
+                " --allreduce_dtype=float32, with another --output_dir"
+            )
+        times = self.seconds, self.waited, self.compiled, self.result.reduction
+        return Done(self.step, losses, self.rate, norm, scaling, *times)
+
+
+class _Unread:
+    """Steps in the order of their launch; each is told to the recorder once."""
+
+    def __init__(self, recorder: Recorder):
+        self._recorder = recorder
+        self._steps: collections.deque[_Launched] = collections.deque()
+
+    def append(self, launched: _Launched) -> None:
+        self._steps.append(launched)
+
+    def read(self, keep: int = 0) -> None:
+        """All but the newest `keep`."""
+        while len(self._steps) > keep:
+            self._recorder.step(self._steps.popleft().done())
 
 
 class _Votes:
@@ -190,7 +218,7 @@ class _Votes:
         if self._group.size == 1:
             return self._stop[:]
         before, self._last = self._last, result
-        if before is None or not float(before.stops):
+        if before is None or not before.stops:
             return []
         return self._stop[:] or [Preempted]
 

@@ -49,10 +49,8 @@ def cast(params: Mapping[str, tf.Tensor], precision: str) -> dict[str, tf.Tensor
     return {name: tf.cast(value, wanted[name]) for name, value in params.items()}
 
 
-def first_state(precision: str) -> dict[str, np.ndarray]:
-    """The state of loss scaling, float32 scalars; only float16 has one."""
-    if precision != "float16":
-        return {}
+def first_state() -> dict[str, np.ndarray]:
+    """The state of loss scaling, float32 scalars."""
     return {name: np.array(FIRST_SCALE * (name == SCALE), "f") for name in STATE}
 
 

@@ -13,35 +13,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu import errors
 from bert_mgpu.task import Batch, Noise, Params, Task
-from bert_mgpu.train import collective, optimizers, turns
+from bert_mgpu.train import batches, collective, results, strategies, turns
 from bert_mgpu.train import devices as devices_lib
 from bert_mgpu.train import precision as precision_lib
 from bert_mgpu.train import update as update_lib
+from bert_mgpu.train.batches import Placed
 from bert_mgpu.train.collective import SOLO, Collective
+from bert_mgpu.train.copies import Copies, Variables, read
+from bert_mgpu.train.once import Once
 from bert_mgpu.train.optimizers import Optimizer
-
-
-def _strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
-    if devices[0].startswith("GPU"):
-        return tf.distribute.MirroredStrategy(devices)  # adds by NCCL
-    add = tf.distribute.ReductionToOneDevice(accumulation_fn=turns.pairwise_sum)
-    return tf.distribute.MirroredStrategy(devices, cross_device_ops=add)
-
-
-class StepResult(NamedTuple):
-    """What a training step tells."""
-
-    losses: dict[str, tf.Tensor]  # weighted means over the global batch
-    norm: tf.Tensor  # of the summed gradient before clipping
-    scaling: dict[str, tf.Tensor]  # the state of loss scaling, if there is one
-    stops: tf.Tensor  # how many processes were asked to stop
-    reduction: tf.Tensor  # seconds until the sums of other processes were there
+from bert_mgpu.train.results import Outputs, StepResult
+from bert_mgpu.train.vector import Layout
 
 
 class Towers:
@@ -62,6 +51,7 @@ class Towers:
     ):
         """n_towers: of all processes of the group, which share them evenly.
 
+        seed: of the dropout masks; may be set anew between two steps.
         xla: compile the passes through the model; xla_update: the update (as xla).
         frozen: names of the parameters that are not trained.
         """
@@ -69,95 +59,62 @@ class Towers:
         self._precision = precision
         self._optimizer = optimizer
         self._frozen = frozenset(frozen)
+        self._xla = xla
+        self.seed = seed
         self.group = group
         self.n_towers = n_towers
         self.own = devices_lib.lay_out(n_towers, group.size)[group.rank]
         self.places = devices_lib.lay_out(len(self.own), len(devices))
-        self._strategy = _strategy(devices[: len(self.places)])
-        self._seed = seed
-        self._params: dict[str, tf.Variable] = {}
-        self._slots: dict[str, tf.Variable] = {}
-        # Pure functions over local tensors: XLA refuses a tower that reads a
-        # variable of another device.
-        # Inlined, the towers of a device would not take turns.
-        apart = None if xla else {"_noinline": True}
-        jitted = functools.partial(
-            tf.function,
-            jit_compile=xla,
-            autograph=False,
-            experimental_attributes=apart,
+        self.devices = [*devices[: len(self.places)]]
+        self._strategy = strategies.strategy(self.devices)
+        self._reader = results.Reader()
+        self._copies = Copies(self.devices, precision, xla)
+        # What the devices were given to do last: for one of them, and its arguments.
+        self._asked: tuple[Callable[..., Any], tuple] | None = None
+        # Of the batch that comes next: summed over processes with the step before it.
+        self._summed: tuple[Placed, tf.Tensor] | None = None
+        # A function that TensorFlow inlines is optimized anew at each place, and may
+        # round differently there.
+        apart = {"_noinline": True}
+        plain = functools.partial(
+            tf.function, autograph=False, experimental_attributes=apart
         )
-        xla_update = xla if xla_update is None else xla_update
-        self._gradients = jitted(self._tower_gradients)
-        self._update = jitted(self._apply_gradients, jit_compile=xla_update)
-        self._forward = jitted(self._task.outputs)
-        self._train_step = tf.function(self._replicated_step, autograph=False)
-        self._outputs = tf.function(self._replicated_outputs, autograph=False)
+        jitted = functools.partial(tf.function, autograph=False, jit_compile=True)
+        passes = jitted if xla else plain
+        updates = jitted if (xla if xla_update is None else xla_update) else plain
+        self._part = Once(passes(self._part_of_step))
+        self._forward = Once(passes(self._tower_outputs))
+        self._update = Once(updates(self._update_copy))
 
     # -- the weights --------------------------------------------------------
 
     def first_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What the optimizer keeps beside the weights, before the first step."""
         trained, _ = self._split(params)
-        state = precision_lib.first_state(self._precision)
+        low = self._precision == "float16" or self.group.rounds
+        state = precision_lib.first_state() if low else {}
         return self._optimizer.zero_slots(trained) | state
 
     def load(
         self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
     ) -> None:
-        """Puts one copy of the weights (and slots) on every device, once."""
-        if self._params:
-            raise RuntimeError("the towers hold weights: traced steps use those")
-        with self._strategy.scope():
-            self._params = {
-                name: tf.Variable(value, name=name) for name, value in params.items()
-            }
-            self._slots = {
-                name: tf.Variable(value, name=name) for name, value in slots.items()
-            }
+        """Puts one copy of the weights (and slots) on every device, in the place of
+        those that were there. What was compiled for them serves the new ones too.
+        """
+        self._copies.load(params, slots)
+        self._summed = None
+        self._train_step = tf.function(self._replicated_step, autograph=False)
+        self._outputs = tf.function(self._replicated_outputs, autograph=False)
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """(params, slots) as the first device holds them; all hold the same."""
+        """(params, slots). Raises RunError where the devices hold different ones."""
+        self._copies.check()
+        return self._copies.snapshot()
 
-        def values(table: Mapping[str, tf.Variable]) -> dict[str, np.ndarray]:
-            return {name: self._local(v, 0).numpy() for name, v in table.items()}
-
-        return values(self._params), values(self._slots)
-
-    def _local(self, variable: tf.Variable, replica: int) -> tf.Variable:
-        return self._strategy.experimental_local_results(variable)[replica]
-
-    def _cast(self, params: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return precision_lib.cast(params, self._precision)
-
-    def _cast_specs(self) -> dict[str, tf.TensorSpec]:
-        """Of what `_cast` gives: to trace with, without reading any weight."""
-        wanted = precision_lib.dtypes(self._params, self._precision)
-        return {n: tf.TensorSpec(v.shape, wanted[n]) for n, v in self._params.items()}
-
-    def _read(self, table: Mapping[str, tf.Variable], replica: int) -> dict:
-        return {
-            name: self._local(variable, replica).read_value()
-            for name, variable in table.items()
-        }
-
-    # -- training -----------------------------------------------------------
-
-    def train_step(
-        self, batch: Batch, step: int, rate: float, stop: bool = False
-    ) -> StepResult:
-        """One optimizer step on this process's share of a batch, arrays [M, b, ...].
-
-        M is a multiple of the number of its towers: each works its share of the parts
-        off, one after the other, and needs the memory of one of them.
-        stop: tells the other processes that this one was asked to.
-        """
-        self.group.working(step)
-        tensors = {name: tf.constant(value) for name, value in batch.items()}
-        return self._train_step(
-            *(tensors, tf.constant(step, tf.int64), tf.constant(rate, tf.float32)),
-            tf.constant(float(stop)),
-        )
+    def _split(self, params: Params) -> tuple[Params, Params]:
+        """(trained, frozen)."""
+        trained = {n: value for n, value in params.items() if n not in self._frozen}
+        return trained, {n: params[n] for n in params if n in self._frozen}
 
     @property
     def compilations(self) -> int:
@@ -165,132 +122,264 @@ class Towers:
         functions = (self._train_step, self._outputs)
         return sum(f.experimental_get_tracing_count() for f in functions)
 
-    def _tower_gradients(self, *tensors: Any) -> Any:
-        return update_lib.gradients(self._task, *tensors)
+    # -- training -----------------------------------------------------------
 
-    def _apply_gradients(self, *tensors: Any) -> Any:
-        return update_lib.apply_gradients(self._optimizer, *tensors)
+    def place(self, batch: Batch) -> Placed:
+        """This process's share of a batch to train on, arrays [M, b, ...], placed.
+
+        M is a multiple of the number of its towers: each works its share of the parts
+        off, one after the other, and needs the memory of one of them.
+        """
+        return self.place_unweighed(batch, self._task)
+
+    def place_unweighed(self, batch: Batch, task: Task | None = None) -> Placed:
+        """The same of a batch that nothing is learnt from."""
+        shares = [len(place) for place in self.places]
+        return batches.place(batch, self.devices, shares, len(self.own), task)
+
+    def train_step(
+        self,
+        batch: Batch | Placed,
+        step: int,
+        rate: float,
+        stop: bool = False,
+        upcoming: Placed | None = None,
+    ) -> StepResult:
+        """One optimizer step on this process's share of a batch, see `place`.
+
+        stop: tells the other processes that this one was asked to. upcoming: the batch
+        of the next step, if it is known: then its denominators are summed with this
+        step's gradients, and the processes meet once a step.
+        """
+        self.group.working(step)
+        placed = batch if isinstance(batch, Placed) else self.place(batch)
+        names = tuple(placed.weights)
+        later = upcoming.weights if upcoming else dict.fromkeys(names, 0.0)
+        with tf.device("CPU:0"):
+            weights = self._denominators(placed)
+            numbers = tf.constant([step, self.seed], tf.int64)
+            scalars = tf.constant([rate, float(stop), *later.values()], tf.float32)
+        inputs = placed.columns, weights, numbers, names, placed.rows
+        self._asked = self._sums_of_device, inputs
+        told, summed = self._train_step(*inputs, scalars)
+        self._summed = (upcoming, summed) if upcoming else None
+        return StepResult(self._reader.ask(told), names, self._scaling)
+
+    def _denominators(self, placed: Placed) -> tf.Tensor:
+        """Of the losses over the batch of all processes, float32 [L]."""
+        if self.group.size > 1 and self._summed and self._summed[0] is placed:
+            return self._summed[1]
+        own = np.array([*placed.weights.values()], np.float32)
+        return tf.constant(collective.total(self.group, own))
+
+    def _layout(self, losses: tuple[str, ...]) -> Layout:
+        trained, _ = self._split(self._copies[0].params)
+        return Layout({name: v.shape for name, v in trained.items()}, losses)
+
+    @property
+    def _scaling(self) -> list[str]:
+        slots = self._copies[0].slots
+        return [name for name in precision_lib.STATE if name in slots]
 
     def _replicated_step(
-        self, batch: Batch, step: tf.Tensor, rate: tf.Tensor, stop: tf.Tensor
-    ) -> StepResult:
-        # Denominators are global and known before any backward pass, so that
-        # gradients of towers simply add.
-        rows = {
-            name: tf.reshape(value, [-1, *value.shape[2:]])
-            for name, value in batch.items()
-        }
-        weights, stops = collective.sum_weights(
-            self.group, self._task.loss_weights(rows), stop
-        )
-        parts, rows_per_part = batch["input_ids"].shape[:2]
-        parts_per_tower = parts // len(self.own)
-        first_part = self.own.start * parts_per_tower
-        noise = Noise(
-            tf.constant(self._seed, tf.uint64), step, tf.constant(0, tf.int64)
-        )
+        self,
+        columns: tuple[dict[str, tf.Tensor], ...],
+        weights: tf.Tensor,
+        numbers: tf.Tensor,
+        losses: tuple[str, ...],
+        rows: int,
+        scalars: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        layout, copy = self._layout(losses), self._copies[0]
         one = tf.constant(1.0)
-        gradients = _traced(
-            self._gradients,
-            *self._split(self._cast_specs()),
-            *(_tower_rows(batch, 0), noise, weights, one),
+        params = copy.params if self._xla else self._copies.specs()
+        part = _of_a_part(columns[0]), tf.constant(0), numbers, weights, one
+        self._part.trace(losses, params, *part)
+        own_trained, _ = self._split(copy.params)
+        gradient = tf.TensorSpec([layout.count])
+        first = gradient, one, scalars[0], numbers[0]
+        self._update.trace(losses, own_trained, copy.slots, *first)
+
+        def replica_step() -> tuple[tf.Tensor, tf.Tensor]:
+            replica = _replica()
+            copy = self._copies[replica]
+            vector = self._sums_of_device(
+                replica, columns, weights, numbers, losses, rows
+            )
+            if len(self.places) > 1:
+                context = tf.distribute.get_replica_context()
+                vector = context.all_reduce(tf.distribute.ReduceOp.SUM, vector)
+            gradient, sums = layout.split(vector)
+            exact = tf.concat([sums, scalars[2:], scalars[1:2]], 0)
+            summed = collective.timed_sum(self.group, gradient, exact)
+            gradient, exact, seconds = summed
+            norm = update_lib.global_norm(gradient)
+            inputs = gradient, norm, scalars[0], numbers[0]
+            own_trained, _ = self._split(copy.params)
+            state = self._update(losses, own_trained, copy.slots, *inputs)
+            sums, later, stops = tf.split(exact, [len(losses), len(losses), 1])
+            return tf.concat([sums, stops, seconds[None], state], 0), later
+
+        return tf.nest.map_structure(self._first, self._strategy.run(replica_step))
+
+    def _sums_of_device(
+        self,
+        replica: int,
+        columns: tuple[dict[str, tf.Tensor], ...],
+        weights: tf.Tensor,
+        numbers: tf.Tensor,
+        losses: tuple[str, ...],
+        rows: int,
+    ) -> tf.Tensor:
+        """The sums [n + L] of the towers of one device.
+
+        weights: of the global batch, known before any backward pass, so that gradients
+        of towers simply add.
+        """
+        copy, own, place = self._copies[replica], columns[replica], self.places[replica]
+        count = own["input_ids"].shape[0]
+        first_part = (self.own.start + place.start) * (count // len(place))
+        params: Params = copy.params
+        if not self._xla:  # compiled, it is no work to cast them in each part
+            params = precision_lib.cast(read(params), self._precision)
+        scale = tf.constant(1.0)
+        if precision_lib.SCALE in copy.slots:
+            scale = copy.slots[precision_lib.SCALE].read_value()
+
+        def part(index: tf.Tensor) -> tf.Tensor:
+            first_row = (first_part + index) * rows
+            inputs = batches.part_of(own, index), first_row, numbers, weights, scale
+            return self._part(losses, params, *inputs)
+
+        return turns.sum_in_turn(part, count, self._layout(losses).size)
+
+    def _part_of_step(
+        self,
+        losses: tuple[str, ...],
+        params: Params,
+        rows: Batch,
+        first_row: tf.Tensor,
+        numbers: tf.Tensor,
+        weights: tf.Tensor,
+        scale: tf.Tensor,
+    ) -> tf.Tensor:
+        """The sums [n + L] of a part of a tower's rows."""
+        low = precision_lib.cast(read(params), self._precision)
+        step, seed = tf.unstack(numbers)
+        place = tf.cast(first_row, tf.int64)
+        sums, grads = update_lib.gradients(
+            self._task,
+            *self._split(low),
+            batches.received(rows),
+            Noise(tf.cast(seed, tf.uint64), step, place),
+            dict(zip(losses, tf.unstack(weights), strict=True)),
+            scale,
         )
-        trained, _ = self._split(self._params)
-        update = _traced(self._update, trained, self._slots, trained, one, rate, step)
+        return self._layout(losses).join(grads, sums)
 
-        def replica_step() -> StepResult:
-            replica = self._replica()
-            params = self._read(self._params, replica)
-            slots = self._read(self._slots, replica)
-            low = self._split(self._cast(params))
-            scale = slots.get(precision_lib.SCALE, one)
+    def _update_copy(
+        self,
+        losses: tuple[str, ...],
+        trained: Variables,
+        slots: Variables,
+        gradient: tf.Tensor,
+        norm: tf.Tensor,
+        rate: tf.Tensor,
+        step: tf.Tensor,
+    ) -> tf.Tensor:
+        """Updates a device's copy where it lies.
 
-            def part(index: int) -> Any:
-                first_row = (first_part + index) * rows_per_part
-                place = noise._replace(first_row=tf.constant(first_row, tf.int64))
-                return gradients(*low, _tower_rows(batch, index), place, weights, scale)
-
-            place = self.places[replica]
-            mine = range(place.start * parts_per_tower, place.stop * parts_per_tower)
-            summed = turns.sum_in_turn(part, mine)
-            context = tf.distribute.get_replica_context()
-            summed = context.all_reduce(tf.distribute.ReduceOp.SUM, summed)
-            (losses, grads), seconds = collective.timed_sum(self.group, *summed)
-            trained, _ = self._split(params)
-            norm = update_lib.global_norm(grads)
-            trained, slots, norm = update(trained, slots, grads, norm, rate, step)
-            for table, values in ((self._params, trained), (self._slots, slots)):
-                for name, value in values.items():
-                    self._local(table[name], replica).assign(value)
-            scaling = {n: slots[n] for n in precision_lib.STATE if n in slots}
-            return StepResult(losses, norm, scaling, stops, seconds)
-
-        result = self._strategy.run(replica_step)
-        return tf.nest.map_structure(self._first, result)
-
-    def _split(self, params: Params) -> tuple[Params, Params]:
-        """(trained, frozen)."""
-        trained = {n: value for n, value in params.items() if n not in self._frozen}
-        return trained, {n: params[n] for n in params if n in self._frozen}
+        XLA writes over variables that it reads and assigns itself: weights and moments
+        are not held twice. -> the gradient's norm, then the state of loss scaling.
+        """
+        grads = self._layout(losses).gradients(gradient)
+        known = read(trained), read(slots), grads, norm, rate, step
+        params, new_slots, norm = update_lib.apply_gradients(self._optimizer, *known)
+        for table, values in ((trained, params), (slots, new_slots)):
+            for name, value in values.items():
+                table[name].assign(value)
+        return tf.stack([norm, *(new_slots[name] for name in self._scaling)])
 
     # -- forward only -------------------------------------------------------
 
-    def outputs(self, batch: Batch) -> dict[str, np.ndarray]:
-        """The task's outputs for a batch [N, b, ...] of the N towers of this process.
+    def refresh(self) -> None:
+        """To be called before outputs are asked for, once for the same weights."""
+        self._copies.refresh()
 
-        Rows [N * b, ...].
+    def ask(self, placed: Placed) -> Outputs:
+        """The task's outputs for a batch [N, b, ...] of the N towers of this process:
+        rows [N * b, ...], which can be read later. See `refresh`.
         """
         self.group.working()
-        tensors = {name: tf.constant(value) for name, value in batch.items()}
-        return {
-            name: np.concatenate(
-                [
-                    part.numpy()
-                    for part in self._strategy.experimental_local_results(value)
-                ]
-            )
-            for name, value in self._outputs(tensors).items()
+        self._asked = self._outputs_of_device, (placed.columns,)
+        found = self._outputs(placed.columns)
+        parts = {
+            name: self._strategy.experimental_local_results(rows)
+            for name, rows in found.items()
         }
+        return Outputs(self._reader.ask_all(parts))
 
-    def _replicated_outputs(self, batch: Batch) -> dict[str, Any]:
-        to_use = {
-            name: self._slots.get(f"{name}/{optimizers.AVERAGE}", variable)
-            for name, variable in self._params.items()
-        }
-        forward = _traced(self._forward, self._cast_specs(), _tower_rows(batch, 0))
+    def outputs(self, batch: Batch) -> dict[str, np.ndarray]:
+        """The same at once, of arrays, with the weights as they are now."""
+        self.refresh()
+        return self.ask(self.place_unweighed(batch)).read()
 
-        def replica_outputs() -> dict[str, tf.Tensor]:
-            replica = self._replica()
-            params = self._cast(self._read(to_use, replica))
+    def _replicated_outputs(
+        self, columns: tuple[dict[str, tf.Tensor], ...]
+    ) -> dict[str, Any]:
+        self._forward.trace(self._copies[0].used, _of_a_part(columns[0]))
+        return self._strategy.run(lambda: self._outputs_of_device(_replica(), columns))
 
-            def tower(index: int) -> dict[str, tf.Tensor]:
-                return forward(params, _tower_rows(batch, index))
+    def _outputs_of_device(
+        self, replica: int, columns: tuple[dict[str, tf.Tensor], ...]
+    ) -> dict[str, tf.Tensor]:
+        own, used = columns[replica], self._copies[replica].used
 
-            parts = turns.in_turn(tower, self.places[replica])
-            return {
-                name: tf.concat([part[name] for part in parts], 0) for name in parts[0]
-            }
+        def tower(index: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self._forward(used, batches.part_of(own, index))
 
-        return self._strategy.run(replica_outputs)
+        return turns.in_turn(tower, len(self.places[replica]))
 
-    def _replica(self) -> int:
-        context = tf.distribute.get_replica_context()
-        return int(tf.get_static_value(context.replica_id_in_sync_group))
+    def _tower_outputs(self, used: Variables, rows: Batch) -> dict[str, tf.Tensor]:
+        return self._task.outputs(read(used), batches.received(rows))
+
+    # -- failures -----------------------------------------------------------
+
+    def out_of_memory(self, error: Exception) -> str | None:
+        """What a device had no memory for, of several also which; None for any other
+        error.
+
+        When one of several devices fails the others are cancelled, and TensorFlow often
+        tells that instead. So each does its last work once more, alone.
+        """
+        lacking = errors.out_of_memory(error)
+        if isinstance(error, errors.RunError) or len(self.devices) == 1:
+            return lacking
+        for replica, device in enumerate(self.devices):
+            if alone := self._fails_alone(replica, device):
+                return f"{alone} on {device}"
+        return lacking
+
+    def _fails_alone(self, replica: int, device: str) -> str | None:
+        if self._asked is None:
+            return None
+        work, inputs = self._asked
+        try:
+            with tf.device(device):
+                found = tf.function(work, autograph=False)(replica, *inputs)
+                tf.nest.map_structure(lambda value: value.numpy(), found)
+        except Exception as error:
+            return errors.out_of_memory(error)
+        return None
 
     def _first(self, value: Any) -> Any:
         return self._strategy.experimental_local_results(value)[0]
 
 
-def _traced(function: Any, *arguments: Any) -> Callable[..., Any]:
-    """The function for arguments like these, traced once for all devices.
-
-    tf.function itself would trace anew on every device.
-    """
-    specs = tf.nest.map_structure(
-        lambda value: tf.TensorSpec(value.shape, value.dtype), arguments
-    )
-    return function.get_concrete_function(*specs)
+def _replica() -> int:
+    context = tf.distribute.get_replica_context()
+    return int(tf.get_static_value(context.replica_id_in_sync_group))
 
 
-def _tower_rows(batch: Batch, index: int) -> dict[str, tf.Tensor]:
-    return {name: value[index] for name, value in batch.items()}
+def _of_a_part(columns: Mapping[str, tf.Tensor]) -> dict[str, tf.TensorSpec]:
+    return {n: tf.TensorSpec(v.shape[1:], v.dtype) for n, v in columns.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -17,33 +17,71 @@ def pairwise_sum(tensors: Iterable[Any]) -> Any:
     return level[0]
 
 
-def sum_in_turn(part: Callable[[int], Any], indices: Iterable[int]) -> Any:
-    """The pairwise sum of what `part` gives, worked out one after the other.
+def sum_in_turn(
+    part: Callable[[tf.Tensor], tf.Tensor], count: int, size: int
+) -> tf.Tensor:
+    """The pairwise sum of `count` vectors [size], worked out one after the other.
 
-    Holds at most log2(indices) + 1 results: two sums of equally many are added at once.
+    part: gives vector i for an int32 scalar i. The graph is the same for any count: a
+    binary counter, whose digit k is the sum of 2 ** k vectors while it is 1. So at most
+    log2(count) + 1 vectors are held.
     """
-    held: list[tuple[int, Any]] = []  # sums of so many parts: ever fewer
+    if count == 1:
+        return part(tf.constant(0))
+    digits = count.bit_length()
+    # Whole numbers of 32 bits, and operations that have them in the host's memory on
+    # every device: no device is waited for to know how the loop goes on.
+    held = tf.TensorArray(
+        tf.float32, digits, element_shape=[size], clear_after_read=False
+    )
 
-    def add_last_two() -> None:
-        (count, left), (more, right) = held.pop(-2), held.pop()
-        held.append((count + more, tf.nest.map_structure(tf.add, left, right)))
+    def add(index: tf.Tensor, held: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        def carries(rest: tf.Tensor, digit: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
+            return tf.equal(rest % 2, 1)
 
-    for index in indices:
-        before = tf.nest.flatten(held[-1][1]) if held else []
-        with tf.control_dependencies(before):
-            held.append((1, part(index)))
-        while len(held) > 1 and held[-1][0] == held[-2][0]:
-            add_last_two()
-    while len(held) > 1:
-        add_last_two()
-    return held[0][1]
+        def carry(rest: tf.Tensor, digit: tf.Tensor, total: tf.Tensor) -> Any:
+            return rest // 2, digit + 1, held.read(digit) + total
+
+        first = index, tf.constant(0), part(index)
+        _, digit, total = tf.while_loop(carries, carry, first, parallel_iterations=1)
+        return index + 1, held.write(digit, total)
+
+    _, held = tf.while_loop(
+        lambda index, held: index < count,
+        add,
+        (tf.constant(0), held),
+        parallel_iterations=1,
+    )
+    left = [digit for digit in range(digits) if count >> digit & 1]
+    total = held.read(left[0])
+    for digit in left[1:]:  # the sum of fewer vectors came last
+        total = held.read(digit) + total
+    return total
 
 
-def in_turn(tower: Callable[[int], Any], indices: Iterable[int]) -> list[Any]:
-    """Runs the towers of one device one after the other, for memory's sake."""
-    results: list[Any] = []
-    for index in indices:
-        before = tf.nest.flatten(results[-1])[:1] if results else []
-        with tf.control_dependencies(before):
-            results.append(tower(index))
-    return results
+def in_turn(
+    tower: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], count: int
+) -> dict[str, tf.Tensor]:
+    """The rows [b, ...] of `count` towers, one after the other: [count * b, ...].
+
+    tower: gives those of tower i for an int32 scalar i.
+    """
+    if count == 1:
+        return {**tower(tf.constant(0))}
+    first = tower(tf.constant(0))
+    arrays = {
+        name: tf.TensorArray(rows.dtype, count, element_shape=rows.shape).write(0, rows)
+        for name, rows in first.items()
+    }
+
+    def run(index: tf.Tensor, arrays: Any) -> Any:
+        found = tower(index)
+        return index + 1, {n: arrays[n].write(index, found[n]) for n in arrays}
+
+    _, arrays = tf.while_loop(
+        lambda index, arrays: index < count,
+        run,
+        (tf.constant(1), arrays),
+        parallel_iterations=1,
+    )
+    return {name: array.concat() for name, array in arrays.items()}

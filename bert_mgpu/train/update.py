@@ -44,17 +44,13 @@ def gradients(
     return parts, {name: tf.cast(g, tf.float32) for name, g in dense.items()}
 
 
-def global_norm(grads: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Euclidean norm over all gradients, which must be dense.
+def global_norm(gradient: tf.Tensor) -> tf.Tensor:
+    """Euclidean norm of all gradients, one vector [n].
 
     Not to be compiled: XLA sums on a CPU at a quarter of the speed of this kernel. Its
     last bits depend on the number of threads: processes must have equally many.
     """
-    halves = [tf.nn.l2_loss(grad) for grad in grads.values()]
-    # Not by AddN, whose order changes from run to run and from process to process:
-    # it begins with the first input whose buffer it may take over (TensorFlow's
-    # aggregate_ops.cc), and which one is free is a matter of timing.
-    return tf.sqrt(2.0 * tf.reduce_sum(tf.stack(halves)))
+    return tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
 
 
 def clip_scale(norm: tf.Tensor, limit: float) -> tf.Tensor:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.task import Noise
 from bert_mgpu.tasks.classification import Classification
 from bert_mgpu.train import devices, rules
 from bert_mgpu.train.towers import Towers
@@ -67,17 +66,13 @@ def test_no_backward_pass_through_a_frozen_bottom(first_params, layers, backward
     """Counts the score products: one a layer forward, two where it is gone back."""
     towers = make(first_params, frozen_names(first_params, layers) if layers else ())
     batch = make_batch(np.random.default_rng(1), 4, ragged=False)
-    batch = {name: tf.constant(value) for name, value in batch.items()}
-    noise = Noise(tf.constant(1, tf.uint64), *(tf.constant(0, tf.int64),) * 2)
-    params = {name: tf.constant(value) for name, value in first_params.items()}
-
-    def gradients():
-        trained, frozen = towers._split(params)
-        weights = {"loss": tf.constant(4.0)}
-        scale = tf.constant(1.0)
-        return towers._tower_gradients(trained, frozen, batch, noise, weights, scale)
-
-    graph = tf.function(gradients, autograph=False).get_concrete_function().graph
-    products = [op for op in graph.get_operations() if op.type == "BatchMatMulV2"]
+    inputs = towers.place(split(batch, 1))
+    rows = {name: value[0] for name, value in inputs.columns[0].items()}
+    numbers, weights = tf.constant([0, 1], tf.int64), tf.constant([4.0])
+    part = towers._part.get_concrete_function(
+        ("loss",), first_params, rows, tf.constant(0), numbers, weights, 1.0
+    )
+    operations = part.graph.get_operations()
+    products = [op for op in operations if op.type == "BatchMatMulV2"]
     # Scores and context: two products a layer, each of which has two gradients.
     assert len(products) == CONFIG.num_hidden_layers * 2 + backward * 4

@@ -22,7 +22,8 @@ def run(params, at, number):
     task = Classification("x", CONFIG, LABELS, LENGTH)
     towers = Towers(task, 1, devices.configure("cpu", 1), 1, False)
     towers.load(params, towers.first_slots(params))
-    batch = split(make_batch(np.random.default_rng(0), 4, ragged=False), 1)
+    batch = make_batch(np.random.default_rng(0), 4, ragged=False)
+    batch = towers.place(split(batch, 1))
     saved, told = [], []
 
     class Recorder:

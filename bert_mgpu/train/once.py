@@ -1,0 +1,43 @@
+"""Functions that are traced once and called for every device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+class Once:
+    """A tf.function, traced once for arguments of the same types and shapes.
+
+    tf.function itself traces anew on each device, since what it traces may name it.
+    Variables are arguments like others: what is traced for those of one device takes
+    those of any.
+    """
+
+    def __init__(self, function: Any):
+        self._function = function
+        self._traced: dict[Any, Any] = {}
+
+    def trace(self, *arguments: Any) -> None:
+        """To be called where no device is chosen. Tensors may be given as specs."""
+        key = _key(arguments)
+        if key not in self._traced:
+            specs = tf.nest.map_structure(_spec, arguments)
+            self._traced[key] = self._function.get_concrete_function(*specs)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._traced[_key(arguments)](*arguments)
+
+
+def _spec(value: Any) -> Any:
+    if isinstance(value, tf.Tensor):
+        return tf.TensorSpec(value.shape, value.dtype)
+    return value
+
+
+def _key(arguments: Any) -> tuple[Any, ...]:
+    return tuple(
+        value if isinstance(value, str) else (tuple(value.shape), value.dtype)
+        for value in tf.nest.flatten(arguments)
+    )

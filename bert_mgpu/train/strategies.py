@@ -1,0 +1,32 @@
+"""How the sums of several devices of a process are added."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from bert_mgpu.train import turns
+
+_KEYS = 1_000_000  # more than a strategy asks for
+_made = itertools.count(1)
+
+
+def strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
+    """On GPUs NCCL adds. On CPUs our tree: the bits of one device with all towers."""
+    if devices[0].startswith("GPU"):
+        return mirrored(devices)
+    tree = tf.distribute.ReductionToOneDevice(accumulation_fn=turns.pairwise_sum)
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tree)
+
+
+def mirrored(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
+    """TensorFlow's default, whose collectives are NCCL's on GPUs, a ring's on CPUs.
+
+    Each has names of its own for them: by TensorFlow's, a process that has added on
+    four devices could not add on two.
+    """
+    own = {"_collective_key_base": _KEYS * next(_made)}
+    kind = type("MirroredStrategy", (tf.distribute.MirroredStrategy,), own)
+    return kind(devices)

@@ -1,0 +1,132 @@
+"""A tower of several devices has no memory: the run goes on with smaller parts."""
+
+import itertools
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_mgpu import launch, run
+from bert_mgpu.interop import google_ckpt
+from bert_mgpu.train import strategies
+from tests.run import failing
+from tests.run.conftest import keep_only
+from tests.run.failing import Failure
+
+TOWERS, ROWS, SAVED = 4, 4, 3
+WHENS = {"first step": 0, "later": SAVED, "evaluation": -1, "prediction": -1}
+
+
+@pytest.fixture
+def again(capfd, monkeypatch):
+    """again(flags) -> (exit code, stderr); what starts itself anew does so here."""
+
+    def call(args):
+        def anew(parts):
+            monkeypatch.setenv(launch.PARTS, str(parts))
+            return start()
+
+        def start():
+            return run.finetune(["run_classifier_mgpu.py", *args], "usage", anew)
+
+        monkeypatch.delenv(launch.PARTS, raising=False)
+        capfd.readouterr()
+        code = start()
+        return code, capfd.readouterr().err
+
+    return call
+
+
+def flags(tiny, out, xla, **changed):
+    settings = {"n_gpus": TOWERS, "cpu_devices": TOWERS, "train_batch_size": ROWS}
+    settings |= {"xla": "on" if xla else "off", "num_train_epochs": 4}
+    settings |= {"save_checkpoints_steps": SAVED, "padding": "max_length"}
+    return tiny.flags(out, **{**settings, **changed})
+
+
+def told(tiny, out, xla, **changed):
+    """The flags of a run that has the smaller parts from its start."""
+    parts = {"train_batch_size": ROWS // 2, "gradient_accumulation_steps": 2}
+    return flags(tiny, out, xla, **parts, **changed)
+
+
+def assert_near(found, wanted, limit=1e-6):
+    found, wanted = google_ckpt.read(found), google_ckpt.read(wanted)
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        if value.dtype.kind == "f" and "key/bias" not in name:
+            worst = np.abs(found[name] - value).max()
+            assert worst <= limit * np.abs(value).max(), name
+    assert found["global_step"] == wanted["global_step"]
+
+
+@pytest.fixture(scope="module")
+def references(tiny, tmp_path_factory):
+    """references(xla, default, when) -> an output_dir without a failure: trained with
+    smaller parts from that step on.
+    """
+    made = {}
+
+    def make(xla, default, when):
+        key = xla, default, when == "later"
+        if key in made:
+            return made[key]
+        out = tmp_path_factory.mktemp("reference")
+        with pytest.MonkeyPatch.context() as patch:
+            if default:
+                patch.setattr(strategies, "strategy", strategies.mirrored)
+            if when == "later":
+                args = flags(tiny, out, xla, do_train=True, keep_checkpoint_max=0)
+                assert run.finetune(["", *args], "") == 0
+                keep_only(out, SAVED)
+            args = told(tiny, out, xla, do_train=True)
+            assert run.finetune(["", *args], "") == 0
+        made[key] = out
+        return out
+
+    return make
+
+
+def cases():
+    """Tower, when, strategy, XLA: every eighth is for each commit, all at night."""
+    every = itertools.product(range(TOWERS), WHENS, (False, True), (False, True))
+    for case in every:
+        tower, when, default, xla = case
+        # Both strategies, both ways to run, all towers and all times once.
+        often = (tower + [*WHENS].index(when) + default) % 4 == 0 and xla == (tower > 2)
+        name = f"tower {tower}, {when}, {'default' if default else 'tree'}"
+        marks = () if often else (pytest.mark.nightly,)
+        yield pytest.param(*case, id=name + ", xla" * xla, marks=marks)
+
+
+@pytest.mark.parametrize(("tower", "when", "default", "xla"), [*cases()])
+def test_goes_on(
+    tiny, tmp_path, again, references, monkeypatch, tower, when, default, xla
+):
+    reference, out = references(xla, default, when), tmp_path / "out"
+    failure = Failure(tower, WHENS[when], ROWS // 2, default)
+    failing.plant(failure, monkeypatch.setattr)
+    if when in ("first step", "later"):
+        code, err = again(flags(tiny, out, xla, do_train=True))
+        assert code == 0, err
+        (line,) = (line for line in err.splitlines() if "going on" in line)
+        assert failing.TEXT[:19] in line and f"on CPU:{tower}:" in line
+        assert "--train_batch_size=2 --gradient_accumulation_steps=2" in line
+        assert_near(out, reference)
+        return
+    shutil.copytree(reference, out)
+    do = {"evaluation": "do_eval", "prediction": "do_predict"}[when]
+    sizes = {"eval_batch_size": ROWS, "predict_batch_size": ROWS}
+    code, err = again(flags(tiny, out, xla, **{do: True}, **sizes))
+    assert code == 0, err
+    (line,) = (line for line in err.splitlines() if "going on" in line)
+    assert f"on CPU:{tower}:" in line and "batches of 2 rows a tower" in line
+    monkeypatch.undo()
+    shutil.copytree(reference, tmp_path / "told")
+    sizes = {"eval_batch_size": ROWS // 2, "predict_batch_size": ROWS // 2}
+    assert again(flags(tiny, tmp_path / "told", xla, **{do: True}, **sizes))[0] == 0
+    for file in ("eval_results.txt", "predict.txt", "test_results.tsv"):
+        wanted = tmp_path / "told" / file
+        assert wanted.exists() == (out / file).exists()
+        if wanted.exists():
+            assert (out / file).read_text() == wanted.read_text()
