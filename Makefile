@@ -1,10 +1,11 @@
-# make setup | horovod | demo | check | test | test-faults | parity | bench | clean.
+# make setup | horovod | demo | check | test | test-faults | parity | bench | gpu |
+# clean.
 # Python 3.10 to 3.13, no GPU needed.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
-.PHONY: setup horovod demo check test test-faults parity bench clean
+.PHONY: setup horovod demo check test test-faults parity bench gpu clean
 
 setup: .venv/.ready
 
@@ -78,6 +79,12 @@ bench: .venv/.parity .venv/.horovod
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/cluster.py run
 	$(BIN)/python benchmarks/cluster.py show
+
+# What the graphics card here does, in at most 45 minutes; needs Python and TensorFlow
+# alone. The same command goes on where it ended.
+gpu:
+	$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m benchmarks.gpu \
+	  --minutes=45 --out=benchmarks/results/gpu.json
 
 clean:
 	rm -rf .venv demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
