@@ -21,8 +21,9 @@ PACKAGES = ("safetensors", "tqdm", "google_crc32c")
 
 
 def missing(names: Sequence[str]) -> list[str]:
-    """The packages of these that are not installed."""
-    return [name for name in names if importlib.util.find_spec(name) is None]
+    """The packages of these that are not installed; a stand-in is none."""
+    specs = {name: importlib.util.find_spec(name) for name in names}
+    return [n for n, s in specs.items() if s is None or isinstance(s.loader, _Finder)]
 
 
 class _Absent(types.ModuleType):

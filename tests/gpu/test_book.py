@@ -256,6 +256,8 @@ else:
     sys.exit("tqdm is not blocked")
 from benchmarks.gpu import absent
 print(*absent.stand_in())
+import google_crc32c, safetensors.numpy
+assert absent.missing(["tqdm", "google_crc32c", "numpy"]) == ["tqdm", "google_crc32c"]
 from benchmarks.gpu import engine, exact, failing, memory, several, speed, trace
 """
     done = subprocess.run(
