@@ -1,10 +1,11 @@
-# make setup | horovod | demo | check | test | test-faults | parity | bench | clean.
+# make setup | horovod | demo | check | test | test-all | parity | bench | gpu |
+# clean.
 # Python 3.10 to 3.13, no GPU needed.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
-.PHONY: setup horovod demo check test test-faults parity bench clean
+.PHONY: setup horovod demo check test test-all parity bench gpu clean
 
 setup: .venv/.ready
 
@@ -59,11 +60,11 @@ test: check
 	-@$(MAKE) --no-print-directory .venv/.horovod
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Kills, freezes and breaks processes of runs, 50 times or more: about half an hour. Then
-# gives the readers more than a million changed files: 12 minutes in one process, beside
-# other load.
-test-faults: .venv/.dev .venv/.horovod
-	$(BIN)/python -m pytest -n 2 -m faults tests/run/distributed tests/hostile
+# What takes too long for each change: processes killed, frozen and broken 50 times and
+# more, a million changed files for the readers, memory that lacks in every tower at
+# every time, the path of GPUs through whole runs. About an hour and a half.
+test-all: .venv/.dev .venv/.horovod
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "faults or nightly or not nightly"
 
 # Compares with Google's code and transformers, live.
 parity: .venv/.parity
@@ -78,6 +79,12 @@ bench: .venv/.parity .venv/.horovod
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/cluster.py run
 	$(BIN)/python benchmarks/cluster.py show
+
+# What the graphics card here does, in at most 45 minutes; needs Python and TensorFlow
+# alone. The same command goes on where it ended.
+gpu:
+	$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m benchmarks.gpu \
+	  --minutes=45 --out=benchmarks/results/gpu.json
 
 clean:
 	rm -rf .venv demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

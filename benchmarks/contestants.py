@@ -146,9 +146,10 @@ def ours_predicts(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     )
 
     def step(_: None) -> float:
-        outputs = pipeline.in_order(
-            pipeline.forward_all(features, placements, towers.outputs)
-        )
+        towers.refresh()
+        ways = towers.place_unweighed, towers.ask
+        outputs = pipeline.forward_all(features, placements, *ways)
+        outputs = pipeline.in_order(outputs)
         return float(outputs["logits"].sum())
 
     return Contestant(*(step, lambda number: [None], [None], len(features)), held=_held)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from flops import needed_flops
 from harness import SHARED, Contestant
 
 from bert_mgpu.config import BertConfig
@@ -59,31 +60,6 @@ class Shape(NamedTuple):
         return few._replace(length=min(few.length, 128))
 
 
-def needed_flops(shape: Shape, frozen: int | None = None) -> float:
-    """Additions and multiplications of the products that a training step cannot spare.
-
-    A classifier reads [CLS] alone, so the last layer needs keys and values of all
-    tokens, and all else of one token a row. For each product the backward pass needs
-    two: for its weight (or one factor) and for its input (or the other).
-    frozen: the embeddings and so many layers above them are not trained. The backward
-    pass ends there; the first layer above needs no gradient of its input.
-    """
-    tokens, width = shape.batch * shape.length, shape.hidden
-    forward = backward = 0.0
-    for layer in range(shape.layers):
-        reads = shape.batch if layer == shape.layers - 1 else tokens
-        projections = 2 * width**2 * (reads + 2 * tokens)  # query; key and value
-        attention = 2 * 2 * reads * shape.length * width  # scores and context
-        dense = 2 * reads * (width**2 + 2 * width * 4 * width)
-        forward += projections + attention + dense
-        if frozen is None or layer >= frozen:
-            backward += 2 * (projections + attention + dense)
-        if layer == frozen:
-            backward -= projections
-    head = 2 * shape.batch * width * (width + CLASSES)  # the pooler and the classes
-    return forward + backward + 3 * head
-
-
 def full_length(shape: Shape) -> Batch:
     rng = np.random.default_rng(0)
     size = (shape.batch, shape.length)
@@ -104,7 +80,9 @@ def trains_full_length(
 ) -> Contestant:
     """Trains one random batch over and over."""
     batch = full_length(shape)
-    flops = {"needed_gflop_per_step": round(needed_flops(shape, frozen) / 1e9, 3)}
+    flops = {
+        "needed_gflop_per_step": round(needed_flops(shape, CLASSES, frozen) / 1e9, 3)
+    }
     return Contestant(
         step,
         lambda number: [batch] * shape.steps,

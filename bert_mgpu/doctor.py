@@ -34,6 +34,7 @@ GB = 1 << 30
 INSTALL = "python -m bert_mgpu.install_horovod"  # in a clone: make horovod
 BUILD = f"{INSTALL} --force"
 OPEN_FILES = 1024  # files and sockets of one process
+MEASURING = "make gpu (in a clone) measures what this card does, within 45 minutes"
 SHARED_MEMORY = GB // 2  # bytes: NCCL's buffers between the GPUs of a machine
 
 
@@ -163,6 +164,11 @@ def gpu_line(there: Facts) -> str:
     return "; ".join(f"{count} x {text}" for text, count in same.items()) or "none"
 
 
+def _usable(there: Facts) -> bool:
+    """Is there a card that TensorFlow sees?"""
+    return bool(there.seen and there.seen["gpus"])
+
+
 def seen_line(there: Facts) -> str:
     seen = there.seen
     if seen is None:
@@ -214,6 +220,7 @@ def lines(there: Facts) -> list[str]:
             f"tensorflow-text {version('tensorflow-text') or 'not there'} (not needed)"
         ),
         "GPUs": lambda: gpu_line(there),
+        **({"measuring": lambda: MEASURING} if _usable(there) else {}),
         "NCCL": lambda: f"{nccl.version} in {nccl.library.parent}" if nccl else "none",
         "cores": cores_line,
         "memory": memory_line,

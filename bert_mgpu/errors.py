@@ -111,7 +111,8 @@ class Interrupted(RunError):
 LONGEST = 10_000  # characters of an error that are searched for what it means
 _NO_MEMORY = re.compile(
     r"(out of memory|\boom\b|\w*alloc_failed|dst tensor is not initialized"
-    r"|(unable|failed) to allocate)[^\n]*",
+    # A constant that TensorFlow's optimizer would have worked out before the first step.
+    r"|(unable|failed) to allocate|cannot parse tensor from proto)[^\n]*",
     re.IGNORECASE,
 )
 

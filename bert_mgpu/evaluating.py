@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from bert_mgpu import files, sources
 from bert_mgpu.data import records
 from bert_mgpu.errors import UserError, listed
-from bert_mgpu.inference import Abandoned, forward
+from bert_mgpu.inference import Abandoned, forward, rows_at_once
 from bert_mgpu.job import Job
 from bert_mgpu.task import Rows
 from bert_mgpu.train import checkpoint, collective, recorder
@@ -125,7 +125,7 @@ class Evaluator:
         for name, rows in self._sets.items():
             began = time.perf_counter()
             outputs = forward(
-                *(run, rows, run.eval_batch_size, towers, name),
+                *(run, rows, rows_at_once(run, towers), towers, name),
                 note=_silence,
                 stopping=stopping,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import json
 import pathlib
 from typing import Any
@@ -22,7 +21,7 @@ from bert_mgpu import (
 from bert_mgpu.errors import UserError, listed
 from bert_mgpu.evaluating import Evaluator
 from bert_mgpu.files import make_folder, write_text
-from bert_mgpu.inference import forward
+from bert_mgpu.inference import forward, rows_at_once
 from bert_mgpu.inputs import Inputs
 from bert_mgpu.interop import huggingface_export
 from bert_mgpu.job import Job
@@ -42,7 +41,18 @@ PREDICTED = "predicted"  # the folder of several predicted files
 def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
     """Does what the flags ask for. Raises RunError where that ends early."""
     if run.seeds > 1:
-        return _seeds(run, output_dir, world)
+        _seeds(run, output_dir, world)
+    else:
+        _finetune(run, output_dir, world)
+
+
+def _finetune(
+    run: FinetuneConfig,
+    output_dir: pathlib.Path,
+    world: World,
+    towers: Towers | None = None,
+) -> Towers | None:
+    """towers: of another seed, to go on with; -> those of this run."""
     # 1. The model without its weights, the task, its labels.
     model = sources.find_model(run, output_dir)
     for note in sources.notes(run, model):
@@ -82,9 +92,10 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
         for warning in data.warnings:
             say(f"  WARNING: {warning}")
     if run.plan:
-        return planning.show(job)
+        planning.show(job)
+        return None
     evaluator = _evaluator(run, job, task, data) if run.eval_steps else None
-    state, towers = training.trained(job, evaluator, run.use_best)
+    state, towers = training.trained(job, evaluator, run.use_best, towers)
     # 3. What comes of it.
     evaluated = {}
     if run.do_eval:
@@ -112,6 +123,7 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
         serving.write(job, task, data, state.averaged, towers)
     if run.report and (run.do_train or run.do_eval):
         reporting.write(job, task, data, evaluated)
+    return towers
 
 
 def _loss(run: FinetuneConfig, kind: Kind, labels: list[str], data: Inputs) -> Loss:
@@ -134,6 +146,7 @@ def _seeds(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
     """A run for each seed, in a folder of its own; then seeds.json."""
     seeds = range(run.seed, run.seed + run.seeds)
     folders = [output_dir / f"seed-{seed}" for seed in seeds]
+    towers = None
     for seed, folder in zip(seeds, folders, strict=True):
         say(f"seed {seed}, {seed - run.seed + 1} of {run.seeds}: {folder}")
         if world.group.rank == 0:
@@ -142,8 +155,8 @@ def _seeds(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
         cache = run.cache_dir or str(output_dir / "cache")
         one = dataclasses.replace(run, seed=seed, seeds=1, cache_dir=cache)
         one = dataclasses.replace(one, sampled_by=run.seed)
-        finetune(one, folder, world)
-        gc.collect()  # the towers of one seed leave room for those of the next
+        # TensorFlow never gives back what it has compiled: all seeds use the same.
+        towers = _finetune(one, folder, world, towers)
     if world.group.rank > 0:
         return
     found = {}
@@ -188,7 +201,7 @@ def _evaluate(
     """Writes the scores of a set; what the model says of its rows, in process 0."""
     run = job.run
     features, _ = data.load(name)
-    outputs = forward(run, features, run.eval_batch_size, towers, "evaluate")
+    outputs = forward(run, features, rows_at_once(run, towers), towers, "evaluate")
     if towers.group.rank > 0:
         return None
     found = task.found(outputs, features)
@@ -215,7 +228,8 @@ def _predict(
     if len(data.predicted) > 1:
         folder = folder / PREDICTED / data.path(name).name
     features, _ = data.load(name)
-    outputs = forward(run, features, run.prediction_batch, towers, "predict")
+    batch = rows_at_once(run, towers, predicting=True)
+    outputs = forward(run, features, batch, towers, "predict")
     if towers.group.rank > 0:
         return
     decisions = task.kind.decide(task.found(outputs, features))

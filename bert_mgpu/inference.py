@@ -16,6 +16,17 @@ from bert_mgpu.train import collective
 from bert_mgpu.train.recorder import progress, say
 from bert_mgpu.train.towers import Towers
 
+_ROWS_ON_GPU = 64  # fewer leave most of a card idle
+
+
+def rows_at_once(run: RunConfig, towers: Towers, predicting: bool = False) -> int:
+    """Of a tower: what the flags say, on a GPU more where they say nothing."""
+    rows = run.prediction_batch if predicting else run.eval_batch_size
+    said = {"eval_batch_size", *["predict_batch_size"] * predicting} & {*run.given}
+    if said or not towers.devices[0].startswith("GPU"):
+        return rows
+    return max(rows, _ROWS_ON_GPU)
+
 
 class Abandoned(Exception):
     """The run is to stop: what is not done by then is done when it goes on."""
@@ -95,7 +106,7 @@ def check_finite(outputs: dict[str, np.ndarray], precision: str, what: str) -> N
         rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(-1))
         if len(rows):
             way = "pass --precision=float32"
-            if precision == "float32":
+            if precision in ("float32", "tf32"):
                 way = "train anew, with a lower --learning_rate"
             raise Diverged(
                 f"{what}: the {name} of {len(rows)} of {len(values)} rows are no finite"

@@ -15,7 +15,7 @@ from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.launch import Place
 from bert_mgpu.run_config import RunConfig, fields
-from bert_mgpu.train import collective, devices
+from bert_mgpu.train import collective, devices, precision
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.collective import SOLO, Collective, Horovod
 from bert_mgpu.train.recorder import say
@@ -51,6 +51,8 @@ def open_world(
         say("--cpu_devices splits the CPU; the towers are on GPUs: see --device")
     if warning := devices.missing_gpus(run.device):
         say(warning)
+    for remark in devices.remarks(visible, run.precision):
+        say(remark)
     if place.alone:
         return alone(run, visible)
     on_gpu = visible[0].startswith("GPU")
@@ -74,13 +76,15 @@ def _devices(run: RunConfig, place: Place) -> list[str]:
         return devices.configure(
             *(run.device, run.cpu_devices, launch.towers() or run.n_gpus),
             deterministic=run.deterministic,
+            tf32=run.precision == precision.TF32,
         )
     if run.cpu_devices > 1:
         raise UserError(
             "--cpu_devices: a process of horovodrun has one device: raise -np instead"
         )
     where = place.local_rank, place.local_size
-    return devices.configure_local(run.device, *where, run.deterministic)
+    tf32 = run.precision == precision.TF32
+    return devices.configure_local(run.device, *where, run.deterministic, tf32)
 
 
 def _agree(

@@ -12,7 +12,7 @@ import numpy as np
 from bert_mgpu import opening, planning, recorded, results, sources, training
 from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
-from bert_mgpu.inference import forward
+from bert_mgpu.inference import forward, rows_at_once
 from bert_mgpu.interop import google_ckpt, huggingface, huggingface_export
 from bert_mgpu.job import Job, make_towers
 from bert_mgpu.opening import World
@@ -99,7 +99,8 @@ def _score(job: Job, params: Mapping[str, np.ndarray]) -> None:
     towers.load({name: params[name] for name in task.param_specs()}, {})
     if run.padding == "pack":  # a row has one masked word
         run = dataclasses.replace(run, padding="longest")
-    losses = forward(run, rows, run.prediction_batch, towers, "predict")["losses"]
+    batch = rows_at_once(run, towers, predicting=True)
+    losses = forward(run, rows, batch, towers, "predict")["losses"]
     if towers.group.rank > 0:
         return
     scores = list(rows.scores(losses))
@@ -118,7 +119,7 @@ def _evaluate(
     output_dir: pathlib.Path,
 ) -> None:
     rows, _ = data.load("dev")
-    outputs = forward(run, rows, run.eval_batch_size, towers, "evaluate")
+    outputs = forward(run, rows, rows_at_once(run, towers), towers, "evaluate")
     if towers.group.rank > 0:
         return
     scores = task.score(outputs, rows)

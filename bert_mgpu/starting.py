@@ -21,7 +21,7 @@ from bert_mgpu.nn import params as params_lib
 from bert_mgpu.run_config import RunConfig, fields
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Task
-from bert_mgpu.train import checkpoint
+from bert_mgpu.train import checkpoint, precision
 from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.recorder import say
 
@@ -94,7 +94,7 @@ def training_state(
     _check_identity(run, state.identity, identity, output_dir)
     params = _checked(state.params, specs, prefix)
     first = first_slots(params)
-    lost = set(first) - set(state.slots)
+    lost = set(first) - set(state.slots) - set(precision.STATE)
     for name in first.keys() & state.slots.keys():
         wanted, there = first[name], state.slots[name]
         if (wanted.shape, wanted.dtype) != (there.shape, there.dtype):

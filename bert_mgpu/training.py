@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -37,22 +36,29 @@ class Start(NamedTuple):
 
 
 def trained(
-    job: Job, evaluator: Evaluator | None = None, use_best: bool = False
+    job: Job,
+    evaluator: Evaluator | None = None,
+    use_best: bool = False,
+    towers: Towers | None = None,
 ) -> tuple[TrainState, Towers]:
     """The model as this run trains it, else as it was trained before.
 
-    evaluator: looks at it on the way; use_best: then with the weights it found best.
+    evaluator: looks at it on the way; use_best: then with the weights it found best;
+    towers: to be used again, of a run that differs in its seed alone.
     """
-    if job.run.do_train:
-        state, towers = train(job, evaluator)
-        if not use_best:
-            return state, towers
-        del state, towers  # their memory is needed
-        gc.collect()
-    return _saved(job, use_best)
+    if towers is None:
+        towers = make_towers(job)
+    towers.seed = job.run.seed
+    if not job.run.do_train:
+        return _saved(job, towers, use_best), towers
+    state = train(job, towers, evaluator)
+    if use_best:
+        del state  # its memory is needed
+        state = _saved(job, towers, use_best)
+    return state, towers
 
 
-def _saved(job: Job, use_best: bool) -> tuple[TrainState, Towers]:
+def _saved(job: Job, towers: Towers, use_best: bool) -> TrainState:
     specs = job.task.param_specs()
     identity = starting.model_identity(job.model, job.task)
     collective.agree(job.world.group, identity)
@@ -62,12 +68,11 @@ def _saved(job: Job, use_best: bool) -> tuple[TrainState, Towers]:
         return starting.trained_state(job.run, specs, identity, folder)
 
     state = opening.shared_state(job.world.group, find)
-    towers = make_towers(job)
     towers.load(state.params, {})
-    return state, towers
+    return state
 
 
-def train(job: Job, evaluator: Evaluator | None = None) -> tuple[TrainState, Towers]:
+def train(job: Job, towers: Towers, evaluator: Evaluator | None = None) -> TrainState:
     """Trains. Raises DoesNotFit where a step needs more memory than there is."""
     specs = job.task.param_specs()
     frozen, _ = job.frozen, job.optimizer  # mistakes are said before time is spent
@@ -77,8 +82,7 @@ def train(job: Job, evaluator: Evaluator | None = None) -> tuple[TrainState, Tow
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
         say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
         say(f"  {trained} values are trained; run.json lists what is frozen")
-    towers = make_towers(job)
-    return _train(job, rows, data_key, towers, evaluator), towers
+    return _train(job, rows, data_key, towers, evaluator)
 
 
 def _smaller_parts(job: Job, lacking: str) -> OutOfMemory:

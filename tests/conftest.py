@@ -1,6 +1,7 @@
 """A tiny model with data for several tasks, and ways to run the script on them."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import json
 import os
@@ -172,13 +173,33 @@ def script():
 
 
 @pytest.fixture
-def inside(capfd):
+def inside(started):
     """inside(flags) -> (exit code, stdout, stderr), in this process: faster."""
     from bert_mgpu import run
 
-    def call(args):
+    return functools.partial(started, run.finetune)
+
+
+@pytest.fixture
+def started(capfd, monkeypatch):
+    """started(work, flags) -> (exit code, stdout, stderr).
+
+    What a script does by starting itself anew is done in this process too.
+    """
+    from bert_mgpu import launch
+
+    def call(work, args):
+        def anew(parts):
+            monkeypatch.setenv(launch.PARTS, str(parts))
+            return start()
+
+        def start():
+            return work(["script.py", *args], "usage", anew)
+
+        monkeypatch.delenv(launch.PARTS, raising=False)
         capfd.readouterr()
-        code = run.finetune(["run_classifier_mgpu.py", *args], "usage")
+        code = start()
+        monkeypatch.delenv(launch.PARTS, raising=False)
         return code, *capfd.readouterr()
 
     return call

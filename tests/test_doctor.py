@@ -167,6 +167,16 @@ def test_the_worst_report_fits_a_terminal():
     )
 
 
+@pytest.mark.parametrize(
+    ("seen", "told"), [({"gpus": 1}, True), ({"gpus": 0}, False), (None, False)]
+)
+def test_how_to_measure_a_card_is_told_where_tensorflow_sees_one(seen, told):
+    if seen is not None:
+        seen |= {"cuda": "12.5.1", "cudnn": "9"}
+    lines = doctor.lines(WHOLE._replace(seen=seen))
+    assert any(line.startswith("measuring   make gpu ") for line in lines) == told
+
+
 def test_a_probe_that_fails_leaves_the_rest(monkeypatch):
     def broken():
         raise PermissionError("/proc")

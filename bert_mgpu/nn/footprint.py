@@ -45,7 +45,7 @@ def activations(
 
     frozen: layers at the bottom that nothing flows back through, so keep nothing.
     """
-    width = 2 if precision != "float32" else 4
+    width = 2 if precision in ("bfloat16", "float16") else 4
     unit = rows * length * config.hidden_size * width
     square = rows * config.num_attention_heads * length**2 * width
     kept, working = _KEPT[recompute], _WORKING[recompute]

@@ -17,6 +17,11 @@ from bert_mgpu import launch, requirements
 from bert_mgpu.errors import UserError
 
 THREADS = "TF_NUM_INTRAOP_THREADS"  # TensorFlow's own
+_AMPERE = (8, 0)  # the compute capability from which cards know TF32 and bfloat16
+_FROM_AMPERE = {
+    "bfloat16": "it is emulated, and slow: pass --precision=float16",
+    "tf32": "products are those of float32: pass --precision=float16",
+}
 _REWRITES = {
     # It would flatten the pairwise sum over towers into one sum from left to right,
     # whose bits depend on how many towers a device has.
@@ -33,6 +38,7 @@ def configure(
     towers: int = 1,
     only: list[Any] | None = None,
     deterministic: bool = False,
+    tf32: bool = False,
 ) -> list[str]:
     """Sets the devices up and names all that are there, e.g. ["GPU:0", "GPU:1"].
 
@@ -40,13 +46,13 @@ def configure(
     cpu_devices: splits the CPU into so many logical devices.
     towers: GPUs beyond that many are left alone, their memory too.
     only: the GPUs to take, instead of all. deterministic: by slower operations, where
-    others give other bits in every run.
+    others give other bits in every run. tf32: products of float32 may be rounded.
     """
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     tf.config.optimizer.set_experimental_options(_REWRITES)
     # TF32 has 10 bits of mantissa: float32 is to mean float32 on every device.
-    tf.config.experimental.enable_tensor_float_32_execution(False)
+    tf.config.experimental.enable_tensor_float_32_execution(tf32)
     gpus = tf.config.list_physical_devices("GPU") if only is None else only
     if device == "gpu" and not gpus:
         raise UserError(
@@ -86,7 +92,11 @@ def _asked_threads() -> int:
 
 
 def configure_local(
-    device: str, local_rank: int, local_size: int, deterministic: bool = False
+    device: str,
+    local_rank: int,
+    local_size: int,
+    deterministic: bool = False,
+    tf32: bool = False,
 ) -> list[str]:
     """The one device of a process, of those that share its host: see `configure`.
 
@@ -108,7 +118,7 @@ def configure_local(
         own = launch.cores(local_rank, local_size)
         if own and not _asked_threads():
             os.sched_setaffinity(0, own)  # of this thread and of what it will start
-    return configure(device, 1, only=gpus, deterministic=deterministic)
+    return configure(device, 1, only=gpus, deterministic=deterministic, tf32=tf32)
 
 
 def identify(device: str) -> str | None:
@@ -126,6 +136,33 @@ def _cards() -> list[Any]:
     # GPU:0 as well, and refuse to give one name to two.
     config = context.context().config
     return [one for one in list_local_devices(config) if one.device_type == "GPU"]
+
+
+def remarks(devices: list[str], precision: str) -> list[str]:
+    """What a user should know of the GPUs of a run before it starts."""
+    if not devices[0].startswith("GPU"):
+        return []
+    visible = tf.config.get_visible_devices("GPU")[: len(devices)]
+    cards = [tf.config.experimental.get_device_details(gpu) for gpu in visible]
+    names = sorted({str(card.get("device_name", "unknown")) for card in cards})
+    found = []
+    if len(names) > 1:
+        found.append(
+            f"WARNING: cards of several kinds ({', '.join(names)}): each step waits for"
+            " the slowest, and they may round differently: see CUDA_VISIBLE_DEVICES"
+        )
+    oldest = min(card.get("compute_capability", (0, 0)) for card in cards)
+    if oldest >= _AMPERE and precision == "float32":
+        found.append(
+            f"{names[0]} multiplies several times as fast with --precision=tf32 or"
+            " bfloat16 as in float32"
+        )
+    if (0, 0) < oldest < _AMPERE and precision in _FROM_AMPERE:
+        found.append(
+            f"WARNING: {names[0]} has no {precision} of its own:"
+            f" {_FROM_AMPERE[precision]}"
+        )
+    return found
 
 
 def missing_gpus(device: str) -> str | None:

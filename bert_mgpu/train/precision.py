@@ -36,9 +36,14 @@ GROW_AFTER = 2000  # steps, as in Micikevicius et al.
 MAX_SKIPS = 25  # 15 of them reach the floor from the first scale
 
 
+# TF32 is no type of TensorFlow's: products of float32 are rounded on their way in, by a
+# switch of the whole process (see `devices.configure`).
+TF32 = "tf32"
+
+
 def dtypes(names: Iterable[str], precision: str) -> dict[str, tf.DType]:
-    """What a step computes with each weight in; precision: float32, bfloat16, ..."""
-    low = tf.dtypes.as_dtype(precision)
+    """What a step computes with each weight in; precision: that of the flag."""
+    low = tf.float32 if precision == TF32 else tf.dtypes.as_dtype(precision)
     chosen = rules.resolve(LOW, names)
     return {name: low if chosen[name] else tf.float32 for name in chosen}
 

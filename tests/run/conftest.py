@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import math
 import shutil
 
 import numpy as np
@@ -128,11 +129,11 @@ def little_memory(monkeypatch):
 
     def limited(work):
         def call(towers, batch, *rest):
-            if batch["input_ids"][0].size > 50:
+            if math.prod(batch.columns[0]["input_ids"].shape[1:]) > 50:
                 no_memory()
             return work(towers, batch, *rest)
 
         return call
 
-    for name in ("train_step", "outputs"):
+    for name in ("train_step", "ask"):
         monkeypatch.setattr(Towers, name, limited(getattr(Towers, name)))

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_mgpu import launch, run
+from bert_mgpu import run
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.train import strategies
 from tests.run import failing
@@ -15,26 +15,6 @@ from tests.run.failing import Failure
 
 TOWERS, ROWS, SAVED = 4, 4, 3
 WHENS = {"first step": 0, "later": SAVED, "evaluation": -1, "prediction": -1}
-
-
-@pytest.fixture
-def again(capfd, monkeypatch):
-    """again(flags) -> (exit code, stderr); what starts itself anew does so here."""
-
-    def call(args):
-        def anew(parts):
-            monkeypatch.setenv(launch.PARTS, str(parts))
-            return start()
-
-        def start():
-            return run.finetune(["run_classifier_mgpu.py", *args], "usage", anew)
-
-        monkeypatch.delenv(launch.PARTS, raising=False)
-        capfd.readouterr()
-        code = start()
-        return code, capfd.readouterr().err
-
-    return call
 
 
 def flags(tiny, out, xla, **changed):
@@ -101,13 +81,13 @@ def cases():
 
 @pytest.mark.parametrize(("tower", "when", "default", "xla"), [*cases()])
 def test_goes_on(
-    tiny, tmp_path, again, references, monkeypatch, tower, when, default, xla
+    tiny, tmp_path, inside, references, monkeypatch, tower, when, default, xla
 ):
     reference, out = references(xla, default, when), tmp_path / "out"
     failure = Failure(tower, WHENS[when], ROWS // 2, default)
     failing.plant(failure, monkeypatch.setattr)
     if when in ("first step", "later"):
-        code, err = again(flags(tiny, out, xla, do_train=True))
+        code, _, err = inside(flags(tiny, out, xla, do_train=True))
         assert code == 0, err
         (line,) = (line for line in err.splitlines() if "going on" in line)
         assert failing.TEXT[:19] in line and f"on CPU:{tower}:" in line
@@ -117,14 +97,14 @@ def test_goes_on(
     shutil.copytree(reference, out)
     do = {"evaluation": "do_eval", "prediction": "do_predict"}[when]
     sizes = {"eval_batch_size": ROWS, "predict_batch_size": ROWS}
-    code, err = again(flags(tiny, out, xla, **{do: True}, **sizes))
+    code, _, err = inside(flags(tiny, out, xla, **{do: True}, **sizes))
     assert code == 0, err
     (line,) = (line for line in err.splitlines() if "going on" in line)
     assert f"on CPU:{tower}:" in line and "batches of 2 rows a tower" in line
     monkeypatch.undo()
     shutil.copytree(reference, tmp_path / "told")
     sizes = {"eval_batch_size": ROWS // 2, "predict_batch_size": ROWS // 2}
-    assert again(flags(tiny, tmp_path / "told", xla, **{do: True}, **sizes))[0] == 0
+    assert inside(flags(tiny, tmp_path / "told", xla, **{do: True}, **sizes))[0] == 0
     for file in ("eval_results.txt", "predict.txt", "test_results.tsv"):
         wanted = tmp_path / "told" / file
         assert wanted.exists() == (out / file).exists()

@@ -54,7 +54,7 @@ def hang_inside(towers, batch):
 def make_nan(towers, batch):
     """An input that no finite loss follows from: the weights of this process."""
     name = "bert/embeddings/LayerNorm/gamma"
-    variable = towers._params[name]
+    variable = towers._copies[0].params[name]
     variable.assign(np.full(variable.shape, np.nan, np.float32))
 
 
@@ -97,15 +97,15 @@ def faulty_forward(fault):
     """In its second batch, the first time."""
     from bert_mgpu.train import towers
 
-    original, batches = towers.Towers.outputs, []
+    original, batches = towers.Towers.ask, []
 
-    def outputs(self, batch):
+    def ask(self, batch):
         batches.append(batch)
         if len(batches) == 2:
             FAULTS[fault](self, batch)
         return original(self, batch)
 
-    towers.Towers.outputs = outputs
+    towers.Towers.ask = ask
 
 
 def main():
@@ -127,10 +127,10 @@ def main():
         faulty_forward(fault.removesuffix(FORWARD))
     elif os.environ["HOROVOD_RANK"] == rank:
         faulty_step(fault)
-    from bert_mgpu import run
+    from bert_mgpu import launch, run
 
     work = run.pretrain if "pretraining" in script else run.finetune
-    sys.exit(work(sys.argv, "usage"))
+    sys.exit(work(sys.argv, "usage", launch.start_anew))
 
 
 if __name__ == "__main__":

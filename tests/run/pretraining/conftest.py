@@ -1,5 +1,7 @@
 """Records of a tiny model, and runs of run_pretraining_mgpu.py over them."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -90,16 +92,11 @@ def flags(tiny, data):
 
 
 @pytest.fixture
-def pretrain(capfd):
+def pretrain(started):
     """pretrain(flags) -> (exit code, stdout, stderr), in this process."""
     from bert_mgpu import run
 
-    def call(args):
-        capfd.readouterr()
-        code = run.pretrain(["run_pretraining_mgpu.py", *args], "usage")
-        return code, *capfd.readouterr()
-
-    return call
+    return functools.partial(started, run.pretrain)
 
 
 SCORES = [

@@ -1,0 +1,168 @@
+"""bert_mgpu's towers, as the rows use them: nothing else here knows them.
+
+A trainer is built from flags, as a run is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.gpu import absent, shapes
+from benchmarks.gpu.process import is_dry
+from benchmarks.gpu.shapes import Batch, Shape
+from bert_mgpu import errors, opening, planning
+from bert_mgpu.config import BertConfig
+from bert_mgpu.job import Job, make_towers
+from bert_mgpu.nn import params as params_lib
+from bert_mgpu.run_config import FinetuneConfig
+from bert_mgpu.sources import Model
+from bert_mgpu.tasks.classification import Classification
+from bert_mgpu.train import checkpoint, devices
+
+SEED, RATE = 1, 1e-4
+_FILLED = 0.5  # of a card's memory, by plan: the plan is one of the questions
+State = tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]  # weights, slots, step
+
+
+def visible(
+    cards: int = 1, deterministic: bool = False, precision: str = "float32"
+) -> list[str]:
+    """The first cards, in a dry run logical CPU devices; decided once in a process."""
+    kind = "cpu" if is_dry() else "auto"
+    there = devices.configure(
+        *(kind, cards, cards),
+        deterministic=deterministic,
+        tf32=precision == "tf32",
+    )
+    return there[:cards]
+
+
+def _job(shape: Shape, there: list[str], flags: Mapping[str, Any]) -> Job:
+    config = BertConfig.from_dict(shape.google_config, "drawn")
+    run = FinetuneConfig(
+        seed=SEED,
+        max_seq_length=shape.length,
+        train_batch_size=shape.batch,
+        **flags,
+    )
+    labels = [str(label) for label in range(shapes.CLASSES)]
+    model = Model(config, "", None, None, True, labels)
+    task = Classification("x", config, labels, shape.length, recompute=run.recompute)
+    world = opening.alone(run, there)
+    return Job(run, model, task, None, world, pathlib.Path())  # type: ignore[arg-type]
+
+
+def fitting(shape: Shape, precision: str, cards: int = 1, **flags: Any) -> Shape:
+    """With half as many rows, until half of a card's memory should do."""
+    there = visible(cards)
+    room = devices.room(there)
+    flags |= {"precision": precision}
+    while room and shape.batch > 1:
+        parts = planning.memory(_job(shape, there, flags), shape.batch, shape.length)
+        if sum(parts.values()) < _FILLED * room:
+            break
+        shape = shape._replace(batch=shape.batch // 2)
+    return shape
+
+
+def room() -> int | None:
+    """Bytes that the first card has left."""
+    return devices.room(visible())
+
+
+class Trainer:
+    """Towers with weights, drawn or given, that train drawn rows."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        *,
+        precision: str = "float32",
+        cards: int = 1,
+        towers: int = 0,
+        deterministic: bool = False,
+        state: State | None = None,
+        **flags: Any,
+    ):
+        """towers: as many as cards where it is 0."""
+        self.shape, self.towers = shape, towers or cards
+        self.devices = visible(cards, deterministic, precision)
+        if is_dry():  # compiling would take most of its time
+            flags = {"xla": "off"} | flags
+        flags |= {"n_gpus": self.towers, "precision": precision}
+        flags |= {"deterministic": deterministic}
+        self._job = _job(shape, self.devices, flags)
+        self._towers = make_towers(self._job)
+        specs = self._job.task.param_specs()
+        if state is None:
+            params = params_lib.initialize(specs, 0.02, SEED)
+            state = params, self._towers.first_slots(params), 0
+        params, slots, first = state
+        self._towers.load(params, slots)
+        self._numbers = itertools.count(first)
+
+    def batch(self, number: int = 0, *, padded: bool = False) -> Batch:
+        return shapes.drawn(self.shape, self.towers, number, padded=padded)
+
+    def step(self, batch: Batch) -> Any:
+        """Starts the next step; its result is to be read."""
+        return self._towers.train_step(batch, next(self._numbers), RATE)
+
+    @staticmethod
+    def read(result: Any) -> tuple[float, float]:
+        """(loss, norm of the gradient): waits for the step."""
+        return float(result.losses["loss"]), float(result.norm)
+
+    def predict(self, batch: Batch) -> np.ndarray:
+        return self._towers.outputs(batch)["logits"]
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return self._towers.snapshot()[0]
+
+    def save(self, folder: pathlib.Path, step: int) -> str:
+        """How it was saved."""
+        params, slots = self._towers.snapshot()
+        if absent.missing(["google_crc32c"]):
+            arrays = {f"weights {name}": value for name, value in params.items()}
+            arrays |= {f"slots {name}": value for name, value in slots.items()}
+            np.savez(folder / "state.npz", **arrays, step=np.array(step))
+            return "arrays of numpy (google_crc32c is not installed)"
+        checkpoint.save(folder, checkpoint.TrainState(params, slots, step, {}), 1)
+        return "a checkpoint of a run"
+
+    def planned_bytes(self) -> int:
+        """What --plan says that a device needs."""
+        parts = planning.memory(self._job, self.shape.batch, self.shape.length)
+        return int(sum(parts.values()))
+
+    def peak_bytes(self) -> int:
+        """The most that the first card has held; on a CPU this process."""
+        if self.devices[0].startswith("GPU"):
+            return tf.config.experimental.get_memory_info(self.devices[0])["peak"]
+        return devices.peak_of_process()
+
+
+def restore(folder: pathlib.Path) -> State:
+    """What `Trainer.save` wrote."""
+    arrays = folder / "state.npz"
+    if not arrays.exists():
+        found = checkpoint.newest(folder, print)
+        assert found, f"{folder} holds no checkpoint"
+        return found[0].params, found[0].slots, found[0].step
+    with np.load(arrays, allow_pickle=False) as read:
+        tables = [
+            {n.removeprefix(kind): read[n] for n in read if n.startswith(kind)}
+            for kind in ("weights ", "slots ")
+        ]
+        return tables[0], tables[1], int(read["step"])
+
+
+def lacks_memory(error: Exception) -> str | None:
+    """What there was no memory for; None for any other error."""
+    return errors.out_of_memory(error)
