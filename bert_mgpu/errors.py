@@ -111,7 +111,7 @@ class Interrupted(RunError):
 LONGEST = 10_000  # characters of an error that are searched for what it means
 _NO_MEMORY = re.compile(
     r"(out of memory|\boom\b|\w*alloc_failed|dst tensor is not initialized"
-    # A constant that TensorFlow's optimizer would have worked out before the first step.
+    # The last: a constant that the optimizer of graphs would have worked out.
     r"|(unable|failed) to allocate|cannot parse tensor from proto)[^\n]*",
     re.IGNORECASE,
 )

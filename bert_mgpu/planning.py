@@ -187,24 +187,27 @@ def memory(job: Job, rows: int, length: int, targets: int = 0) -> dict[str, floa
     gradients = sum(value.nbytes for value in trained.values())
     slots = sum(v.nbytes for v in job.optimizer.zero_slots(trained).values())
     turns = run.gradient_accumulation_steps * -(-run.n_gpus // len(job.devices))
-    held = 1 + min(turns - 1, 1) + int(math.log2(turns))  # see turns.sum_in_turn
+    held = (turns - 1).bit_length()  # sums of earlier turns, see turns.sum_in_turn
     activations = footprint.activations(
         *(job.model.config, rows, length, run.recompute, run.precision),
         rules.frozen_layers(trained, job.model.config.num_hidden_layers),
     )
     activations += footprint.words(job.model.config, rows * targets)
-    # The update makes new weights and slots beside the old ones, after the activations
-    # of the last tower are gone. It works moments of 8 bits out in 32.
-    moments = 0
+    # Gradients one by one, then as one vector, when the activations are gone. The
+    # update writes over what it reads, unless it is
+    # not compiled, and works moments of 8 bits out in 32.
+    update = 0
+    if run.xla == "off":
+        update = gradients + slots
     if run.slot_bits == "8":
         whole = dataclasses.replace(job.optimizer, slot_bits=32).zero_slots(trained)
-        moments = sum(value.nbytes for value in whole.values())
-    working = max(held * gradients + activations, 2 * gradients + slots + moments)
+        update += sum(value.nbytes for value in whole.values())
+    working = max(activations, gradients, update)
     parts = {
         "weights": weights,
         "slots": slots,
-        "gradients": held * gradients,
-        "activations and updates": working - held * gradients,
+        "gradients": (held + 1) * gradients,
+        "activations and updates": working,
     }
     if job.compiles and job.devices[0].startswith("CPU"):
         parts["XLA's compiler"] = footprint.compiler(job.model.config, run.recompute)

@@ -1,7 +1,7 @@
 """Readers given more than a million changed files: a UserError, or they read them.
 
 The same changes in every run: a few of each reader always, all of them in `make
-test-faults`.
+test-all`.
 """
 
 import dataclasses
