@@ -95,3 +95,34 @@ def test_runs_of_one_seed_have_one_hash(tiny, tmp_path, xla, count):
         files = [data, folder / "eval_results.txt"]
         hashes.add(hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest())
     assert len(hashes) == 1
+
+
+RESIDENT = """
+import sys
+import psutil
+from bert_mgpu import finetune, run
+
+one = finetune._finetune
+
+def measured(*arguments):
+    towers = one(*arguments)
+    print(psutil.Process().memory_info().rss >> 20)
+    return towers
+
+finetune._finetune = measured
+sys.exit(run.finetune(["", *sys.argv[1:]], "usage"))
+"""
+
+
+def test_memory_does_not_grow_with_the_seeds(tiny, tmp_path):
+    """TensorFlow keeps what it compiled for as long as a process lives: here once."""
+    flags = {"do_train": True, "do_eval": True, "seeds": 5, "xla": "on"}
+    args = tiny.flags(tmp_path, **flags)
+    done = subprocess.run(
+        [sys.executable, "-c", RESIDENT, *args], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    resident = [*map(int, done.stdout.split())]
+    assert len(resident) == 5
+    # 40 MB a seed before; what is left is the allocator's.
+    assert max(resident[2:]) - resident[1] < 15, resident
