@@ -121,6 +121,12 @@ def _evaluate(
     outputs = forward(run, rows, run.eval_batch_size, towers, "evaluate")
     if towers.group.rank > 0:
         return
+    if not outputs["masked_lm_counts"].any():  # drawn masks: not known before
+        raise UserError(
+            f"{data.named('dev')}: --masking={run.masking} masks not one token of the"
+            f" {len(rows)} rows that are evaluated: pass records of longer texts as"
+            " --eval_input_file, or leave --do_eval out"
+        )
     scores = task.score(outputs, rows)
     # Google's six keys in its order, then ours.
     results.write_evaluation(output_dir, {"global_step": step} | scores)
