@@ -12,6 +12,7 @@ from bert_mgpu import (
     evaluating,
     opening,
     planning,
+    remembered,
     reporting,
     results,
     serving,
@@ -43,6 +44,7 @@ def finetune(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> Non
     """Does what the flags ask for. Raises RunError where that ends early."""
     if run.seeds > 1:
         return _seeds(run, output_dir, world)
+    run = remembered.as_begun(run, [output_dir], world.group)
     # 1. The model without its weights, the task, its labels.
     model = sources.find_model(run, output_dir)
     for note in sources.notes(run, model):
@@ -134,6 +136,7 @@ def _seeds(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
     """A run for each seed, in a folder of its own; then seeds.json."""
     seeds = range(run.seed, run.seed + run.seeds)
     folders = [output_dir / f"seed-{seed}" for seed in seeds]
+    run = remembered.as_begun(run, folders, world.group)  # the same samples for all
     for seed, folder in zip(seeds, folders, strict=True):
         say(f"seed {seed}, {seed - run.seed + 1} of {run.seeds}: {folder}")
         if world.group.rank == 0:

@@ -9,7 +9,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_mgpu import opening, planning, recorded, results, sources, training
+from bert_mgpu import (
+    opening,
+    planning,
+    recorded,
+    remembered,
+    results,
+    sources,
+    training,
+)
 from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.inference import forward
@@ -27,6 +35,7 @@ from bert_mgpu.train.towers import Towers
 
 def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> None:
     """Does what the flags ask for. Raises RunError where that ends early."""
+    run = remembered.as_begun(run, [output_dir], world.group)
     # 1. The model without its weights, the records, the task.
     model = sources.find_model(run, output_dir, recorded.made_with(run))
     for note in sources.notes(run, model):
