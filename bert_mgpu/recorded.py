@@ -151,7 +151,8 @@ class Recorded:
             *(run.masking, tokenizer.mask_id, len(tokenizer.tokens)),
             *(run.masked_lm_prob, run.max_predictions_per_seq),
         )
-        return Draw(masking, (tokenizer.cls_id, tokenizer.sep_id), run.seed)
+        special = tokenizer.cls_id, tokenizer.sep_id
+        return Draw(masking, special, run.seed, run.random_numbers)
 
     def _says_what_follows(self) -> bool:
         """Have the rows next_sentence_labels? All of them, or none."""
