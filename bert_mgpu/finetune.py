@@ -11,6 +11,7 @@ from bert_mgpu import (
     evaluating,
     opening,
     planning,
+    remembered,
     reporting,
     results,
     serving,
@@ -53,6 +54,7 @@ def _finetune(
     towers: Towers | None = None,
 ) -> Towers | None:
     """towers: of another seed, to go on with; -> those of this run."""
+    run = remembered.as_begun(run, [output_dir], world.group)
     # 1. The model without its weights, the task, its labels.
     model = sources.find_model(run, output_dir)
     for note in sources.notes(run, model):
@@ -146,6 +148,7 @@ def _seeds(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
     """A run for each seed, in a folder of its own; then seeds.json."""
     seeds = range(run.seed, run.seed + run.seeds)
     folders = [output_dir / f"seed-{seed}" for seed in seeds]
+    run = remembered.as_begun(run, folders, world.group)  # the same samples for all
     towers = None
     for seed, folder in zip(seeds, folders, strict=True):
         say(f"seed {seed}, {seed - run.seed + 1} of {run.seeds}: {folder}")

@@ -8,8 +8,9 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_mgpu.data import readers, records, tables
+from bert_mgpu.data import readers, records, shuffles, tables
 from bert_mgpu.errors import UserError
+from bert_mgpu.rng import permutation, philox
 from bert_mgpu.run_config import FinetuneConfig
 from bert_mgpu.sources import Model
 from bert_mgpu.task import Example, Features
@@ -47,6 +48,9 @@ def _code() -> str:
     """A hash of the code that turns a file into features."""
     modules = (
         readers,
+        shuffles,
+        permutation,
+        philox,
         tables,
         builtin,
         reading,
@@ -191,6 +195,7 @@ class Inputs:
             with_label=source.labelled,
             keep=getattr(run, self._sample(split)),
             seed=self._seed,
+            random_numbers=run.random_numbers,
         )
 
     @property
@@ -239,7 +244,7 @@ class Inputs:
             "code": _code(),
             "task": files.name,
             "labels": list(files.labels) if source.labelled else None,
-            "keep": None if keep is None else [keep, self._seed],
+            "keep": None if keep is None else [keep, self._seed, run.random_numbers],
             "tokenizer": self.model.tokenizer.fingerprint,
             "max_seq_length": run.max_seq_length,
             "truncation": [run.truncation, run.head_tokens],

@@ -9,7 +9,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_mgpu import opening, planning, recorded, results, sources, training
+from bert_mgpu import (
+    opening,
+    planning,
+    recorded,
+    remembered,
+    results,
+    sources,
+    training,
+)
 from bert_mgpu.data import readers
 from bert_mgpu.errors import UserError
 from bert_mgpu.inference import forward, rows_at_once
@@ -27,6 +35,7 @@ from bert_mgpu.train.towers import Towers
 
 def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> None:
     """Does what the flags ask for. Raises RunError where that ends early."""
+    run = remembered.as_begun(run, [output_dir], world.group)
     # 1. The model without its weights, the records, the task.
     model = sources.find_model(run, output_dir, recorded.made_with(run))
     for note in sources.notes(run, model):
@@ -122,6 +131,12 @@ def _evaluate(
     outputs = forward(run, rows, rows_at_once(run, towers), towers, "evaluate")
     if towers.group.rank > 0:
         return
+    if not outputs["masked_lm_counts"].any():  # drawn masks: not known before
+        raise UserError(
+            f"{data.named('dev')}: --masking={run.masking} masks not one token of the"
+            f" {len(rows)} rows that are evaluated: pass records of longer texts as"
+            " --eval_input_file, or leave --do_eval out"
+        )
     scores = task.score(outputs, rows)
     # Google's six keys in its order, then ours.
     results.write_evaluation(output_dir, {"global_step": step} | scores)

@@ -7,6 +7,8 @@ import os
 import pathlib
 from typing import Any
 
+import numpy as np
+
 from bert_mgpu.data import record_rows, records
 from bert_mgpu.data.drawing import Draw
 from bert_mgpu.data.record_rows import Form, Index, RecordRows
@@ -149,7 +151,8 @@ class Recorded:
             *(run.masking, tokenizer.mask_id, len(tokenizer.tokens)),
             *(run.masked_lm_prob, run.max_predictions_per_seq),
         )
-        return Draw(masking, (tokenizer.cls_id, tokenizer.sep_id), run.seed)
+        special = tokenizer.cls_id, tokenizer.sep_id
+        return Draw(masking, special, run.seed, run.random_numbers)
 
     def _says_what_follows(self) -> bool:
         """Have the rows next_sentence_labels? All of them, or none."""
@@ -184,22 +187,42 @@ class Recorded:
                         f"{file}: has rows without a second text: --masking=infill"
                         " masks a part of that: pass another --masking"
                     )
-            if not (self._draw or any(index.counts.any() for index in indices)):
+            if self._draw:  # then what is masked is known when it is drawn
+                continue
+            if not any(index.counts.any() for index in indices):
                 raise UserError(f"{listed(files, 3)}: not one token is masked in there")
+            most = self._most(split)
+            if most is None:
+                continue
+            counts = np.concatenate([index.counts for index in indices])[:most]
+            if not counts.any():
+                raise UserError(
+                    f"{listed(files, 3)}: not one token is masked in the first"
+                    f" {len(counts)} rows, which are evaluated: raise --max_eval_steps,"
+                    " or pass other records as --eval_input_file"
+                )
+
+    def _most(self, split: str) -> int | None:
+        """How many rows of a set are read at most; None: all."""
+        run = self._run
+        if split != "dev":
+            return None
+        return run.max_eval_steps * run.eval_batch_size * self._world.towers
+
+    def named(self, split: str) -> str:
+        """The files of a set, for a message."""
+        return listed(self._files[split], 3)
 
     def load(self, split: str) -> tuple[RecordRows, str]:
         """(rows, fingerprint) of train or dev, described in the log."""
-        run, files, indices = self._run, self._files[split], self._indices[split]
-        most = None
-        if split == "dev":
-            most = run.max_eval_steps * run.eval_batch_size * self._world.towers
-        rows = RecordRows(files, indices, self._draw, most)
+        files, indices = self._files[split], self._indices[split]
+        rows = RecordRows(files, indices, self._draw, self._most(split))
         for index in indices:
             for line in index.bad[:3]:
                 say(f"left out: {line}")
         bad = sum(len(index.bad) for index in indices)
         say(
-            f"{split}: {len(rows)} rows of {listed(files, 3)}"
+            f"{split}: {len(rows)} rows of {self.named(split)}"
             + f"; {bad} bad records are left out" * (bad > 0)
         )
         if 1 < len(files) < (processes := self._world.group.size):

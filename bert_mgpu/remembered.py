@@ -1,14 +1,23 @@
-"""What a run left in its output_dir of its labels and of the text of its model."""
+"""What a run left in its output_dir: its labels, the text of its model, its order."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import pathlib
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from bert_mgpu import files
 from bert_mgpu.data.readers import read_lines
 from bert_mgpu.errors import UserError, shown
-from bert_mgpu.run_config import FinetuneConfig, PretrainConfig, fields
+from bert_mgpu.interop import google_ckpt
+from bert_mgpu.run_config import FinetuneConfig, PretrainConfig, RunConfig, fields
+from bert_mgpu.train import checkpoint, collective
+from bert_mgpu.train.collective import Collective
+from bert_mgpu.train.recorder import say
+
+Run = TypeVar("Run", bound=RunConfig)
 
 # What a later run of a trained model need not say again.
 NAMES = (
@@ -63,6 +72,33 @@ def of_model(path: pathlib.Path) -> dict[str, Any]:
         kind = identity.get("task_type") if isinstance(identity, dict) else None
         found |= {"task_type": kind} if kind else {}
     return {name: found[name] for name in NAMES if name in found}
+
+
+def as_begun(run: Run, folders: Iterable[pathlib.Path], group: Collective) -> Run:
+    """A run that numpy shuffled, sampled and masked for goes on with numpy.
+
+    folders: its output_dir, or those of its seeds; the first process alone sees them.
+    """
+    old = group.rank == 0 and any(map(_began_with_numpy, folders))
+    if not collective.all_of(group, {"old": old})[0]["old"]:
+        return run
+    if run.do_train and run.random_numbers != "numpy":
+        say("this run began with the random numbers of numpy, and goes on with them:")
+        say("  under the numpy that run.json names, they are the same")
+    return dataclasses.replace(run, random_numbers="numpy")
+
+
+def _began_with_numpy(folder: pathlib.Path) -> bool:
+    """Is there a run of ours whose identity does not name its random numbers?"""
+    name = "bert_mgpu/identity"
+    for step in reversed(checkpoint.saved_steps(folder)):
+        try:
+            said = google_ckpt.read(folder / checkpoint.stem(step), [name])[name]
+            identity = json.loads(said.item())
+        except (UserError, ValueError, TypeError, RecursionError):
+            continue  # damaged, which the start of the run says; or of TF1 code
+        return isinstance(identity, dict) and "random_numbers" not in identity
+    return False
 
 
 def _can_be(name: str, value: Any) -> bool:

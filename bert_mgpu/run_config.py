@@ -54,6 +54,9 @@ class RunConfig(Table, abc.ABC):
     """What both training scripts have. None means not given."""
 
     sampled_by: int | None = None  # the seed of samples, if not --seed
+    # What rows are shuffled, sampled and masked by: "counters" of our own, or "numpy",
+    # by which runs began before there were these (see `starting.as_begun`).
+    random_numbers: str = "counters"
     # fmt: off
     output_dir: str | None = _flag(None, TASK, "folder for everything the run leaves; the same command resumes from it")
     do_train: bool = _flag(False, TASK, "train; resumes by itself where output_dir holds a run")

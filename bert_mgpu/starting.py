@@ -60,6 +60,8 @@ def identity(
         "train_batch_size x n_gpus x gradient_accumulation_steps": batch,
         "learning_rate x lr_scaling": peak_rate,
     } | data
+    if run.random_numbers != "numpy":  # whose runs began before there was the key
+        values["random_numbers"] = run.random_numbers
     return json.loads(json.dumps(values))
 
 

@@ -222,6 +222,7 @@ def orders_of(job: Job, rows: Rows) -> dict[str, orders.TrainingOrder]:
             *(rows.lengths, parts, run.train_batch_size),
             *(padding, run.max_seq_length, run.seed),
             *(None if padding == run.padding else few, rows.counts),
+            random_numbers=run.random_numbers,
         )
         for padding in orders.POLICIES
     }

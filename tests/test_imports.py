@@ -19,6 +19,7 @@ FLOORS = {
     "horovod_parts": 1,
     "machine": 1,
     "requirements": 1,
+    "rng": 1,
     "run_config": 2,
     "install_horovod": 2,
     "task": 2,

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
+from bert_mgpu.rng.draws import Draws
 from bert_mgpu.task import POSITIONS, Features, Ragged
 from bert_mgpu.text import masking, words
+
+# By `RunConfig.random_numbers`.
+_DRAWS: dict[str, Callable[[np.random.BitGenerator], masking.Random]]
+_DRAWS = {"counters": Draws, "numpy": np.random.Generator}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +23,7 @@ class Draw:
     masking: masking.Masking
     special: tuple[int, ...]  # ids that are never masked: [CLS], [SEP]
     seed: int
+    random_numbers: str = "counters"
 
     def most(self, lengths: np.ndarray) -> np.ndarray:
         """How many tokens of rows of these lengths are masked at most."""
@@ -43,7 +50,7 @@ class Draw:
             bits = np.random.Philox(key=self.seed, counter=[0, 0, 0, number])
             found = masking.apply(
                 *(self.masking, ids.values[here], segments.values[here], numbered),
-                np.random.Generator(bits),
+                _DRAWS[self.random_numbers](bits),
             )
             counts.append(0 if found is None else len(found.positions))
             if found is not None:

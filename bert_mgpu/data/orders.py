@@ -11,18 +11,14 @@ import numpy as np
 
 from bert_mgpu.data import packing
 from bert_mgpu.data.packing import EMPTY, Placement
+from bert_mgpu.data.shuffles import SHUFFLES
 
 POLICIES = ("max_length", "longest", "bucket", "pack")
 _WINDOW = 50  # steps that bucket sorts together
 _SAMPLE = 300  # steps, or rows, that shapes are chosen by
+_SHAPED_BY = 0  # a seed: what is compiled for one seed of a run serves the others
 _PACKED_ROWS = 100_000  # that packed shapes are tried on
 _WORTH_A_SHAPE = 8  # batches of an evaluation or prediction, for each more
-
-
-@functools.lru_cache(maxsize=2)  # a batch may run across the end of an epoch
-def epoch_order(rows: int, epoch: int, seed: int) -> np.ndarray:
-    """All row numbers in the order of one epoch, int64 [rows]."""
-    return np.random.default_rng([seed, epoch]).permutation(rows)
 
 
 def _width(length: int, most: int) -> int:
@@ -43,9 +39,10 @@ class TrainingOrder:
         seed: int,
         sample: int | None = None,
         counts: np.ndarray | None = None,
+        random_numbers: str = "counters",
     ):
         """lengths: tokens of each row; sample: steps, at most, that choose shapes;
-        counts: targets of each row at most.
+        counts: targets of each row at most; random_numbers: one of SHUFFLES.
         """
         self._lengths = lengths
         self._counts = np.zeros_like(lengths) if counts is None else counts
@@ -54,6 +51,7 @@ class TrainingOrder:
         self._padding = padding
         self._max_length = max_length
         self._seed = seed
+        self._random_numbers = random_numbers
         self._longest = _width(lengths.max(), max_length)
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
         # Of a few widths; each looks through all rows.
@@ -64,6 +62,8 @@ class TrainingOrder:
         if padding == "pack":
             most = min(most, _PACKED_ROWS // self._batch)
         steps = range(max(1, most))
+        if random_numbers != "numpy":  # those shapes are chosen by each seed's own rows
+            self._seed = _SHAPED_BY
         groups = [self._sizes(self._numbers(step)) for step in steps]
         self._widths = [max_length]
         if padding != "max_length":
@@ -76,6 +76,8 @@ class TrainingOrder:
             tried = [self._packed(step, self._shapes) for step in steps]
             most_targets = [placed.targets for placed in tried if placed]
             self._targets = max(most_targets, default=0)
+        self._seed = seed
+        self._sorted.cache_clear()
 
     @property
     def _batch(self) -> int:
@@ -128,33 +130,37 @@ class TrainingOrder:
     def _numbers(self, step: int) -> np.ndarray:
         rows = len(self._lengths)
         if self._padding != "bucket":
-            return rows_of_step(rows, self._batch, step, self._seed)
+            return self._shuffled(step)
         first, last = window_of_step(rows, self._batch, step, _WINDOW)
         return self._sorted(first, last)[step - first]
 
     def _sorted_window(self, first: int, last: int) -> np.ndarray:
         """The rows of some steps sorted by length, in batches of random order."""
-        rows = len(self._lengths)
-        numbers = np.concatenate(
-            [rows_of_step(rows, self._batch, s, self._seed) for s in range(first, last)]
-        )
+        numbers = np.concatenate([self._shuffled(s) for s in range(first, last)])
         numbers = numbers[np.argsort(self._sizes(numbers), kind="stable")]
-        shuffled = np.random.default_rng([self._seed, first, last])
-        return shuffled.permutation(numbers.reshape(-1, self._batch))
+        batches = numbers.reshape(-1, self._batch)
+        shuffles = SHUFFLES[self._random_numbers]
+        return shuffles.window(batches, first, last, self._seed)
+
+    def _shuffled(self, step: int) -> np.ndarray:
+        settings = len(self._lengths), self._batch, step, self._seed
+        return rows_of_step(*settings, self._random_numbers)
 
 
-def rows_of_step(rows: int, batch: int, step: int, seed: int) -> np.ndarray:
+def rows_of_step(
+    rows: int, batch: int, step: int, seed: int, random_numbers: str = "counters"
+) -> np.ndarray:
     """Row numbers (see task.Rows) of the global batch of a step, int64 [batch].
 
     Epochs follow each other without a gap: no row is dropped at their ends.
+    random_numbers: one of SHUFFLES.
     """
-    places = np.arange(step * batch, (step + 1) * batch)
-    epochs, positions = np.divmod(places, rows)
+    epochs, positions = np.divmod(np.arange(step * batch, (step + 1) * batch), rows)
     numbers = np.empty(batch, np.int64)
     for epoch in np.unique(epochs):
         inside = epochs == epoch
-        order = epoch_order(rows, int(epoch), seed)
-        numbers[inside] = epoch * rows + order[positions[inside]]
+        places = positions[inside], rows, int(epoch), seed
+        numbers[inside] = epoch * rows + SHUFFLES[random_numbers].epoch(*places)
     return numbers
 
 
@@ -188,8 +194,8 @@ def forward_placements(
     counts = np.zeros_like(lengths) if counts is None else counts
     longest = _width(lengths.max(), max_length)
     if padding == "pack":
-        rng = np.random.default_rng(0)
-        sample = lengths[rng.permutation(len(lengths))[:_SAMPLE]]
+        few = min(_SAMPLE, len(lengths))
+        sample = lengths[SHUFFLES["counters"].sample(len(lengths), few, 0)]
         shape = packing.packed_shape([np.append(sample, longest)], longest)
         share = rows_per_tower * longest // shape.length
         if share > 0 and shape.places > 1:

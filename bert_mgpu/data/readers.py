@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_mgpu.data.shuffles import SHUFFLES
 from bert_mgpu.errors import UserError
 
 _MAX_NAMES_SHOWN = 5
@@ -154,12 +155,14 @@ def decode(raw: bytes, place: str, encoding: str = UTF_8) -> str:
     return text
 
 
-def sample_rows(n_total: int, n_keep: int, seed: int) -> np.ndarray:
+def sample_rows(
+    n_total: int, n_keep: int, seed: int, random_numbers: str = "counters"
+) -> np.ndarray:
     """Row numbers of a random subset: int64 [min(n_keep, n_total)], ascending.
 
-    The first rows would not do: files are often sorted by class.
+    The first rows would not do: files are often sorted by class. random_numbers: one
+    of SHUFFLES.
     """
     if n_keep >= n_total:
         return np.arange(n_total, dtype=np.int64)
-    rows = np.random.default_rng(seed).choice(n_total, n_keep, replace=False)
-    return np.sort(rows).astype(np.int64)
+    return np.sort(SHUFFLES[random_numbers].sample(n_total, n_keep, seed))

@@ -7,12 +7,15 @@ so that its checkpoints need no name map.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping
 
 import numpy as np
 
 from bert_mgpu.config import BertConfig
+from bert_mgpu.rng import normal
+from bert_mgpu.rng.philox import Purpose, Stream
 
 Specs = dict[str, tuple[tuple[int, ...], str]]
 
@@ -84,27 +87,23 @@ def pretraining_specs(config: BertConfig, next_sentence: bool) -> Specs:
     return specs
 
 
-def _truncated_normal(
-    rng: np.random.Generator, shape: tuple[int, ...], deviation: float
-) -> np.ndarray:
-    """Normal values, drawn again beyond two deviations, as TensorFlow's."""
-    values = rng.standard_normal(shape, np.float32)
-    while (outside := np.abs(values) > 2.0).any():
-        values[outside] = rng.standard_normal(int(outside.sum()), np.float32)
-    return values * np.float32(deviation)
-
-
 def initialize(
     specs: Mapping[str, tuple[tuple[int, ...], str]],
     deviation: float,
     seed: int,
 ) -> dict[str, np.ndarray]:
-    """First values, float32. Each depends on its name and the seed alone."""
+    """First values, float32. Each depends on its name and the seed alone.
+
+    Normal ones have this deviation and none lies beyond two of them, as those of
+    TensorFlow's truncated_normal_initializer.
+    """
     values = {}
     for name, (shape, initializer) in specs.items():
         if initializer == "truncated_normal":
-            rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-            values[name] = _truncated_normal(rng, shape, deviation)
+            number = zlib.crc32(name.encode())
+            stream = Stream(seed, Purpose.FIRST_WEIGHTS, number)
+            drawn = normal.truncated(stream, math.prod(shape), deviation)
+            values[name] = drawn.reshape(shape)
         else:
             fill = {"zeros": np.zeros, "ones": np.ones}[initializer]
             values[name] = fill(shape, np.float32)

@@ -126,6 +126,7 @@ class Pretraining:
         )
 
     def score(self, outputs: Mapping[str, np.ndarray], rows: Any) -> dict[str, Any]:
+        """Means over all masked tokens, of which there is one at least, and rows."""
         sums = {name: float(np.sum(v, dtype=np.float64)) for name, v in outputs.items()}
         count = sums["masked_lm_counts"]
         scores = {

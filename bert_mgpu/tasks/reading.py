@@ -141,6 +141,7 @@ def read_examples(
     with_label: bool,
     keep: int | None = None,
     seed: int = 0,
+    random_numbers: str = "counters",
     faults: list[str] | None = None,
 ) -> list[Example]:
     """Reads a file in its order, with the columns of `split`.
@@ -155,7 +156,7 @@ def read_examples(
 
     Args:
       keep: if given, only a random sample of so many rows, in file order.
-      seed: of that sample.
+      seed, random_numbers: of that sample, see `readers.sample_rows`.
       faults: gets what is wrong with rows, which are left out, instead of an error.
 
     Raises:
@@ -167,7 +168,8 @@ def read_examples(
         raise UserError(f"{path}: no rows for the task {task.name}")
     if keep is None:
         return examples
-    return [examples[i] for i in sample_rows(len(examples), keep, seed)]
+    kept = sample_rows(len(examples), keep, seed, random_numbers)
+    return [examples[i] for i in kept]
 
 
 def stream(

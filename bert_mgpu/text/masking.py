@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -88,6 +88,24 @@ def too_few(masking: Masking, max_seq_length: int) -> str | None:
     )
 
 
+class Random(Protocol):
+    """Where random numbers come from: np.random.Generator, or rng.draws.Draws."""
+
+    def random(self, size: int, /) -> np.ndarray:
+        """From 0 to 1: float64 [size]."""
+        ...
+
+    def integers(
+        self, low: int, high: int, size: int, dtype: Any = ..., /
+    ) -> np.ndarray:
+        """From low to high - 1: [size]."""
+        ...
+
+    def permutation(self, size: int, /) -> np.ndarray:
+        """The numbers below size: int64 [size]."""
+        ...
+
+
 class Masked(NamedTuple):
     """A row with its masks."""
 
@@ -118,7 +136,7 @@ def apply(
     input_ids: np.ndarray,
     segment_ids: np.ndarray,
     words: np.ndarray,
-    rng: np.random.Generator,
+    rng: Random,
 ) -> Masked | None:
     """Masks a row; None where there is nothing to mask.
 
@@ -149,7 +167,7 @@ def _replace(
     masking: Masking,
     input_ids: np.ndarray,
     spans: list[_Span],
-    rng: np.random.Generator,
+    rng: Random,
 ) -> Masked:
     """Puts [MASK], the token itself or a random one where the spans are."""
     places = [place for start, end in spans for place in range(start, end)]
@@ -159,7 +177,7 @@ def _replace(
     else:
         drawn = rng.random(len(positions))
     labels = input_ids[positions].astype(np.int32)
-    put = rng.integers(0, masking.vocab_size, len(positions), dtype=np.int32)
+    put = rng.integers(0, masking.vocab_size, len(positions), np.int32)
     np.copyto(put, labels, where=drawn < MASK_SHARE + KEEP_SHARE)
     put[drawn < MASK_SHARE] = masking.mask_id
     masked = input_ids.astype(np.int32)  # a copy
@@ -167,7 +185,7 @@ def _replace(
     return Masked(masked, positions, labels)
 
 
-def _words(masking: Masking, row: _Row, rng: np.random.Generator) -> list[_Span]:
+def _words(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
     """Shuffled words while they fit."""
     left = budget(masking, row.length)
     starts, ends = row.starts.tolist(), row.ends.tolist()
@@ -182,7 +200,7 @@ def _words(masking: Masking, row: _Row, rng: np.random.Generator) -> list[_Span]
     return taken
 
 
-def _spans(masking: Masking, row: _Row, rng: np.random.Generator) -> list[_Span]:
+def _spans(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
     """Spans of words until no word fits into the budget."""
     left = budget(masking, row.length)
     starts, ends = row.starts.tolist(), row.ends.tolist()
@@ -208,7 +226,7 @@ def _spans(masking: Masking, row: _Row, rng: np.random.Generator) -> list[_Span]
     return taken
 
 
-def _infill(masking: Masking, row: _Row, rng: np.random.Generator) -> list[_Span]:
+def _infill(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
     """A span of the ad that is as long as the phrase.
 
     The row is `[CLS] phrase [SEP] ad [SEP]`, segment 0 and segment 1. As in
@@ -237,11 +255,11 @@ def _infill(masking: Masking, row: _Row, rng: np.random.Generator) -> list[_Span
     possible = (stops > starts).nonzero()[0]
     if not len(possible):
         return []
-    place = possible[rng.integers(len(possible))]
+    place = possible[rng.integers(0, len(possible), 1)[0]]
     return [(int(starts[place]), int(stops[place]))]
 
 
-_CHOICES: dict[str, Callable[[Masking, _Row, np.random.Generator], list[_Span]]]
+_CHOICES: dict[str, Callable[[Masking, _Row, Random], list[_Span]]]
 _CHOICES = {"token": _words, "span": _spans, "infill": _infill}
 KINDS = tuple(_CHOICES)
 _ONE_DRAW_A_SPAN = {"span"}  # elsewhere each token has a draw of its own

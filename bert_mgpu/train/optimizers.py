@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -31,6 +31,15 @@ Slots = dict[str, Any]  # of one parameter, by suffix
 Shapes = dict[str, tuple[int, ...]]
 
 
+class Treatment(NamedTuple):
+    """What an update does with one parameter in one step, beside its gradient."""
+
+    rate: Any  # of this parameter, after its factor
+    weight_decay: float
+    adapts: bool  # is its step as long as the parameter? LAMB alone asks
+    step: Any  # int64, 0 for the first one
+
+
 def _moments(grad: Any, slots: Slots) -> Slots:
     """Exponential averages of the gradient and of its square."""
     return {
@@ -51,60 +60,58 @@ def _unbiased_ratio(slots: Slots, step: Any, epsilon: float) -> Any:
 
 
 def adamw_google_update(
-    grad: Any, param: Any, slots: Slots, rate: Any, weight_decay: float, step: Any
+    grad: Any, param: Any, slots: Slots, how: Treatment
 ) -> tuple[Any, Slots]:
     """AdamWeightDecayOptimizer of google-research/bert -> (param, slots).
 
     Adam (Kingma & Ba 2015) without bias correction, and with decay decoupled
-    from the gradient. Any shape; `step` counts from 0 and is not used.
+    from the gradient. Any shape.
     """
     slots = _moments(grad, slots)
     update = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + 1e-6)
-    return param - rate * (update + weight_decay * param), slots
+    return param - how.rate * (update + how.weight_decay * param), slots
 
 
 def adamw_update(
-    grad: Any, param: Any, slots: Slots, rate: Any, weight_decay: float, step: Any
+    grad: Any, param: Any, slots: Slots, how: Treatment
 ) -> tuple[Any, Slots]:
     """AdamW (Loshchilov & Hutter 2019), with bias correction -> (param, slots).
 
-    Any shape; `step` is 0 for the first one.
+    Any shape.
     """
     slots = _moments(grad, slots)
-    update = _unbiased_ratio(slots, step, 1e-8)
-    return param - rate * (update + weight_decay * param), slots
+    update = _unbiased_ratio(slots, how.step, 1e-8)
+    return param - how.rate * (update + how.weight_decay * param), slots
 
 
 def lamb_update(
-    grad: Any, param: Any, slots: Slots, rate: Any, weight_decay: float, step: Any
+    grad: Any, param: Any, slots: Slots, how: Treatment
 ) -> tuple[Any, Slots]:
     """LAMB (You et al. 2020), with bias correction -> (param, slots).
 
-    The step of a tensor is as long as the tensor, times the rate. What has no
-    weight decay is left out of that too, as in Google's code. Any shape; `step`
-    is 0 for the first one.
+    The step of a tensor that adapts is as long as the tensor, times the rate; the
+    others get Adam's. Any shape.
     """
     slots = _moments(grad, slots)
-    update = _unbiased_ratio(slots, step, 1e-6)
-    if not weight_decay:
-        return param - rate * update, slots
-    update = update + weight_decay * param
+    update = _unbiased_ratio(slots, how.step, 1e-6) + how.weight_decay * param
+    if not how.adapts:
+        return param - how.rate * update, slots
     length, moved = tf.norm(param), tf.norm(update)
     measurable = tf.logical_and(length > 0.0, moved > 0.0)
     ratio = tf.where(measurable, length / moved, 1.0)
-    return param - rate * ratio * update, slots
+    return param - how.rate * ratio * update, slots
 
 
 def adafactor_update(
-    grad: Any, param: Any, slots: Slots, rate: Any, weight_decay: float, step: Any
+    grad: Any, param: Any, slots: Slots, how: Treatment
 ) -> tuple[Any, Slots]:
     """Adafactor (Shazeer & Stern 2018) with a rate from outside -> (param, slots).
 
     The squares of matrices [..., R, C] are kept as the means of rows [..., R] and
     of columns [..., C]. No momentum, no step relative to the parameter's size;
-    decay as in AdamW. `step` is 0 for the first one.
+    decay as in AdamW.
     """
-    newest = (tf.cast(step, tf.float32) + 1.0) ** -0.8  # section 7.2
+    newest = (tf.cast(how.step, tf.float32) + 1.0) ** -0.8  # section 7.2
 
     def average(old: Any, new: Any) -> Any:
         return (1.0 - newest) * old + newest * new
@@ -123,21 +130,21 @@ def adafactor_update(
         update = update * tf.math.rsqrt(columns)[..., tf.newaxis, :]
     size = tf.sqrt(tf.reduce_mean(update * update))
     update = update / tf.maximum(1.0, size)  # section 6, with d = 1
-    return param - rate * (update + weight_decay * param), slots
+    return param - how.rate * (update + how.weight_decay * param), slots
 
 
 def lion_update(
-    grad: Any, param: Any, slots: Slots, rate: Any, weight_decay: float, step: Any
+    grad: Any, param: Any, slots: Slots, how: Treatment
 ) -> tuple[Any, Slots]:
     """Lion (Chen et al. 2023) -> (param, slots).
 
     Every element moves by the whole rate, so that a good rate is three to ten
-    times smaller than AdamW's. Any shape; `step` is not used.
+    times smaller than AdamW's. Any shape.
     """
     m = slots["lion_m"]
     update = tf.sign(0.9 * m + 0.1 * grad)
     slots = {"lion_m": 0.99 * m + 0.01 * grad}
-    return param - rate * (update + weight_decay * param), slots
+    return param - how.rate * (update + how.weight_decay * param), slots
 
 
 def _like_param(*suffixes: str) -> Callable[[tuple[int, ...]], Shapes]:
@@ -228,6 +235,7 @@ class Optimizer:
         0 for the first step. The slots are those of `zero_slots`, old and new.
         """
         decays = rules.resolve(rules.weight_decay(self.weight_decay), params)
+        adapted = rules.resolve(rules.LAYER_ADAPTATION, params)
         factors = rules.resolve(self.rates, params)
         in_8_bits = self._in_8_bits(params)
         update, signed = self._method.update, self._method.signed
@@ -238,13 +246,11 @@ class Optimizer:
             coded = name in in_8_bits
             own = {s: slots[f"{name}/{s}"] for s in self._specs(param, coded)}
             known = grads[name], param, own
-            others = rate * factors[name], decays[name], step
+            how = Treatment(rate * factors[name], decays[name], adapted[name], step)
             if coded:
-                new, own, zero = quantized.updated(
-                    update, signed, zero, *known, *others
-                )
+                new, own, zero = quantized.updated(update, signed, zero, *known, how)
             else:
-                new, own = update(*known, *others)
+                new, own = update(*known, how)
             new_params[name] = new
             new_slots |= {f"{name}/{suffix}": value for suffix, value in own.items()}
             if self.ema_decay:

@@ -139,9 +139,9 @@ def updated(
     grad: Any,
     param: Any,
     slots: Mapping[str, Any],
-    *others: Any,
+    how: Any,
 ) -> tuple[Any, dict[str, Any], Any]:
-    """update(grad, param, slots, *others) with slots in 8 bits -> (param, slots, zero).
+    """update(grad, param, slots, how) with slots in 8 bits -> (param, slots, zero).
 
     To the update, all are tables [blocks, 2048] that end in zeros. The zero that
     comes back is for the next call, and is known only when the rest is: XLA would
@@ -154,7 +154,7 @@ def updated(
     for slot, sign in signed.items():
         codes, scales = slots[f"{slot}_q8"], slots[f"{slot}_scale"] + zero
         decoded[slot] = dequantize(codes, scales, table.shape, sign)
-    table, decoded = update(_to_blocks(grad), table, decoded, *others)
+    table, decoded = update(_to_blocks(grad), table, decoded, how)
     coded: dict[str, Any] = {}
     zero = 0.0
     for slot, sign in signed.items():

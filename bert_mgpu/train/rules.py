@@ -15,6 +15,14 @@ SLOT_BITS: Rules[int] = (
     (r"", 8),
 )
 
+# You et al. 2020, LAMB: whose step is as long as the parameter. The names are those
+# that google-research/albert, lamb_optimizer.py, excludes from it, with and without
+# weight decay: exclude_from_layer_adaptation.
+LAYER_ADAPTATION: Rules[bool] = (
+    (r"LayerNorm|layer_norm|bias", False),
+    (r"", True),
+)
+
 _EMBEDDINGS, _POOLER = r"^bert/embeddings/", r"^bert/pooler/"
 
 

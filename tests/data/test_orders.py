@@ -1,12 +1,14 @@
 """Which rows a batch holds: every row, once an epoch, by seed and step alone."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from bert_mgpu.data import orders, pipeline
+from bert_mgpu.data import orders, pipeline, readers
 from bert_mgpu.data.packing import EMPTY
+from bert_mgpu.nn import params
 from tests.data.conftest import make_features
 
 PACKED = pytest.mark.parametrize("padding", orders.POLICIES)
@@ -18,6 +20,13 @@ def make_order(features, padding, towers=2, rows=4, seed=7):
 
 def numbers_of(placement):
     return sorted(placement.numbers[placement.numbers != EMPTY].tolist())
+
+
+def in_file_order(monkeypatch):
+    def step(rows, batch, number, *_):
+        return np.arange(number * batch, (number + 1) * batch)
+
+    monkeypatch.setattr(orders, "rows_of_step", step)
 
 
 @PACKED
@@ -121,7 +130,7 @@ def test_where_packing_saves_nothing_rows_are_padded_to_the_longest():
 def test_a_step_longer_than_the_sample_is_packed_into_some_more_rows(monkeypatch):
     monkeypatch.setattr(orders, "_SAMPLE", 1)
     lengths = np.array([16] * 8 + [9] + [8] * 7 + [9] * 8)
-    monkeypatch.setattr(orders, "epoch_order", lambda rows, *_: np.arange(rows))
+    in_file_order(monkeypatch)
     order = orders.TrainingOrder(np.append(lengths[8:], 16), 1, 8, "pack", 16, 1)
     usual, longer = order.placement(0).numbers.shape, order.placement(1).numbers.shape
     assert usual[2] > 1 and longer[1] > usual[1]
@@ -146,7 +155,7 @@ def test_no_row_is_longer_than_the_model_has_positions(padding):
 def test_a_batch_too_long_to_pack_stands_one_in_a_row(monkeypatch):
     monkeypatch.setattr(orders, "_SAMPLE", 1)
     lengths = np.array([2] * 8 + [16] * 8)
-    monkeypatch.setattr(orders, "epoch_order", lambda rows, *_: np.arange(rows))
+    in_file_order(monkeypatch)
     order = orders.TrainingOrder(lengths, 1, 8, "pack", 16, 1)
     assert order.placement(0).numbers.shape == (1, 1, 8)
     assert order.placement(1).numbers.shape == (1, 8, 1)
@@ -176,11 +185,58 @@ def test_batch_may_hold_more_than_an_epoch():
     assert sorted(numbers[:3]) == [0, 1, 2] and sorted(numbers[3:6]) == [3, 4, 5]
 
 
+def test_numpy_is_not_asked_for_an_order(monkeypatch):
+    """Its Generator may draw otherwise in any version (NEP 19)."""
+
+    def refuse(*_):
+        raise AssertionError("numpy.random is asked")
+
+    monkeypatch.setattr(np.random, "default_rng", refuse)
+    lengths = np.arange(400) % 16 + 1
+    for padding in orders.POLICIES:
+        orders.TrainingOrder(lengths, 2, 4, padding, 16, 7).placement(3)
+        orders.forward_placements(lengths, 2, 4, padding, 16)
+    assert len(readers.sample_rows(400, 30, 7)) == 30
+    specs = {"a/kernel": ((3, 4), "truncated_normal"), "a/bias": ((4,), "zeros")}
+    assert params.initialize(specs, 0.02, 7)["a/kernel"].all()
+
+
+def test_a_run_of_before_keeps_numpys_order():
+    """As version 0.1.0 drew it before its runs were drawn by counters."""
+    epochs = [np.random.default_rng([7, e]).permutation(100) + 100 * e for e in (0, 1)]
+    wanted = np.concatenate(epochs)
+    for step in range(8):
+        found = orders.rows_of_step(100, 24, step, 7, "numpy")
+        assert np.array_equal(found, wanted[24 * step : 24 * (step + 1)])
+    lengths = make_features(96).lengths
+    order = orders.TrainingOrder(
+        *(lengths, 2, 4, "bucket", 16, 7), random_numbers="numpy"
+    )
+    rows = np.random.default_rng([7, 0]).permutation(96)  # a window of 12 steps
+    rows = rows[np.argsort(lengths[rows], kind="stable")].reshape(12, 8)
+    wanted = np.random.default_rng([7, 0, 12]).permutation(rows)
+    for step in range(12):
+        assert order.placement(step).numbers.reshape(-1).tolist() == [*wanted[step]]
+    wanted = np.sort(np.random.default_rng(7).choice(100, 10, replace=False))
+    assert np.array_equal(readers.sample_rows(100, 10, 7, "numpy"), wanted)
+
+
+def test_a_step_of_a_hundred_million_rows_holds_no_array_of_them():
+    tracemalloc.start()
+    try:
+        numbers = orders.rows_of_step(10**8, 4096, 10**8 // 4096, 7)  # two epochs
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4e7
+    assert {*(numbers // 10**8)} == {0, 1} and len({*numbers}) == 4096
+
+
 @PACKED
 def test_the_widest_batch_is_known(padding):
     """Also where a single long row comes long after the first steps."""
     lengths = np.full(20_000, 10)
-    lengths[orders.epoch_order(20_000, 0, 3)[-1]] = 120
+    lengths[orders.rows_of_step(20_000, 20_000, 0, 3)[-1]] = 120
     order = orders.TrainingOrder(lengths, 2, 4, padding, 128, 3)
     widest = order.widest()
     rows, length = widest.numbers.shape[1], widest.length

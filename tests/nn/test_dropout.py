@@ -62,6 +62,37 @@ def test_published_rate_takes_one_byte_a_value():
     assert layers.dropout_lanes(0.01)[0] == 16
 
 
+# How far off the scale may be where each quotient is rounded to so many bits.
+BIASES = {tf.float32: 1e-7, tf.bfloat16: 3e-4, tf.float16: 3e-5}
+
+
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.1, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("dtype", BIASES)
+def test_the_scale_is_exact_in_every_precision(dtype, rate, xla):
+    """Of values and gradients, beside numpy's quotients; masks are the same."""
+    bits, threshold = layers.dropout_lanes(rate)
+    keep_rate = 1 - threshold / 2**bits
+    inputs = tf.cast(np.random.default_rng(1).uniform(1, 2, (64, 4096)), dtype)
+    above = inputs * 0.5
+
+    @tf.function(jit_compile=xla)
+    def work(inputs, above):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = layers.dropout(inputs, rate, noise(), site=1)
+        return outputs, tape.gradient(outputs, inputs, output_gradients=above)
+
+    kept = mask((64, 4096), rate, site=1)
+    for given, found in zip((inputs, above), work(inputs, above), strict=True):
+        wanted = given.numpy().astype("d") / keep_rate
+        found = found.numpy().astype("d")
+        assert np.array_equal(found != 0, kept)
+        assert found[kept].sum() == pytest.approx(wanted[kept].sum(), rel=BIASES[dtype])
+        one_bit = 2.0 ** -{tf.float32: 23, tf.bfloat16: 8, tf.float16: 11}[dtype]
+        np.testing.assert_allclose(found[kept], wanted[kept], rtol=1.01 * one_bit)
+
+
 def test_nothing_is_dropped_without_noise_or_rate():
     ones = tf.ones([3, 4])
     assert layers.dropout(ones, 0.5, None, 0) is ones

@@ -45,11 +45,11 @@ def adamw_step(p, state, g, rate, decay, t):
     return p * (1 - rate * decay) - rate * direction, state
 
 
-def lamb_step(p, state, g, rate, decay, t):
-    """You et al. 2020, algorithm 2; what is not decayed is not adapted either."""
+def lamb_step(p, state, g, rate, decay, t, adapts):
+    """You et al. 2020, algorithm 2, for a parameter that adapts."""
     update, state = adam_direction(state, g, t, 1e-6)
-    if decay:
-        update = update + decay * p
+    update = update + decay * p
+    if adapts:
         lengths = np.sqrt(np.sum(p**2)), np.sqrt(np.sum(update**2))
         if all(lengths):
             update = update * lengths[0] / lengths[1]
@@ -111,7 +111,8 @@ def test_all_optimizers_have_a_reference():
 
 
 @pytest.mark.parametrize(
-    ("xla", "weight_decay"), [(False, 0.01), (True, 0.01), (False, 0.2)]
+    ("xla", "weight_decay"),
+    [(False, 0.01), (True, 0.01), (False, 0.2), (False, 0.0), (True, 0.0)],
 )
 @pytest.mark.parametrize("name", REFERENCES)
 def test_hundred_steps_equal_numpys(name, xla, weight_decay):
@@ -136,9 +137,11 @@ def test_hundred_steps_equal_numpys(name, xla, weight_decay):
         )
         for key, grad in grads.items():
             factor = 0.25 if "layer_0" in key else 0.5 if "embeddings" in key else 1.0
-            decay = 0.0 if "bias" in key or "LayerNorm" in key else weight_decay
+            excluded = "bias" in key or "LayerNorm" in key
+            decay = 0.0 if excluded else weight_decay
+            own = {"adapts": not excluded} if name == "lamb" else {}
             wanted[key] = REFERENCES[name](
-                *wanted[key], grad.astype("d"), rate * factor, decay, step + 1
+                *wanted[key], grad.astype("d"), rate * factor, decay, step + 1, **own
             )
     for key, (value, _) in wanted.items():
         np.testing.assert_allclose(

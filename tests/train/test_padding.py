@@ -34,7 +34,7 @@ def train_on(features, first_params):
         made = Towers(task, towers, visible, 3, xla)
         made.load(first_params, made.first_slots(first_params))
         order = orders.TrainingOrder(
-            features.lengths, towers, 12 // towers, padding, LENGTH, 3
+            features.lengths, towers, 12 // towers, padding, LENGTH, 4
         )
         losses, shapes = [], set()
         for step in range(steps):

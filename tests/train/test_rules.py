@@ -131,6 +131,15 @@ def test_embeddings_alone_keep_32_bits():
     }
 
 
+def test_layers_adapt_but_for_biases_and_layer_norms():
+    """google-research/albert, lamb_optimizer.py: exclude_from_layer_adaptation."""
+    adapts = rules.resolve(rules.LAYER_ADAPTATION, NAMES)
+    assert {name for name in NAMES if not adapts[name]} == {
+        name for name in NAMES if "bias" in name or "LayerNorm" in name
+    }
+    assert len(set(adapts.values())) == 2
+
+
 @pytest.mark.parametrize(
     ("frozen", "layers"),
     [

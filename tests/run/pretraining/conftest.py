@@ -18,7 +18,8 @@ def padded(values, size):
     )
 
 
-def records(masked=True, follows=True, pairs=True, rows=ROWS):
+def records(masked=True, follows=True, pairs=True, rows=ROWS, most=MOST):
+    """most: masks of a row; with 0 it has places for them all the same."""
     rng = np.random.default_rng(11)
     for _ in range(rows):
         length = int(rng.integers(6, LENGTH + 1))
@@ -27,7 +28,7 @@ def records(masked=True, follows=True, pairs=True, rows=ROWS):
         segments = ((np.arange(length) > length // 3) & pairs).astype(int)
         features = {"input_ids": ids, "segment_ids": segments}
         if masked:
-            count = int(rng.integers(1, MOST + 1))
+            count = int(rng.integers(min(1, most), most + 1))
             places = np.sort(rng.choice(np.arange(1, length - 1), count, False))
             features = {name: padded(v, LENGTH) for name, v in features.items()}
             features["input_mask"] = padded(np.ones(length, int), LENGTH)

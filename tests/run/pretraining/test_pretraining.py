@@ -1,11 +1,15 @@
 """run_pretraining_mgpu.py from records to checkpoints, scores and what follows."""
 
+import dataclasses
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 
+from bert_mgpu import remembered
+from bert_mgpu.data import drawing
 from bert_mgpu.interop import google_ckpt
 from tests.conftest import CONFIG, PRETRAINING, VOCAB, process
 from tests.run.conftest import assert_same_run, keep_only
@@ -82,6 +86,32 @@ def test_stopped_and_resumed_is_the_straight_run(
     code, _, err = pretrain(args)
     assert code == 0 and "resuming from" in err
     assert_same_run(whole, stopped)
+
+
+@pytest.mark.parametrize("masking", ["token", "span", "infill"])
+def test_a_run_of_before_keeps_numpys_rows_and_masks(
+    tmp_path, flags, pretrain, monkeypatch, masking
+):
+    """One whose identity does not name its random numbers."""
+    settings = {"masking": masking, "save_checkpoints_steps": 8}
+    whole, stopped, new = (tmp_path / name for name in ("whole", "stopped", "new"))
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            *(remembered, "as_begun"),
+            lambda run, *_: dataclasses.replace(run, random_numbers="numpy"),
+        )
+        assert pretrain(flags(whole, "unmasked", **settings))[0] == 0
+    shutil.copytree(whole, stopped)
+    keep_only(stopped, 8)
+    with monkeypatch.context() as patch:
+        patch.delitem(drawing._DRAWS, "counters")
+        code, _, err = pretrain(flags(stopped, "unmasked", **settings))
+    assert code == 0 and "resuming from" in err, err
+    assert_same_run(whole, stopped)
+    assert pretrain(flags(new, "unmasked", **settings))[0] == 0
+    old, other = google_ckpt.read(whole), google_ckpt.read(new)
+    bias = "cls/predictions/output_bias"
+    assert not np.array_equal(old[bias], other[bias])
 
 
 def test_killed_and_started_again_it_ends_with_the_same_bits(tmp_path, flags):

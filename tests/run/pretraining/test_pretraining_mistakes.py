@@ -3,9 +3,12 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
+from bert_mgpu.data import tfrecord
 from tests.run.conftest import assert_refused
+from tests.run.pretraining.conftest import CLS, SEP, records
 
 
 @pytest.mark.parametrize(
@@ -110,6 +113,40 @@ def test_masks_must_fit_the_records(tmp_path, data, flags, pretrain):
     assert_refused(result, "made with --objective=infill", "pass --masking=infill")
     code, _, err = pretrain(flags(tmp_path / "out", "unmasked", masking="infill"))
     assert code == 0, err
+
+
+def test_evaluated_records_without_one_mask(tmp_path, data, flags, pretrain):
+    """Said before the training: the masks stand behind the rows that are read."""
+    folder = tmp_path / "records"
+    folder.mkdir()
+    (folder / "a.tfrecord").write_bytes(b"".join(records(most=0, rows=16)))
+    shutil.copy(data / "both" / "b.tfrecord", folder)
+    few = {"do_eval": True, "max_eval_steps": 1, "eval_input_file": folder}
+    result = pretrain(flags(tmp_path / "out", **few))
+    assert_refused(
+        *(result, "a.tfrecord", "b.tfrecord", "not one token is masked in the first"),
+        *("16 rows", "raise --max_eval_steps", "--eval_input_file"),
+    )
+    assert not list((tmp_path / "out").glob("model.ckpt*"))
+    code, _, err = pretrain(flags(tmp_path / "out", **{**few, "max_eval_steps": 2}))
+    assert code == 0, err
+
+
+def test_evaluated_records_in_which_nothing_can_be_masked(tmp_path, flags, pretrain):
+    empty = tmp_path / "empty.tfrecord"
+    features = {"input_ids": np.array([CLS, SEP]), "segment_ids": np.array([0, 0])}
+    empty.write_bytes(tfrecord.frame(tfrecord.encode(features)) * 3)
+    args = flags(tmp_path / "out", "single", do_eval=True, eval_input_file=empty)
+    result = pretrain(args)
+    assert_refused(
+        *(
+            result,
+            "empty.tfrecord",
+            "--masking=token masks not one token of the 3 rows",
+        ),
+        "pass records of longer texts as --eval_input_file",
+    )
+    assert (tmp_path / "out" / "model.ckpt-12.index").exists()  # it was trained
 
 
 def test_a_trained_model_is_exported_whole(tmp_path, flags, pretrain):
