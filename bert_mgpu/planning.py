@@ -17,7 +17,7 @@ import tensorflow as tf
 from bert_mgpu import sources
 from bert_mgpu.config import BertConfig
 from bert_mgpu.data import packing, pipeline
-from bert_mgpu.errors import out_of_memory, smaller
+from bert_mgpu.errors import smaller
 from bert_mgpu.job import Job, make_towers
 from bert_mgpu.nn import footprint
 from bert_mgpu.task import Batch
@@ -221,7 +221,7 @@ def _time(
     try:
         compiling, step = _probe(towers, batches)
     except Exception as error:
-        if not (lacking := out_of_memory(error)):
+        if not (lacking := towers.out_of_memory(error)):
             raise
         yield f"a step does not fit: {lacking}"
         yield "--train_batch_size is halved until one does: see also --recompute=block"

@@ -1,14 +1,17 @@
 """A tower of several devices has no memory: the run goes on with smaller parts."""
 
+import dataclasses
 import itertools
+import json
 import shutil
 
 import numpy as np
 import pytest
 
-from bert_mgpu import run
+from bert_mgpu import launch, run
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.train import strategies
+from tests.conftest import process
 from tests.run import failing
 from tests.run.conftest import keep_only
 from tests.run.failing import Failure
@@ -110,3 +113,53 @@ def test_goes_on(
         assert wanted.exists() == (out / file).exists()
         if wanted.exists():
             assert (out / file).read_text() == wanted.read_text()
+
+
+def test_a_script_starts_itself_anew(tiny, tmp_path, references):
+    """After a failure in the first step, which no later step of a process survives."""
+    reference, out = references(False, True, "first step"), tmp_path / "out"
+    failure = Failure(TOWERS - 1, 0, ROWS // 2, default=True)
+    planted = json.dumps(dataclasses.asdict(failure))
+    args = ["classifier", planted, *flags(tiny, out, False, do_train=True)]
+    started = process(args, program=failing.__file__)
+    _, err = started.communicate(timeout=300)
+    assert started.returncode == 0, err
+    lines = err.splitlines()
+    (number,) = (n for n, line in enumerate(lines) if "going on from the start" in line)
+    assert f"on CPU:{TOWERS - 1}: going on" in lines[number]
+    assert "Traceback" not in err
+    again = "\n".join(lines[number + 1 :])
+    assert "2 rows x 4 towers x 2 accumulation steps = 16 examples a step" in again
+    assert_near(out, reference)
+
+
+def test_called_as_a_function_it_says_what_to_pass(tiny, tmp_path, capfd, monkeypatch):
+    failing.plant(Failure(1, 0, ROWS // 2), monkeypatch.setattr)
+    args = flags(tiny, tmp_path, False, do_train=True)
+    assert run.finetune(["", *args], "usage") == 4
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert "on CPU:1: pass --train_batch_size=2 --gradient_accumulation_steps=2" in last
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("default", [False, True], ids=["tree", "default"])
+@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+def test_more_memory_than_there_is(
+    tiny, tmp_path, inside, references, monkeypatch, default, xla
+):
+    """Not planted: an allocation of a petabyte beside one tower."""
+    failing.plant(Failure(2, 0, ROWS // 2, default, real=True), monkeypatch.setattr)
+    code, _, err = inside(flags(tiny, tmp_path, xla, do_train=True))
+    assert code == 0, err
+    (line,) = (line for line in err.splitlines() if "going on" in line)
+    assert line.startswith("OOM when allocating") and "on CPU:2:" in line
+    assert_near(tmp_path, references(xla, default, "first step"))
+
+
+@pytest.mark.parametrize("said", ["3", "0", "two"])
+def test_parts_that_do_not_divide_are_refused(tiny, tmp_path, script, said):
+    env = {launch.PARTS: said}
+    code, _, err = script(flags(tiny, tmp_path, False, do_train=True), env=env)
+    assert code == 2 and err.splitlines()[-1].startswith(
+        f"error: {launch.PARTS}={said}"
+    )
