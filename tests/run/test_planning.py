@@ -4,11 +4,12 @@ import dataclasses
 import math
 import pathlib
 import re
+import types
 
 import numpy as np
 import pytest
 
-from bert_mgpu import planning
+from bert_mgpu import errors, planning
 from bert_mgpu.config import BertConfig
 from bert_mgpu.job import Job
 from bert_mgpu.opening import alone
@@ -227,6 +228,7 @@ def test_says_where_a_step_does_not_fit(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(planning, "_probe", full)
-    lines = [*planning._time(job_of(), None, [], 10, 1.0)]
+    towers = types.SimpleNamespace(out_of_memory=errors.out_of_memory)
+    lines = [*planning._time(job_of(), towers, [], 10, 1.0)]
     assert lines[0] == "a step does not fit: out of memory"
     assert "--recompute=block" in lines[1]

@@ -89,15 +89,18 @@ def test_packed_rows_give_the_losses_of_single_ones(features, next_sentence, com
             sums = task.loss_sums(params, batch, None)
             loss = tf.add_n([*sums.values()])
         grads = tape.gradient(loss, params, unconnected_gradients="zero")
-        return task.outputs(params, batch), sums, task.loss_weights(batch), grads
+        return task.outputs(params, batch), sums, grads
 
-    (outputs, sums, counts, grads), (packed, *others) = (
-        tf.nest.map_structure(
+    def found_by(placement):
+        batch = one_tower(features, placement)
+        outputs, sums, grads = tf.nest.map_structure(
             lambda value: tf.convert_to_tensor(value).numpy(),
-            everything(tensors, one_tower(features, placement)),
+            everything(tensors, batch),
         )
-        for placement in placements(features)
-    )
+        return outputs, sums, task.loss_weights(batch), grads
+
+    alone_and_packed = map(found_by, placements(features))
+    (outputs, sums, counts, grads), (packed, *others) = alone_and_packed
     alone, together = placements(features)
     for name, values in outputs.items():
         wanted, found = by_row(values, alone), by_row(packed[name], together)

@@ -123,15 +123,15 @@ def test_stopped_in_an_evaluation_it_is_done_later(
     tiny, looked, later, inside, tmp_path, monkeypatch, calls
 ):
     """SIGTERM in the first, the third and the last one: the step is saved at once."""
-    out, outputs, seen = tmp_path / "out", Towers.outputs, []
+    out, ask, seen = tmp_path / "out", Towers.ask, []
 
     def stopped(towers, batch):
         seen.append(batch)
         if len(seen) == calls:
             signal.raise_signal(signal.SIGTERM)
-        return outputs(towers, batch)
+        return ask(towers, batch)
 
-    monkeypatch.setattr(Towers, "outputs", stopped)
+    monkeypatch.setattr(Towers, "ask", stopped)
     flags = {**TRAINED, **LOOKS, "eval_files": f"later={later}"}
     code, _, err = inside(tiny.flags(out, "own", **flags, n_gpus=1))
     assert code == 75, err
