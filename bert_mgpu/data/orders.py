@@ -16,6 +16,7 @@ from bert_mgpu.data.shuffles import SHUFFLES
 POLICIES = ("max_length", "longest", "bucket", "pack")
 _WINDOW = 50  # steps that bucket sorts together
 _SAMPLE = 300  # steps, or rows, that shapes are chosen by
+_FEWEST_SAMPLED = 50  # steps: a set of few batches has others in each epoch
 _SHAPED_BY = 0  # a seed: what is compiled for one seed of a run serves the others
 _PACKED_ROWS = 100_000  # that packed shapes are tried on
 _WORTH_A_SHAPE = 8  # batches of an evaluation or prediction, for each more
@@ -58,12 +59,13 @@ class TrainingOrder:
         self._most_targets = functools.cache(
             lambda width: _most_targets_to(width, lengths, self._counts)
         )
-        most = min(sample or _SAMPLE, len(lengths) // self._batch)
+        epoch = len(lengths) // self._batch
+        if random_numbers != "numpy":  # those shapes were chosen by the seed's own rows
+            self._seed, epoch = _SHAPED_BY, max(epoch, _FEWEST_SAMPLED)
+        most = min(sample or _SAMPLE, epoch)
         if padding == "pack":
             most = min(most, _PACKED_ROWS // self._batch)
         steps = range(max(1, most))
-        if random_numbers != "numpy":  # those shapes are chosen by each seed's own rows
-            self._seed = _SHAPED_BY
         groups = [self._sizes(self._numbers(step)) for step in steps]
         self._widths = [max_length]
         if padding != "max_length":
