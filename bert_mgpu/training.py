@@ -46,19 +46,19 @@ def trained(
     evaluator: looks at it on the way; use_best: then with the weights it found best;
     towers: to be used again, of a run that differs in its seed alone.
     """
-    if towers is None:
-        towers = make_towers(job)
-    towers.seed = job.run.seed
-    if not job.run.do_train:
-        return _saved(job, towers, use_best), towers
-    state = train(job, towers, evaluator)
-    if use_best:
+    if job.run.do_train:
+        towers = towers or make_towers(job)
+        towers.seed = job.run.seed
+        state = train(job, towers, evaluator)
+        if not use_best:
+            return state, towers
         del state  # its memory is needed
-        state = _saved(job, towers, use_best)
-    return state, towers
+    return _saved(job, towers, use_best)
 
 
-def _saved(job: Job, towers: Towers, use_best: bool) -> TrainState:
+def _saved(
+    job: Job, towers: Towers | None, use_best: bool
+) -> tuple[TrainState, Towers]:
     specs = job.task.param_specs()
     identity = starting.model_identity(job.model, job.task)
     collective.agree(job.world.group, identity)
@@ -68,8 +68,9 @@ def _saved(job: Job, towers: Towers, use_best: bool) -> TrainState:
         return starting.trained_state(job.run, specs, identity, folder)
 
     state = opening.shared_state(job.world.group, find)
+    towers = towers or make_towers(job)
     towers.load(state.params, {})
-    return state
+    return state, towers
 
 
 def train(job: Job, towers: Towers, evaluator: Evaluator | None = None) -> TrainState:

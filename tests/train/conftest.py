@@ -74,6 +74,7 @@ def train(first_params):
         xla=False,
         config=CONFIG,
         seed=42,
+        rate=RATE,
         **settings,
     ):
         visible = devices.configure("cpu", n_devices)
@@ -82,7 +83,7 @@ def train(first_params):
         towers.load(first_params, towers.first_slots(first_params))
         losses, norms = [], []
         for step, batch in enumerate(batches):
-            done = towers.train_step(split(batch, parts or n_towers), step, RATE)
+            done = towers.train_step(split(batch, parts or n_towers), step, rate)
             losses.append(float(done.losses["loss"]))
             norms.append(float(done.norm))
         return towers.snapshot()[0], losses, norms

@@ -6,7 +6,11 @@ import pytest
 from bert_mgpu.data import orders, pipeline
 from bert_mgpu.task import Features, Ragged
 from tests.train.compare import assert_close
-from tests.train.conftest import LABELS, LENGTH, NO_DROPOUT, RATE
+from tests.train.conftest import LABELS, LENGTH, NO_DROPOUT
+
+# At ten times this rate the losses of some seeds differ by 4e-4: other shapes round
+# gradients that nearly cancel otherwise, and Adam makes whole steps of them.
+RATE = 3e-4
 
 
 @pytest.fixture(scope="module")
