@@ -16,9 +16,9 @@ from tests.train.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
 
 # The highest of the rates that BERT is fine-tuned with. A ring adds four gradients in
 # another order than our tree, which changes their last bit, 6e-8 of them; Adam divides
-# by a gradient's own size, so that an element whose parts nearly cancel moves by a share
-# of the rate more or less: 4e-5 of a tensor's largest value came after 50 steps at 3e-3,
-# and a sixtieth of that at this rate.
+# by a gradient's own size, so that an element whose parts nearly cancel moves by a
+# share of the rate more or less: 4e-5 of a tensor's largest value came after 50 steps
+# at 3e-3, and a sixtieth of that at this rate.
 STEPS, SMALL_RATE = 50, 5e-5
 LIMIT = 1e-6  # of a tensor's largest value
 
