@@ -101,10 +101,11 @@ class Towers:
         """Puts one copy of the weights (and slots) on every device, in the place of
         those that were there. What was compiled for them serves the new ones too.
         """
-        self._copies.load(params, slots)
-        self._summed = None
+        self._asked = self._summed = None
+        # New ones first: the old ones hold the variables that they were traced with.
         self._train_step = tf.function(self._replicated_step, autograph=False)
         self._outputs = tf.function(self._replicated_outputs, autograph=False)
+        self._copies.load(params, slots)
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """(params, slots). Raises RunError where the devices hold different ones."""
