@@ -42,6 +42,7 @@ PREDICTED = SMALL._replace(batch=64)
 
 OURS, GOOGLE, TORCH = "bert_mgpu", "google-research/bert", "transformers"
 BF16, TORCH_BF16 = "bert_mgpu bf16", "transformers bf16"
+COMPILED, COMPILED_BF16 = "transformers, compiled", "transformers bf16, compiled"
 
 
 def ours(shape: Shape, **options: Any) -> Maker:
@@ -77,6 +78,7 @@ def bf16(shape: Shape) -> dict[str, Maker]:
     return {
         BF16: ours(shape, precision="bfloat16"),
         TORCH_BF16: torch(shape, precision="bfloat16"),
+        COMPILED_BF16: torch(shape, precision="bfloat16", compiled=True),
     }
 
 
@@ -85,6 +87,7 @@ def float32(shape: Shape) -> dict[str, Maker]:
         OURS: ours(shape),
         GOOGLE: google(shape),
         TORCH: torch(shape),
+        COMPILED: torch(shape, compiled=True),
         "matmul": ("matmul", {}),
     }
 
@@ -118,6 +121,7 @@ FIGURES = {
         {
             "speed / google-research/bert": [at_least(1.25, speed(OURS, GOOGLE))],
             "speed / transformers": [at_least(1.8, speed(OURS, TORCH))],
+            "speed / transformers, compiled": [Claim(speed(OURS, COMPILED))],
             "share of the speed of one product": [Claim(share_of_matmul(OURS))],
         },
     ),
@@ -130,12 +134,16 @@ FIGURES = {
                 at_least(0.95, share_of_matmul(OURS)),
             ],
             "speed / transformers": [at_least(1.8, speed(OURS, TORCH))],
+            "speed / transformers, compiled": [Claim(speed(OURS, COMPILED))],
         },
     ),
     "small_bf16": Figure(
         "4 x 256, batch 32, length 128, bfloat16",
         bf16(SMALL),
-        {"speed / transformers bf16": [at_least(1.15, speed(BF16, TORCH_BF16))]},
+        {
+            "speed / transformers bf16": [at_least(1.15, speed(BF16, TORCH_BF16))],
+            "speed / transformers bf16, compiled": [Claim(speed(BF16, COMPILED_BF16))],
+        },
     ),
     "base_bf16": Figure(
         "BERT-base, batch 8, length 128, bfloat16",
@@ -145,6 +153,7 @@ FIGURES = {
                 at_least(1.3, speed(BF16, GOOGLE))
             ],
             "speed / transformers bf16": [at_least(1.15, speed(BF16, TORCH_BF16))],
+            "speed / transformers bf16, compiled": [Claim(speed(BF16, COMPILED_BF16))],
         },
     ),
     "headlines": Figure(
@@ -153,6 +162,7 @@ FIGURES = {
             **{p: ours(SMALL, padding=p) for p in ("longest", "bucket", "pack")},
             GOOGLE: google(SMALL, padding="max_length"),
             "trainer": ("trainer", {"shape": SMALL}),
+            "trainer, compiled": ("trainer", {"shape": SMALL, "compiled": True}),
         },
         {
             "longest: speed / google-research/bert": [Claim(speed("longest", GOOGLE))],
@@ -160,6 +170,9 @@ FIGURES = {
             "pack: speed / google-research/bert": [at_least(6, speed("pack", GOOGLE))],
             "pack: speed / transformers, padding and grouping as its Trainer": [
                 at_least(2, speed("pack", "trainer"))
+            ],
+            "pack: speed / the same, compiled": [
+                Claim(speed("pack", "trainer, compiled"))
             ],
         },
     ),
@@ -169,6 +182,7 @@ FIGURES = {
             **{p: pretrains("ours", padding=p) for p in ("max_length", "pack")},
             GOOGLE: pretrains("google"),
             TORCH: pretrains("transformers"),
+            COMPILED: pretrains("transformers", compiled=True),
         },
         {
             "equal padding: speed / google-research/bert": [
@@ -178,7 +192,11 @@ FIGURES = {
             "equal padding: speed / transformers": [
                 at_least(1.8, speed("max_length", TORCH))
             ],
+            "equal padding: speed / transformers, compiled": [
+                Claim(speed("max_length", COMPILED))
+            ],
             "pack: speed / transformers": [Claim(speed("pack", TORCH))],
+            "pack: speed / transformers, compiled": [Claim(speed("pack", COMPILED))],
         },
     ),
     "towers": Figure(
@@ -192,6 +210,7 @@ FIGURES = {
             OURS: ("ours_predicts", {"shape": PREDICTED, "padding": "longest"}),
             "pack": ("ours_predicts", {"shape": PREDICTED, "padding": "pack"}),
             TORCH: ("transformers_predicts", {"shape": PREDICTED}),
+            COMPILED: ("transformers_predicts", {"shape": PREDICTED, "compiled": True}),
         },
         {
             "sorted: speed / transformers": [at_least(1.5, speed(OURS, TORCH))],

@@ -145,7 +145,7 @@ def google_pretrains(shape: Shape) -> Contestant:
     return trains_rows(in_memory(shape.length), shape, "max_length", step)
 
 
-def transformers_pretrains(shape: Shape) -> Contestant:
+def transformers_pretrains(shape: Shape, *, compiled: bool = False) -> Contestant:
     """BertForPreTraining, which works out the words of all tokens; see peers_torch."""
     import torch
     import transformers as library
@@ -165,7 +165,8 @@ def transformers_pretrains(shape: Shape) -> Contestant:
         }
         return {name: torch.tensor(value).long() for name, value in arrays.items()}
 
-    step = trains(library.BertForPreTraining(config_of(shape)))
+    model = library.BertForPreTraining(config_of(shape))
+    step = trains(model, compiled=compiled)
     there = in_memory(shape.length)
     return trains_rows(there, shape, "longest", lambda batch: step(inputs(batch)))
 

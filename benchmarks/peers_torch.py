@@ -1,7 +1,8 @@
 """Contestants of transformers and torch, with the settings of transformers' Trainer.
 
-Those are: eager mode, scaled-dot-product attention, torch's fused AdamW, a clip, and
-for bfloat16 autocast over float32 weights.
+Those are: scaled-dot-product attention, torch's fused AdamW, a clip, and for bfloat16
+autocast over float32 weights. Eager, or compiled by torch.compile as its flag
+--torch_compile does: with no settings, so that a second length makes it one for all.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ def _placed(batch: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.to(_device()) for name, value in batch.items()}
 
 
-def trains(model: Any, precision: str = "float32") -> Callable[[Any], float]:
+def trains(
+    model: Any, precision: str = "float32", compiled: bool = False
+) -> Callable[[Any], float]:
     """A function that trains one step."""
     import torch
 
@@ -91,6 +94,7 @@ def trains(model: Any, precision: str = "float32") -> Callable[[Any], float]:
     optimizer = torch.optim.AdamW(
         model.parameters(), RATE, weight_decay=0.01, fused=True
     )
+    called = torch.compile(model) if compiled else model
 
     def low() -> Any:
         if precision == "float32":
@@ -100,7 +104,7 @@ def trains(model: Any, precision: str = "float32") -> Callable[[Any], float]:
     def step(batch: Any) -> float:
         optimizer.zero_grad()
         with low():
-            loss = model(**_placed(batch)).loss
+            loss = called(**_placed(batch)).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -109,10 +113,13 @@ def trains(model: Any, precision: str = "float32") -> Callable[[Any], float]:
     return step
 
 
-def transformers(shape: Shape, *, precision: str = "float32") -> Contestant:
+def transformers(
+    shape: Shape, *, precision: str = "float32", compiled: bool = False
+) -> Contestant:
     import torch
 
-    step, arrays = trains(_model(shape), precision), full_length(shape)
+    step = trains(_model(shape), precision, compiled)
+    arrays = full_length(shape)
     batch = {name: torch.tensor(arrays[ours]).long() for name, ours in _NAMES.items()}
     return trains_full_length(shape, lambda _: step(batch))._replace(held=_held)
 
@@ -139,7 +146,7 @@ def _collator() -> Any:
     return library.DataCollatorWithPadding(tokenizer)
 
 
-def trainer(shape: Shape) -> Contestant:
+def trainer(shape: Shape, *, compiled: bool = False) -> Contestant:
     """transformers' Trainer with dynamic padding and length grouping.
 
     Its sampler, collator, optimizer and clip, in a loop by hand without its logging
@@ -148,7 +155,7 @@ def trainer(shape: Shape) -> Contestant:
     import torch
     from transformers.trainer_pt_utils import LengthGroupedSampler
 
-    step, collate = trains(_model(shape)), _collator()
+    step, collate = trains(_model(shape), compiled=compiled), _collator()
     features = headlines("sub_train.txt")
     rows, lengths = _rows(features), features.lengths.tolist()
     generator = torch.Generator().manual_seed(SEED)
@@ -173,11 +180,12 @@ def trainer(shape: Shape) -> Contestant:
     )
 
 
-def transformers_predicts(shape: Shape) -> Contestant:
+def transformers_predicts(shape: Shape, *, compiled: bool = False) -> Contestant:
     """Predicts all headlines of a file, sorted by length."""
     import torch
 
     model, collate = _model(shape).eval(), _collator()
+    called = torch.compile(model) if compiled else model
     features = headlines("full_dev.txt")
     rows = _rows(features)
     order = np.argsort(-features.lengths, kind="stable").tolist()
@@ -189,7 +197,7 @@ def transformers_predicts(shape: Shape) -> Contestant:
                 numbers = order[first : first + shape.batch]
                 batch = collate([rows[number] for number in numbers])
                 del batch["labels"]
-                logits[numbers] = model(**_placed(batch)).logits.cpu()
+                logits[numbers] = called(**_placed(batch)).logits.cpu()
         return float(logits.sum())
 
     return Contestant(step, lambda number: [None], [None], len(rows), held=_held)
