@@ -138,16 +138,16 @@ def _slot_sizes(params: Any, slots: Any) -> dict[str, int]:
     return sizes
 
 
-def ours_predicts(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
-    """Predicts all headlines of a file, as a run does."""
+def ours_predicts(shape: Shape, *, packs: bool = True, **flags: Any) -> Contestant:
+    """Predicts all headlines of a file, as a run does, or sorted without packing."""
     towers, features = _towers(_job(shape, flags)), headlines("full_dev.txt")
     placements = orders.forward_placements(
-        features.lengths, 1, shape.batch, padding, shape.length
+        features.lengths, 1, shape.batch, packs, shape.length
     )
 
     def step(_: None) -> float:
         towers.refresh()
-        ways = towers.place_unweighed, towers.ask
+        ways = towers.place_for_outputs, towers.ask
         outputs = pipeline.forward_all(features, placements, *ways)
         outputs = pipeline.in_order(outputs)
         return float(outputs["logits"].sum())

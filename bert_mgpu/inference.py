@@ -40,27 +40,31 @@ def forward(
     what: str,
     note: Callable[[str], None] = say,
     stopping: Callable[[], bool] = lambda: False,
+    packs: bool = True,
 ) -> dict[str, np.ndarray]:
     """The task's outputs of all rows, `batch` of them at a time, or as many as fit.
 
     stopping: asked before each batch; then this raises Abandoned. batch: rows of a
-    tower. Each process works out those of its towers and gets those
-    of all. Raises Diverged where an output is no number.
+    tower. packs: several examples may share a row of tokens, to the same outputs up to
+    rounding. Each process works out the rows of its towers and gets those of all.
+    Raises Diverged where an output is no number.
     """
     group = towers.group
     placements = orders.forward_placements(
-        *(rows.lengths, towers.n_towers, batch, run.padding, run.max_seq_length),
+        *(rows.lengths, towers.n_towers, batch, packs, run.max_seq_length),
         rows.counts,
     )
     share = pipeline.padding_share(placements, rows.lengths)
-    note(f"  {share:.0%} of the tokens are padding")
+    most = placements[0].numbers.shape[2]
+    several = f", up to {most} texts in a row" if most > 1 else ""
+    note(f"  {share:.0%} of the tokens are padding{several}")
     own = [one.share(towers.own, towers.n_towers) for one in placements]
     began, compilations = time.perf_counter(), towers.compilations
     lacking, outputs = None, {}
     try:
         towers.refresh()
         outputs = pipeline.forward_all(
-            *(rows, own, towers.place_unweighed, towers.ask),
+            *(rows, own, towers.place_for_outputs, towers.ask),
             progress=lambda batches: progress(_unless(stopping, batches), what),
         )
     except Abandoned:
@@ -90,7 +94,7 @@ def forward(
         raise OutOfMemory(f"{what}: {lacking}, with one row at a time: {advice}")
     # Not before the error is gone, whose traceback holds what did not fit.
     say(f"{lacking}: going on with batches of {batch // 2} rows a tower")
-    return forward(run, rows, batch // 2, towers, what, note, stopping)
+    return forward(run, rows, batch // 2, towers, what, note, stopping, packs)
 
 
 def _unless(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:

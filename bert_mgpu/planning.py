@@ -65,7 +65,7 @@ def show(job: Job) -> None:
     )
     batches = [pipeline.collate(rows, placed) for placed in (widest, usual)]
     share = wanted / _tokens(usual)
-    _show("time", _time(job, towers, batches, max(0, left), share))
+    _show("time", _time(job, towers, batches, max(0, left), share, order.compilations))
     _show("devices", _devices(job))
 
 
@@ -215,11 +215,19 @@ def memory(job: Job, rows: int, length: int, targets: int = 0) -> dict[str, floa
 
 
 def _time(
-    job: Job, towers: Towers, batches: Sequence[Batch], steps: int, share: float
+    job: Job,
+    towers: Towers,
+    batches: Sequence[Batch],
+    steps: int,
+    share: float,
+    shapes: int,
 ) -> Iterator[str]:
-    """Of so many steps, by trying; share: tokens of a step over the last batch's."""
+    """Of so many steps, by trying; share: tokens of a step over the last batch's.
+
+    shapes: of batches, each of which is compiled for.
+    """
     try:
-        compiling, step = _probe(towers, batches)
+        first, step = _probe(towers, batches)
     except Exception as error:
         if not (lacking := towers.out_of_memory(error)):
             raise
@@ -227,10 +235,14 @@ def _time(
         yield "--train_batch_size is halved until one does: see also --recompute=block"
         return
     seconds = step * share * steps
-    yield (
-        f"about {_duration(seconds)} for {steps} steps of {step * share:.2f} s, after"
-        f" {compiling:.0f} s of compilation"
-    )
+    yield f"about {_duration(seconds)} for {steps} steps of {step * share:.2f} s,"
+    each = f" for each of {shapes} shapes of batches" * (shapes > 1)
+    yield f"  after {first[0]:.0f} s of compilation{each}"
+    if (count := len(towers.devices)) > 1:
+        yield (
+            f"  (each of {count} devices compiles for itself: {first[1]:.0f} s of"
+            " processor time in all)"
+        )
     yield f"({_PROBES} steps were tried, after one with the widest batch; {_peak(job)})"
     if seconds > _LONG and job.devices[0].startswith("CPU"):
         config, length = job.model.config, batches[-1]["input_ids"].shape[2]
@@ -248,14 +260,17 @@ def _time(
             yield f"a model of 4 layers x 256: about {share:.0%} of that"
 
 
-def _probe(towers: Towers, batches: Sequence[Batch]) -> tuple[float, float]:
-    """(seconds until all shapes are compiled, of a step with the last batch)."""
+def _probe(
+    towers: Towers, batches: Sequence[Batch]
+) -> tuple[tuple[float, float], float]:
+    """(seconds and processor time of the first step, seconds of the last batch's)."""
     times = []
     for step, batch in enumerate([*batches, *[batches[-1]] * _PROBES]):
-        began = time.perf_counter()
+        began = time.perf_counter(), time.process_time()
         float(towers.train_step(batch, step, 1e-6).norm)
-        times.append(time.perf_counter() - began)
-    return sum(times[:-_PROBES]), statistics.median(times[-_PROBES:])
+        seconds = time.perf_counter() - began[0]
+        times.append((seconds, time.process_time() - began[1]))
+    return times[0], statistics.median(seconds for seconds, _ in times[-_PROBES:])
 
 
 def _products(config: BertConfig, length: int) -> float:

@@ -106,10 +106,9 @@ def _score(job: Job, params: Mapping[str, np.ndarray]) -> None:
     used = dataclasses.replace(run, freeze=None, freeze_layers=None)
     towers = make_towers(job._replace(run=used, task=task))
     towers.load({name: params[name] for name in task.param_specs()}, {})
-    if run.padding == "pack":  # a row has one masked word
-        run = dataclasses.replace(run, padding="longest")
     batch = rows_at_once(run, towers, predicting=True)
-    losses = forward(run, rows, batch, towers, "predict")["losses"]
+    # A row has one masked word.
+    losses = forward(run, rows, batch, towers, "predict", packs=False)["losses"]
     if towers.group.rank > 0:
         return
     scores = list(rows.scores(losses))

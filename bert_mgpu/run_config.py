@@ -94,7 +94,7 @@ class RunConfig(Table, abc.ABC):
 
     device: str = _flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
     cpu_devices: int = _flag(1, SPEED, "splits the CPU into so many logical devices, to try out towers", least=1, most=1024)
-    padding: str = _flag("longest", SPEED, "how rows of unequal length share a batch: padded to max_seq_length, to the longest of the batch, that with batches of like length, or several packed into a row; evaluation and prediction sort by length, or pack", identity=True, choices=("max_length", "longest", "bucket", "pack"))
+    padding: str = _flag("longest", SPEED, "how rows of unequal length share a batch: padded to max_seq_length, to the longest of the batch, that with batches of like length, or several packed into a row; evaluation and prediction pack where that saves tokens", identity=True, choices=("max_length", "longest", "bucket", "pack"))
     precision: str = _flag("float32", SPEED, "what the products of the encoder are computed in; weights, statistics, softmax and losses are float32 always; tf32 is float32 with products of 10 bits on NVIDIA cards from 2020 on", identity=True, choices=("float32", "tf32", "bfloat16", "float16"))
     slot_bits: str = _flag("32", SPEED, "bits of the optimizer's moments; 8 quantises those of adamw_google, adamw and lamb in blocks, embeddings excepted", identity=True, choices=("32", "8"))
     recompute: str = _flag("none", SPEED, "what a training step works out twice instead of keeping it in memory: nothing, attention (all of length x length), or whole layers", choices=("none", "attention", "block"))

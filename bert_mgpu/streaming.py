@@ -35,7 +35,7 @@ def predict(task: Classification, data: Inputs, towers: Towers) -> None:
     for examples in _blocks(data.stream(), towers.n_towers * batch):
         rows = data.featurise(examples)
         placed = placement(rows.lengths, towers.n_towers, batch, max_length)
-        ways = towers.place_unweighed, towers.ask
+        ways = towers.place_for_outputs, towers.ask
         outputs = pipeline.forward_all(rows, [placed], *ways)
         outputs = pipeline.in_order(outputs)
         check_finite(outputs, run.precision, "predict")

@@ -19,12 +19,19 @@ _SAMPLE = 300  # steps, or rows, that shapes are chosen by
 _FEWEST_SAMPLED = 50  # steps: a set of few batches has others in each epoch
 _SHAPED_BY = 0  # a seed: what is compiled for one seed of a run serves the others
 _PACKED_ROWS = 100_000  # that packed shapes are tried on
-_WORTH_A_SHAPE = 8  # batches of an evaluation or prediction, for each more
+# To compile for a width more takes as long as some 10 batches of BERT-base and 60 of a
+# model of 4 layers: it has to save so many of an epoch, or of a prediction.
+_WORTH_A_WIDTH = 10
+_EVEN, _EIGHTS = 2, 8  # what widths are multiples of
 
 
-def _width(length: int, most: int) -> int:
-    """Tokens to pad to: a multiple of 8, but no more than the model has places for."""
-    return min(int(packing.rounded(length)), most)
+def _widths(longest: np.ndarray, max_length: int, worth: float) -> list[int]:
+    """Tokens to pad to, no more than the model has places for.
+
+    longest: int [batches]; worth: see `packing.few_widths`.
+    """
+    widths = packing.few_widths(longest, multiple=_EVEN, worth=worth)
+    return [min(width, max_length) for width in widths]
 
 
 class TrainingOrder:
@@ -53,7 +60,8 @@ class TrainingOrder:
         self._max_length = max_length
         self._seed = seed
         self._random_numbers = random_numbers
-        self._longest = _width(lengths.max(), max_length)
+        longest = int(packing.rounded(lengths.max()))
+        self._longest = min(longest, max_length)
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
         # Of a few widths; each looks through all rows.
         self._most_targets = functools.cache(
@@ -70,8 +78,13 @@ class TrainingOrder:
         self._widths = [max_length]
         if padding != "max_length":
             needs = [sizes.max() for sizes in groups]
-            widths = packing.few_widths(np.array([*needs, lengths.max()]))
-            self._widths = [_width(width, max_length) for width in widths]
+            needed = np.array([*needs, lengths.max()])
+            if random_numbers == "numpy":
+                widths = packing.few_widths(needed, 4, _EIGHTS)
+                self._widths = [min(width, max_length) for width in widths]
+            else:
+                worth = _WORTH_A_WIDTH * len(groups) / epoch
+                self._widths = _widths(needed, max_length, worth)
         self._shapes: list[packing.Shape] = []
         if padding == "pack":
             self._shapes, self._targets = self._packed_shapes(groups), 0
@@ -98,6 +111,11 @@ class TrainingOrder:
             return []
         more = shape.rows + -(-shape.rows // 8)
         return [shape, shape._replace(rows=more)]
+
+    @property
+    def compilations(self) -> int:
+        """Shapes of batches that may come, almost surely all of them."""
+        return len(self._shapes) or len(self._widths)
 
     def widest(self) -> Placement:
         """A batch of the shape that takes the most memory (packed: almost surely)."""
@@ -182,45 +200,73 @@ def forward_placements(
     lengths: np.ndarray,
     towers: int,
     rows_per_tower: int,
-    padding: str,
+    packs: bool,
     max_length: int,
     counts: np.ndarray | None = None,
 ) -> list[Placement]:
     """Every row once, rows of like length together, the longest first.
 
-    Packed if training packs and this leaves room for it, else padded to one of a few
-    widths: only training can be asked to pad more. The longest come first so that a
-    lack of memory shows at once. A tower gets at most `rows_per_tower` rows of the
-    longest example, or as many tokens. counts: targets of each row at most.
+    packs: several may share a row of tokens, where that leaves fewer of them to padding
+    than a few widths do. The longest come first so that a lack of memory shows at once.
+    A tower gets at most `rows_per_tower` rows of the longest example, or as many
+    tokens. counts: targets of each row at most.
     """
     counts = np.zeros_like(lengths) if counts is None else counts
-    longest = _width(lengths.max(), max_length)
-    if padding == "pack":
-        few = min(_SAMPLE, len(lengths))
-        sample = lengths[SHUFFLES["counters"].sample(len(lengths), few, 0)]
-        shape = packing.packed_shape([np.append(sample, longest)], longest)
-        share = rows_per_tower * longest // shape.length
-        if share > 0 and shape.places > 1:
-            rows = packing.fill_rows(lengths, shape.length, shape.places)
-            shape = shape._replace(rows=min(share, -(-len(rows) // towers)))
-            placed = _in_turn(rows, lengths, towers, shape)
-            most = max(packing.most_targets(one.numbers, counts) for one in placed)
-            return [one._replace(targets=most) for one in placed]
+    settings = lengths, towers, rows_per_tower, max_length, counts
+    sorted_rows = _sorted_rows(*settings)
+    packed = _packed_rows(*settings) if packs else []
+    if packed and _tokens(packed) < _tokens(sorted_rows):
+        return packed
+    return sorted_rows
+
+
+def _sorted_rows(
+    lengths: np.ndarray,
+    towers: int,
+    rows_per_tower: int,
+    max_length: int,
+    counts: np.ndarray,
+) -> list[Placement]:
+    """One example a row, of a few widths."""
     size = towers * rows_per_tower
     order = np.argsort(-lengths, kind="stable")
     full = -(-len(order) // size) * size
     order = np.concatenate([order, np.full(full - len(order), EMPTY)])
     batches = order.reshape(-1, size)
-    # A shape is compiled: that has to be worth it.
-    few = min(4, 1 + len(batches) // _WORTH_A_SHAPE)
-    widths = packing.few_widths(lengths[batches[:, 0]], few)
-    widths = [_width(width, max_length) for width in widths]
+    widths = _widths(lengths[batches[:, 0]], max_length, _WORTH_A_WIDTH)
     targets = {width: _most_targets_to(width, lengths, counts) for width in widths}
     lengths_of = [next(w for w in widths if w >= lengths[ns[0]]) for ns in batches]
     return [
         packing.one_a_row(numbers, towers, width)._replace(targets=targets[width])
         for numbers, width in zip(batches, lengths_of, strict=True)
     ]
+
+
+def _packed_rows(
+    lengths: np.ndarray,
+    towers: int,
+    rows_per_tower: int,
+    max_length: int,
+    counts: np.ndarray,
+) -> list[Placement]:
+    """Several examples a row; nothing where there is no room for that."""
+    longest = min(int(packing.rounded(lengths.max())), max_length)
+    few = min(_SAMPLE, len(lengths))
+    sample = lengths[SHUFFLES["counters"].sample(len(lengths), few, 0)]
+    shape = packing.packed_shape([np.append(sample, longest)], longest)
+    share = rows_per_tower * longest // shape.length
+    if share == 0 or shape.places == 1:
+        return []
+    rows = packing.fill_rows(lengths, shape.length, shape.places)
+    shape = shape._replace(rows=min(share, -(-len(rows) // towers)))
+    placed = _in_turn(rows, lengths, towers, shape)
+    most = max(packing.most_targets(one.numbers, counts) for one in placed)
+    return [one._replace(targets=most) for one in placed]
+
+
+def _tokens(placements: list[Placement]) -> int:
+    """Of all rows, padding included."""
+    return sum(np.prod(p.numbers.shape[:2]) * p.length for p in placements)
 
 
 def _most_targets_to(width: int, lengths: np.ndarray, counts: np.ndarray) -> int:

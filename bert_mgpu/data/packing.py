@@ -123,18 +123,22 @@ def most_targets(numbers: np.ndarray, counts: np.ndarray) -> int:
     return int(known.sum(-1).max())
 
 
-def rounded(length: Any) -> Any:
-    """Up to a multiple of 8, a number or an array of them."""
-    return -(-length // 8) * 8
+def rounded(length: Any, multiple: int = 8) -> Any:
+    """Up to a multiple of it, a number or an array of them."""
+    return -(-length // multiple) * multiple
 
 
-def few_widths(longest: np.ndarray, most: int = 4) -> list[int]:
+def few_widths(
+    longest: np.ndarray, most: int = 8, multiple: int = 2, worth: float = 0.0
+) -> list[int]:
     """Lengths to pad batches to: few, for few compilations, and with little waste.
 
-    longest: int [batches], the longest row of each. Of all choices of `most`
-    multiples of 8, the one that pads these batches least; the last fits all.
+    longest: int [batches], the longest row of each. Of all choices of so many
+    multiples, the one that pads these batches least; the last fits all. worth: each
+    width more has to save the tokens of so many of these batches.
     """
-    needs, counts = np.unique(rounded(longest), return_counts=True)
+    needs, counts = np.unique(rounded(longest, multiple), return_counts=True)
+    batches = np.append(0, np.cumsum(counts))  # of the i smallest needs
     # cost[i]: tokens of the batches of the i smallest needs, with the best widths.
     cost = np.full(len(needs) + 1, np.inf)
     cost[0] = 0
@@ -142,11 +146,15 @@ def few_widths(longest: np.ndarray, most: int = 4) -> list[int]:
     for _ in range(min(most, len(needs))):
         before, lists = cost.copy(), list(chosen)
         for end in range(1, len(needs) + 1):
-            for start in range(end):
-                tokens = before[start] + needs[end - 1] * counts[start:end].sum()
-                if tokens < cost[end]:
-                    cost[end] = tokens
-                    chosen[end] = [*lists[start], int(needs[end - 1])]
+            with_one = batches[end] - batches[:end]  # those that this width is for
+            tokens = before[:end] + needs[end - 1] * with_one
+            start = int(tokens.argmin())
+            if tokens[start] < cost[end]:
+                cost[end] = tokens[start]
+                chosen[end] = [*lists[start], int(needs[end - 1])]
+        share = 1 - cost[-1] / before[-1]  # that this width saves; of all at first
+        if share * batches[-1] < worth and lists[-1]:
+            return lists[-1]
     return chosen[-1]
 
 

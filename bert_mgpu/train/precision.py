@@ -59,6 +59,12 @@ def first_state() -> dict[str, np.ndarray]:
     return {name: np.array(FIRST_SCALE * (name == SCALE), "f") for name in STATE}
 
 
+def scaling(slots: Iterable[str]) -> list[str]:
+    """Which of these names are the state of loss scaling: all of it or none."""
+    there = {*slots}
+    return [name for name in STATE if name in there]
+
+
 def after_step(state: Mapping[str, Any], finite: Any) -> dict[str, tf.Tensor]:
     """The state after a step whose gradient was finite or was not (bool scalar)."""
     scale, good = state[SCALE], state[GOOD_STEPS] + 1.0

@@ -11,7 +11,6 @@ A process has its share of the towers of all processes, and of the rows of a bat
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,18 +18,17 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu import errors
-from bert_mgpu.task import Batch, Noise, Params, Task
+from bert_mgpu.task import Batch, Params, Task
 from bert_mgpu.train import batches, collective, results, strategies, turns
 from bert_mgpu.train import devices as devices_lib
 from bert_mgpu.train import precision as precision_lib
 from bert_mgpu.train import update as update_lib
 from bert_mgpu.train.batches import Placed
 from bert_mgpu.train.collective import SOLO, Collective
-from bert_mgpu.train.copies import Copies, Variables, read
-from bert_mgpu.train.once import Once
+from bert_mgpu.train.copies import Copies, read
 from bert_mgpu.train.optimizers import Optimizer
+from bert_mgpu.train.programs import Programs
 from bert_mgpu.train.results import Outputs, StepResult
-from bert_mgpu.train.vector import Layout
 
 
 class Towers:
@@ -58,7 +56,6 @@ class Towers:
         self._task = task
         self._precision = precision
         self._optimizer = optimizer
-        self._frozen = frozenset(frozen)
         self._xla = xla
         self.seed = seed
         self.group = group
@@ -73,24 +70,15 @@ class Towers:
         self._asked: tuple[Callable[..., Any], tuple] | None = None
         # Of the batch that comes next: summed over processes with the step before it.
         self._summed: tuple[Placed, tf.Tensor] | None = None
-        # A function that TensorFlow inlines is optimized anew at each place, and may
-        # round differently there.
-        apart = {"_noinline": True}
-        plain = functools.partial(
-            tf.function, autograph=False, experimental_attributes=apart
-        )
-        jitted = functools.partial(tf.function, autograph=False, jit_compile=True)
-        passes = jitted if xla else plain
-        updates = jitted if (xla if xla_update is None else xla_update) else plain
-        self._part = Once(passes(self._part_of_step))
-        self._forward = Once(passes(self._tower_outputs))
-        self._update = Once(updates(self._update_copy))
+        updates = xla if xla_update is None else xla_update
+        settings = task, precision, optimizer, frozen, xla, updates
+        self._programs = Programs(*settings)
 
     # -- the weights --------------------------------------------------------
 
     def first_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What the optimizer keeps beside the weights, before the first step."""
-        trained, _ = self._split(params)
+        trained = self._programs.trained(params)
         low = self._precision == "float16" or self.group.rounds
         state = precision_lib.first_state() if low else {}
         return self._optimizer.zero_slots(trained) | state
@@ -112,11 +100,6 @@ class Towers:
         self._copies.check()
         return self._copies.snapshot()
 
-    def _split(self, params: Params) -> tuple[Params, Params]:
-        """(trained, frozen)."""
-        trained = {n: value for n, value in params.items() if n not in self._frozen}
-        return trained, {n: params[n] for n in params if n in self._frozen}
-
     @property
     def compilations(self) -> int:
         """How many shapes of batches have been compiled so far."""
@@ -131,9 +114,9 @@ class Towers:
         M is a multiple of the number of its towers: each works its share of the parts
         off, one after the other, and needs the memory of one of them.
         """
-        return self.place_unweighed(batch, self._task)
+        return self.place_for_outputs(batch, self._task)
 
-    def place_unweighed(self, batch: Batch, task: Task | None = None) -> Placed:
+    def place_for_outputs(self, batch: Batch, task: Task | None = None) -> Placed:
         """The same of a batch that nothing is learnt from."""
         shares = [len(place) for place in self.places]
         return batches.place(batch, self.devices, shares, len(self.own), task)
@@ -164,7 +147,8 @@ class Towers:
         self._asked = self._sums_of_device, inputs
         told, summed = self._train_step(*inputs, scalars)
         self._summed = (upcoming, summed) if upcoming else None
-        return StepResult(self._reader.ask(told), names, self._scaling)
+        scaling = precision_lib.scaling(self._copies[0].slots)
+        return StepResult(self._reader.ask(told), names, scaling)
 
     def _denominators(self, placed: Placed) -> tf.Tensor:
         """Of the losses over the batch of all processes, float32 [L]."""
@@ -172,15 +156,6 @@ class Towers:
             return self._summed[1]
         own = np.array([*placed.weights.values()], np.float32)
         return tf.constant(collective.total(self.group, own))
-
-    def _layout(self, losses: tuple[str, ...]) -> Layout:
-        trained, _ = self._split(self._copies[0].params)
-        return Layout({name: v.shape for name, v in trained.items()}, losses)
-
-    @property
-    def _scaling(self) -> list[str]:
-        slots = self._copies[0].slots
-        return [name for name in precision_lib.STATE if name in slots]
 
     def _replicated_step(
         self,
@@ -191,15 +166,15 @@ class Towers:
         rows: int,
         scalars: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        layout, copy = self._layout(losses), self._copies[0]
-        one = tf.constant(1.0)
+        programs, copy = self._programs, self._copies[0]
+        layout, one = programs.layout(losses), tf.constant(1.0)
         params = copy.params if self._xla else self._copies.specs()
         part = _of_a_part(columns[0]), tf.constant(0), numbers, weights, one
-        self._part.trace(losses, params, *part)
-        own_trained, _ = self._split(copy.params)
+        programs.part.trace(losses, params, *part)
+        own_trained = programs.trained(copy.params)
         gradient = tf.TensorSpec([layout.count])
         first = gradient, one, scalars[0], numbers[0]
-        self._update.trace(losses, own_trained, copy.slots, *first)
+        programs.update.trace(losses, own_trained, copy.slots, *first)
 
         def replica_step() -> tuple[tf.Tensor, tf.Tensor]:
             replica = _replica()
@@ -216,8 +191,8 @@ class Towers:
             gradient, exact, seconds = summed
             norm = update_lib.global_norm(gradient)
             inputs = gradient, norm, scalars[0], numbers[0]
-            own_trained, _ = self._split(copy.params)
-            state = self._update(losses, own_trained, copy.slots, *inputs)
+            own_trained = programs.trained(copy.params)
+            state = programs.update(losses, own_trained, copy.slots, *inputs)
             sums, later, stops = tf.split(exact, [len(losses), len(losses), 1])
             return tf.concat([sums, stops, seconds[None], state], 0), later
 
@@ -250,56 +225,9 @@ class Towers:
         def part(index: tf.Tensor) -> tf.Tensor:
             first_row = (first_part + index) * rows
             inputs = batches.part_of(own, index), first_row, numbers, weights, scale
-            return self._part(losses, params, *inputs)
+            return self._programs.part(losses, params, *inputs)
 
-        return turns.sum_in_turn(part, count, self._layout(losses).size)
-
-    def _part_of_step(
-        self,
-        losses: tuple[str, ...],
-        params: Params,
-        rows: Batch,
-        first_row: tf.Tensor,
-        numbers: tf.Tensor,
-        weights: tf.Tensor,
-        scale: tf.Tensor,
-    ) -> tf.Tensor:
-        """The sums [n + L] of a part of a tower's rows."""
-        low = precision_lib.cast(read(params), self._precision)
-        step, seed = tf.unstack(numbers)
-        place = tf.cast(first_row, tf.int64)
-        sums, grads = update_lib.gradients(
-            self._task,
-            *self._split(low),
-            batches.received(rows),
-            Noise(tf.cast(seed, tf.uint64), step, place),
-            dict(zip(losses, tf.unstack(weights), strict=True)),
-            scale,
-        )
-        return self._layout(losses).join(grads, sums)
-
-    def _update_copy(
-        self,
-        losses: tuple[str, ...],
-        trained: Variables,
-        slots: Variables,
-        gradient: tf.Tensor,
-        norm: tf.Tensor,
-        rate: tf.Tensor,
-        step: tf.Tensor,
-    ) -> tf.Tensor:
-        """Updates a device's copy where it lies.
-
-        XLA writes over variables that it reads and assigns itself: weights and moments
-        are not held twice. -> the gradient's norm, then the state of loss scaling.
-        """
-        grads = self._layout(losses).gradients(gradient)
-        known = read(trained), read(slots), grads, norm, rate, step
-        params, new_slots, norm = update_lib.apply_gradients(self._optimizer, *known)
-        for table, values in ((trained, params), (slots, new_slots)):
-            for name, value in values.items():
-                table[name].assign(value)
-        return tf.stack([norm, *(new_slots[name] for name in self._scaling)])
+        return turns.sum_in_turn(part, count, self._programs.layout(losses).size)
 
     # -- forward only -------------------------------------------------------
 
@@ -323,12 +251,12 @@ class Towers:
     def outputs(self, batch: Batch) -> dict[str, np.ndarray]:
         """The same at once, of arrays, with the weights as they are now."""
         self.refresh()
-        return self.ask(self.place_unweighed(batch)).read()
+        return self.ask(self.place_for_outputs(batch)).read()
 
     def _replicated_outputs(
         self, columns: tuple[dict[str, tf.Tensor], ...]
     ) -> dict[str, Any]:
-        self._forward.trace(self._copies[0].used, _of_a_part(columns[0]))
+        self._programs.forward.trace(self._copies[0].used, _of_a_part(columns[0]))
         return self._strategy.run(lambda: self._outputs_of_device(_replica(), columns))
 
     def _outputs_of_device(
@@ -337,12 +265,9 @@ class Towers:
         own, used = columns[replica], self._copies[replica].used
 
         def tower(index: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._forward(used, batches.part_of(own, index))
+            return self._programs.forward(used, batches.part_of(own, index))
 
         return turns.in_turn(tower, len(self.places[replica]))
-
-    def _tower_outputs(self, used: Variables, rows: Batch) -> dict[str, tf.Tensor]:
-        return self._task.outputs(read(used), batches.received(rows))
 
     # -- failures -----------------------------------------------------------
 

@@ -75,7 +75,7 @@ def apply_gradients(
     Returns the new parameters, the new slots, and the norm before clipping of the
     gradient without the scale.
     """
-    scaling = {name: slots[name] for name in precision.STATE if name in slots}
+    scaling = {name: slots[name] for name in precision.scaling(slots)}
     scale = scaling.get(precision.SCALE, 1.0)
     norm = norm / scale
     factor = clip_scale(norm, CLIP_NORM) / scale

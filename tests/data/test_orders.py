@@ -95,13 +95,13 @@ def test_windows_end_with_their_epoch():
 
 
 def test_policies_pad_less_and_less_and_compile_seldom():
-    features = make_features(2000, longest=60)
+    features = make_features(10_000, longest=60)
     share = {}
     for padding in orders.POLICIES:
         order = orders.TrainingOrder(features.lengths, 2, 16, padding, 128, 1)
         placements = [order.placement(step) for step in range(60)]
         shapes = {(p.numbers.shape, p.length) for p in placements}
-        assert len(shapes) <= (4 if padding in ("longest", "bucket") else 1)
+        assert len(shapes) <= (8 if padding in ("longest", "bucket") else 1)
         share[padding] = pipeline.padding_share(placements, features.lengths)
     assert share["max_length"] > 0.7 > share["longest"] > 0.4
     assert share["bucket"] < 0.3 and share["pack"] < 0.3
@@ -143,7 +143,9 @@ def test_no_row_is_longer_than_the_model_has_positions(padding):
     features = make_features(200, longest=30)
     order = orders.TrainingOrder(features.lengths, 2, 4, padding, 30, 1)
     placements = [order.placement(step) for step in range(25)]
-    placements += orders.forward_placements(features.lengths, 2, 4, padding, 30)
+    placements += orders.forward_placements(
+        features.lengths, 2, 4, padding == "pack", 30
+    )
     for placement in placements:
         batch = pipeline.collate(features, placement)
         if "position_ids" in batch:
@@ -154,7 +156,7 @@ def test_no_row_is_longer_than_the_model_has_positions(padding):
 
 def test_a_batch_too_long_to_pack_stands_one_in_a_row(monkeypatch):
     monkeypatch.setattr(orders, "_SAMPLE", 1)
-    lengths = np.array([2] * 8 + [16] * 8)
+    lengths = np.array([3] + [1] * 7 + [16] * 8)
     in_file_order(monkeypatch)
     order = orders.TrainingOrder(lengths, 1, 8, "pack", 16, 1)
     assert order.placement(0).numbers.shape == (1, 1, 8)
@@ -195,7 +197,7 @@ def test_numpy_is_not_asked_for_an_order(monkeypatch):
     lengths = np.arange(400) % 16 + 1
     for padding in orders.POLICIES:
         orders.TrainingOrder(lengths, 2, 4, padding, 16, 7).placement(3)
-        orders.forward_placements(lengths, 2, 4, padding, 16)
+        orders.forward_placements(lengths, 2, 4, padding == "pack", 16)
     assert len(readers.sample_rows(400, 30, 7)) == 30
     specs = {"a/kernel": ((3, 4), "truncated_normal"), "a/bias": ((4,), "zeros")}
     assert params.initialize(specs, 0.02, 7)["a/kernel"].all()
@@ -252,6 +254,6 @@ def test_no_row_is_longer_than_the_model_has_places(padding):
     """30 places: a multiple of 8 would be too many."""
     lengths = np.full(50, 30)
     order = orders.TrainingOrder(lengths, 1, 1, padding, 30, 3)
-    placements = orders.forward_placements(lengths, 1, 1, padding, 30)
+    placements = orders.forward_placements(lengths, 1, 1, padding == "pack", 30)
     for placed in (order.placement(0), order.widest(), *placements):
         assert placed.length == 30 and placed.numbers.shape[2] == 1

@@ -68,9 +68,9 @@ def test_pack_says_when_there_is_no_room():
     assert both.numbers.shape == (2, 3, 2)
 
 
-def best_widths(longest, most):
+def best_widths(longest, most, multiple):
     """All choices of widths, tried one by one."""
-    units = sorted({packing.rounded(n) for n in longest})
+    units = sorted({packing.rounded(n, multiple) for n in longest})
     sizes = range(1, most + 1)
     choices = [c for size in sizes for c in itertools.combinations(units, size)]
     choices = [c for c in choices if c[-1] == units[-1]]
@@ -78,15 +78,24 @@ def best_widths(longest, most):
 
 
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("most", [1, 2, 4])
-def test_few_widths_are_the_best_ones(seed, most):
+@pytest.mark.parametrize(("most", "multiple"), [(1, 2), (2, 8), (3, 2), (4, 8)])
+def test_few_widths_are_the_best_ones(seed, most, multiple):
     rng = np.random.default_rng(seed)
     longest = rng.integers(2, 80, rng.integers(1, 40))
-    widths = packing.few_widths(longest, most)
+    widths = packing.few_widths(longest, most, multiple)
     assert len(widths) <= most and widths == sorted(set(widths))
-    assert all(width % 8 == 0 for width in widths)
+    assert all(width % multiple == 0 for width in widths)
     tokens = sum(min(w for w in widths if w >= n) for n in longest)
-    assert tokens == best_widths(longest, most)
+    assert tokens == best_widths(longest, most, multiple)
+
+
+def test_each_width_more_has_to_be_worth_it():
+    longest = np.array([8] * 10 + [12] * 5 + [16] * 85)  # 1,600 tokens at one width
+    assert packing.few_widths(longest, worth=0.0) == [8, 12, 16]
+    # A width of 8 saves 80 tokens, as many as 5 batches have; then 12 saves 20, of 1.3.
+    assert packing.few_widths(longest, worth=1.3) == [8, 12, 16]
+    assert packing.few_widths(longest, worth=1.4) == [8, 16]
+    assert packing.few_widths(longest, worth=5.1) == [16]
 
 
 def test_packed_shape_holds_its_groups_with_little_padding():

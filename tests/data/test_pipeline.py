@@ -12,28 +12,24 @@ from bert_mgpu.data.packing import EMPTY, Placement
 from bert_mgpu.task import Features, Ragged
 from tests.data.conftest import make_features
 
-PACKED = pytest.mark.parametrize("padding", orders.POLICIES)
-
 
 @pytest.mark.parametrize("rows", range(1, 68))
 def test_outputs_of_every_row_in_order(rows):
     """The whole grid of rows x batch x towers, with a stub for the model."""
     features = make_features(rows)
-    grid = itertools.product(range(1, 10), range(1, 9))
-    for batch, towers in grid:  # each policy with every batch and number of towers
-        padding = orders.POLICIES[(rows + batch + towers) % len(orders.POLICIES)]
-        check_forward(features, batch, towers, padding)
+    for batch, towers in itertools.product(range(1, 10), range(1, 9)):
+        check_forward(features, batch, towers, packs=(rows + batch + towers) % 2 == 0)
 
 
-@PACKED
-def test_outputs_of_every_row_under_each_policy(padding):
+@pytest.mark.parametrize("packs", [False, True])
+def test_outputs_of_many_rows(packs):
     features = make_features(150, longest=16)
     for batch, towers in ((1, 1), (4, 3), (64, 2), (100, 7)):
-        check_forward(features, batch, towers, padding)
+        check_forward(features, batch, towers, packs)
 
 
-def check_forward(features, batch, towers, padding):
-    args = (features.lengths, towers, batch, padding, 16)
+def check_forward(features, batch, towers, packs):
+    args = (features.lengths, towers, batch, packs, 16)
     placements = orders.forward_placements(*args)
 
     def stub(inputs):
@@ -64,16 +60,31 @@ def check_forward(features, batch, towers, padding):
 def test_forward_pads_little_and_compiles_seldom():
     features = make_features(4000, longest=128)
     share = {}
-    for padding in orders.POLICIES:
-        args = (features.lengths, 2, 4, padding, 128)
+    for packs, most in ((False, 8), (True, 1)):
+        args = (features.lengths, 2, 4, packs, 128)
         placements = orders.forward_placements(*args)
         lengths = [placement.length for placement in placements]
         assert lengths == sorted(lengths, reverse=True)  # a lack of memory shows first
         shapes = {(p.numbers.shape, p.length) for p in placements}
-        assert len(shapes) <= (1 if padding == "pack" else 4)
-        share[padding] = pipeline.padding_share(placements, features.lengths)
-    assert share["pack"] < 0.02
-    assert share["longest"] == share["bucket"] == share["max_length"] < 0.2
+        assert len(shapes) <= most
+        share[packs] = pipeline.padding_share(placements, features.lengths)
+    assert share[True] < 0.02 and share[False] < 0.15
+
+
+@pytest.mark.parametrize(("length", "places"), [(30, 1), (25, 5)])
+def test_rows_are_packed_only_where_that_saves_tokens(length, places):
+    """30 tokens need 30 alone; 25 need 26, but five of them 128."""
+    placements = orders.forward_placements(np.full(640, length), 2, 8, True, 128)
+    assert {placed.numbers.shape[2] for placed in placements} == {places}
+
+
+def test_a_larger_set_is_worth_more_widths():
+    widths = []
+    for rows in (100, 1000, 10_000, 100_000):
+        lengths = make_features(1000, longest=128).lengths.repeat(rows // 100)[::10]
+        placements = orders.forward_placements(lengths, 1, 8, False, 128)
+        widths.append(len({placed.length for placed in placements}))
+    assert widths == sorted(widths) and widths[0] == 1 and 4 < widths[-1] <= 8
 
 
 FEATURES = Features(
