@@ -205,11 +205,13 @@ def test_room_is_shared_by_the_devices_of_a_cpu():
 
 def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
     times = {"seconds": 60.0}
-    monkeypatch.setattr(planning, "_probe", lambda *_: (20.0, times["seconds"]))
+    probe = lambda *_: ((20.0, 31.0), times["seconds"])  # noqa: E731
+    monkeypatch.setattr(planning, "_probe", probe)
     batch = {"input_ids": np.zeros((1, 8, 128), np.int32)}
+    towers = types.SimpleNamespace(devices=["CPU:0"])
 
     def told(job):
-        return " ".join(planning._time(job, None, [batch], 2000, 1.0))
+        return " ".join(planning._time(job, towers, [batch], 2000, 1.0, 1))
 
     text = told(job_of())
     assert "about 33.3 hours for 2000 steps of 60.00 s" in text
@@ -223,12 +225,22 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
     assert "freeze" not in told(job_of())
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_says_what_compilation_takes(monkeypatch, count):
+    monkeypatch.setattr(planning, "_probe", lambda *_: ((20.0, 31.0), 2.0))
+    towers = types.SimpleNamespace(devices=["CPU:0"] * count)
+    text = " ".join(planning._time(job_of(), towers, [], 100, 1.0, 3))
+    assert "20 s of compilation for each of 3 shapes of batches" in text
+    every = "each of 4 devices compiles for itself: 31 s of processor time in all"
+    assert (every in text) == (count == 4)
+
+
 def test_says_where_a_step_does_not_fit(monkeypatch):
     def full(*_):
         raise MemoryError
 
     monkeypatch.setattr(planning, "_probe", full)
     towers = types.SimpleNamespace(out_of_memory=errors.out_of_memory)
-    lines = [*planning._time(job_of(), towers, [], 10, 1.0)]
+    lines = [*planning._time(job_of(), towers, [], 10, 1.0, 1)]
     assert lines[0] == "a step does not fit: out of memory"
     assert "--recompute=block" in lines[1]
