@@ -223,6 +223,19 @@ def test_a_run_of_before_keeps_numpys_order():
     assert np.array_equal(readers.sample_rows(100, 10, 7, "numpy"), wanted)
 
 
+def test_a_run_of_before_keeps_its_widths():
+    """Multiples of 8, four at most; dropout masks follow from them."""
+    lengths = np.random.default_rng(0).integers(10, 27, 4000)
+    widths = {}
+    for random_numbers in ("numpy", "counters"):
+        order = orders.TrainingOrder(
+            *(lengths, 1, 2, "longest", 64, 7), random_numbers=random_numbers
+        )
+        widths[random_numbers] = {order.placement(n).length for n in range(200)}
+    assert widths["numpy"] == {16, 24, 32}
+    assert 26 in widths["counters"] and max(widths["counters"]) == 26
+
+
 def test_a_step_of_a_hundred_million_rows_holds_no_array_of_them():
     tracemalloc.start()
     try:
