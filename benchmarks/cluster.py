@@ -7,9 +7,8 @@ A model of 4 layers x 256 trains on rows of 128 tokens, 32 in each step: in one 
 and in two or four that horovodrun starts here, whose gradients travel over loopback.
 Settings take turns, five rounds of each; `show` ends with an error where several
 processes are less than WANTED times as fast as one with as many towers. The last rows
-time sums alone, of as many values as
-BERT-base has, beside a copy in memory. Results are appended to
-benchmarks/results/cluster.json.
+time sums alone, of as many values as BERT-base has, beside a copy in memory. Results
+are appended to benchmarks/results/cluster.json.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "2 processes of 1 core": {"processes": 2},
     "4 processes on 2 cores": {"processes": 4, "train_batch_size": 8},
-    "the same, float16": {"processes": 2, "allreduce_dtype": "float16"},
-    "the same, 4 turns a step": {"processes": 2, "gradient_accumulation_steps": 4},
+    "2 processes, float16": {"processes": 2, "allreduce_dtype": "float16"},
+    "2 processes, 4 turns a step": {"processes": 2, "gradient_accumulation_steps": 4},
 }
 WANTED_PAIRS = {
     "2 processes of 1 core": "1 process of 2 cores, 2 towers",
