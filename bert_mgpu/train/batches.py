@@ -75,3 +75,8 @@ def _weights(task: Task, batch: Mapping[str, np.ndarray]) -> dict[str, np.float3
 def part_of(columns: Mapping[str, Any], index: tf.Tensor) -> dict[str, tf.Tensor]:
     """Part `index` of a device's columns: [b, ...]."""
     return {name: values[index] for name, values in columns.items()}
+
+
+def specs_of_part(columns: Mapping[str, tf.Tensor]) -> dict[str, tf.TensorSpec]:
+    """The shapes of any such part."""
+    return {n: tf.TensorSpec(v.shape[1:], v.dtype) for n, v in columns.items()}

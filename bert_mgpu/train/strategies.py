@@ -1,9 +1,10 @@
-"""How the sums of several devices of a process are added."""
+"""Several devices of a process: how their sums are added, which of them has failed."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,3 +31,22 @@ def mirrored(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
     own = {"_collective_key_base": _KEYS * next(_made)}
     kind = type("MirroredStrategy", (tf.distribute.MirroredStrategy,), own)
     return kind(devices)
+
+
+def replica() -> int:
+    """Which of the devices the work that is being traced is for."""
+    context = tf.distribute.get_replica_context()
+    return int(tf.get_static_value(context.replica_id_in_sync_group))
+
+
+def failure_alone(
+    device: str, work: Callable[..., Any], *inputs: Any
+) -> Exception | None:
+    """How one device fails when it does its work without the others; None if not."""
+    try:
+        with tf.device(device):
+            found = tf.function(work, autograph=False)(*inputs)
+            tf.nest.map_structure(lambda value: value.numpy(), found)
+    except Exception as error:
+        return error
+    return None

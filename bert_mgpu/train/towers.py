@@ -169,7 +169,7 @@ class Towers:
         programs, copy = self._programs, self._copies[0]
         layout, one = programs.layout(losses), tf.constant(1.0)
         params = copy.params if self._xla else self._copies.specs()
-        part = _of_a_part(columns[0]), tf.constant(0), numbers, weights, one
+        part = batches.specs_of_part(columns[0]), tf.constant(0), numbers, weights, one
         programs.part.trace(losses, params, *part)
         own_trained = programs.trained(copy.params)
         gradient = tf.TensorSpec([layout.count])
@@ -177,7 +177,7 @@ class Towers:
         programs.update.trace(losses, own_trained, copy.slots, *first)
 
         def replica_step() -> tuple[tf.Tensor, tf.Tensor]:
-            replica = _replica()
+            replica = strategies.replica()
             copy = self._copies[replica]
             vector = self._sums_of_device(
                 replica, columns, weights, numbers, losses, rows
@@ -256,8 +256,10 @@ class Towers:
     def _replicated_outputs(
         self, columns: tuple[dict[str, tf.Tensor], ...]
     ) -> dict[str, Any]:
-        self._programs.forward.trace(self._copies[0].used, _of_a_part(columns[0]))
-        return self._strategy.run(lambda: self._outputs_of_device(_replica(), columns))
+        of_part = batches.specs_of_part(columns[0])
+        self._programs.forward.trace(self._copies[0].used, of_part)
+        own = self._outputs_of_device
+        return self._strategy.run(lambda: own(strategies.replica(), columns))
 
     def _outputs_of_device(
         self, replica: int, columns: tuple[dict[str, tf.Tensor], ...]
@@ -279,33 +281,15 @@ class Towers:
         tells that instead. So each does its last work once more, alone.
         """
         lacking = errors.out_of_memory(error)
-        if isinstance(error, errors.RunError) or len(self.devices) == 1:
+        one = len(self.devices) == 1
+        if isinstance(error, errors.RunError) or one or self._asked is None:
             return lacking
+        work, inputs = self._asked
         for replica, device in enumerate(self.devices):
-            if alone := self._fails_alone(replica, device):
+            failed = strategies.failure_alone(device, work, replica, *inputs)
+            if failed and (alone := errors.out_of_memory(failed)):
                 return f"{alone} on {device}"
         return lacking
 
-    def _fails_alone(self, replica: int, device: str) -> str | None:
-        if self._asked is None:
-            return None
-        work, inputs = self._asked
-        try:
-            with tf.device(device):
-                found = tf.function(work, autograph=False)(replica, *inputs)
-                tf.nest.map_structure(lambda value: value.numpy(), found)
-        except Exception as error:
-            return errors.out_of_memory(error)
-        return None
-
     def _first(self, value: Any) -> Any:
         return self._strategy.experimental_local_results(value)[0]
-
-
-def _replica() -> int:
-    context = tf.distribute.get_replica_context()
-    return int(tf.get_static_value(context.replica_id_in_sync_group))
-
-
-def _of_a_part(columns: Mapping[str, tf.Tensor]) -> dict[str, tf.TensorSpec]:
-    return {n: tf.TensorSpec(v.shape[1:], v.dtype) for n, v in columns.items()}
