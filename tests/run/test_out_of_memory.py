@@ -70,6 +70,28 @@ def references(tiny, tmp_path_factory):
     return make
 
 
+@pytest.fixture
+def go(inside, script, monkeypatch):
+    """go(flags, xla, failure) -> (exit code, stdout, stderr).
+
+    What XLA compiles runs in a process of its own: one keeps the memory mappings of all
+    it has compiled, of which Linux allows it 65,530, and ends without a word beyond.
+    """
+
+    def run(args, xla, failure=None):
+        if xla and failure:
+            planted = json.dumps(dataclasses.asdict(failure))
+            return script(["classifier", planted, *args], program=failing.__file__)
+        if xla:
+            return script(args)
+        with monkeypatch.context() as patch:
+            if failure:
+                failing.plant(failure, patch.setattr)
+            return inside(args)
+
+    return run
+
+
 def cases():
     """Tower, when, strategy, XLA: every eighth is for each commit, all at night."""
     every = itertools.product(range(TOWERS), WHENS, (False, True), (False, True))
@@ -83,14 +105,11 @@ def cases():
 
 
 @pytest.mark.parametrize(("tower", "when", "default", "xla"), [*cases()])
-def test_goes_on(
-    tiny, tmp_path, inside, references, monkeypatch, tower, when, default, xla
-):
+def test_goes_on(tiny, tmp_path, go, references, tower, when, default, xla):
     reference, out = references(xla, default, when), tmp_path / "out"
     failure = Failure(tower, WHENS[when], ROWS // 2, default)
-    failing.plant(failure, monkeypatch.setattr)
     if when in ("first step", "later"):
-        code, _, err = inside(flags(tiny, out, xla, do_train=True))
+        code, _, err = go(flags(tiny, out, xla, do_train=True), xla, failure)
         assert code == 0, err
         (line,) = (line for line in err.splitlines() if "going on" in line)
         assert failing.TEXT[:19] in line and f"on CPU:{tower}:" in line
@@ -100,14 +119,14 @@ def test_goes_on(
     shutil.copytree(reference, out)
     do = {"evaluation": "do_eval", "prediction": "do_predict"}[when]
     sizes = {"eval_batch_size": ROWS, "predict_batch_size": ROWS}
-    code, _, err = inside(flags(tiny, out, xla, **{do: True}, **sizes))
+    code, _, err = go(flags(tiny, out, xla, **{do: True}, **sizes), xla, failure)
     assert code == 0, err
     (line,) = (line for line in err.splitlines() if "going on" in line)
     assert f"on CPU:{tower}:" in line and "batches of 2 rows a tower" in line
-    monkeypatch.undo()
     shutil.copytree(reference, tmp_path / "told")
     sizes = {"eval_batch_size": ROWS // 2, "predict_batch_size": ROWS // 2}
-    assert inside(flags(tiny, tmp_path / "told", xla, **{do: True}, **sizes))[0] == 0
+    args = flags(tiny, tmp_path / "told", xla, **{do: True}, **sizes)
+    assert go(args, xla)[0] == 0
     for file in ("eval_results.txt", "predict.txt", "test_results.tsv"):
         wanted = tmp_path / "told" / file
         assert wanted.exists() == (out / file).exists()
@@ -144,12 +163,10 @@ def test_called_as_a_function_it_says_what_to_pass(tiny, tmp_path, capfd, monkey
 @pytest.mark.nightly
 @pytest.mark.parametrize("default", [False, True], ids=["tree", "default"])
 @pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
-def test_more_memory_than_there_is(
-    tiny, tmp_path, inside, references, monkeypatch, default, xla
-):
+def test_more_memory_than_there_is(tiny, tmp_path, go, references, default, xla):
     """Not planted: an allocation of a petabyte beside one tower."""
-    failing.plant(Failure(2, 0, ROWS // 2, default, real=True), monkeypatch.setattr)
-    code, _, err = inside(flags(tiny, tmp_path, xla, do_train=True))
+    failure = Failure(2, 0, ROWS // 2, default, real=True)
+    code, _, err = go(flags(tiny, tmp_path, xla, do_train=True), xla, failure)
     assert code == 0, err
     (line,) = (line for line in err.splitlines() if "going on" in line)
     assert line.startswith("OOM when allocating") and "on CPU:2:" in line
