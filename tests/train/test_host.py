@@ -1,7 +1,10 @@
 """The host is ahead of the devices: the order in which it asks them for things."""
 
+import time
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_mgpu.data import pipeline
 from bert_mgpu.tasks.classification import Classification
@@ -90,3 +93,22 @@ def test_one_vector_holds_all_of_a_step(first_params):
     assert done.stops == 0 and done.reduction == 0
     assert done.scaling["bert_mgpu/loss_scale"] == 2.0**15
     assert np.isfinite([done.losses["loss"], done.norm]).all()
+
+
+def test_asking_returns_when_the_copy_has_begun(monkeypatch):
+    """Else the next step could be launched before it, and the copy wait for that."""
+    reader, events = results.Reader(), []
+    submit = reader._thread.submit
+
+    def late(work):
+        def later():
+            time.sleep(0.2)
+            events.append("begun")
+            return work()
+
+        return submit(later)
+
+    monkeypatch.setattr(reader._thread, "submit", late)
+    future = reader.ask(tf.constant(3.0))
+    assert events == ["begun"]
+    assert future.result() == 3
