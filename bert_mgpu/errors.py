@@ -112,7 +112,9 @@ LONGEST = 10_000  # characters of an error that are searched for what it means
 _NO_MEMORY = re.compile(
     r"(out of memory|\boom\b|\w*alloc_failed|dst tensor is not initialized"
     # The last: a constant that the optimizer of graphs would have worked out.
-    r"|(unable|failed) to allocate|cannot parse tensor from proto)[^\n]*",
+    r"|(unable|failed) to allocate|cannot parse tensor from proto"
+    # What libraries of NVIDIA say where their own buffers find no room.
+    r"|failed to create cu\w+ handle|nccl[^\n]*unhandled cuda error)[^\n]*",
     re.IGNORECASE,
 )
 

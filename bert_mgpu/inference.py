@@ -49,7 +49,7 @@ def forward(
     rounding. Each process works out the rows of its towers and gets those of all.
     Raises Diverged where an output is no number.
     """
-    group = towers.group
+    group, batch = towers.group, min(batch, towers.largest)
     placements = orders.forward_placements(
         *(rows.lengths, towers.n_towers, batch, packs, run.max_seq_length),
         rows.counts,
@@ -92,9 +92,10 @@ def forward(
     if batch == 1:
         advice = smaller(False, run.recompute)
         raise OutOfMemory(f"{what}: {lacking}, with one row at a time: {advice}")
+    towers.largest = batch // 2
     # Not before the error is gone, whose traceback holds what did not fit.
     say(f"{lacking}: going on with batches of {batch // 2} rows a tower")
-    return forward(run, rows, batch // 2, towers, what, note, stopping, packs)
+    return forward(run, rows, batch, towers, what, note, stopping, packs)
 
 
 def _unless(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:

@@ -100,6 +100,8 @@ def _agree(
     }
     if facts["device"] == "CPU":  # how sums are rounded depends on them
         facts[f"threads of a process ({devices.THREADS} sets them)"] = threads
+    else:  # and on the model of the card
+        facts["GPU"] = ", ".join(devices.kinds(visible))
     facts |= {f"--{one.name}": getattr(run, one.name) for one in fields(type(run))}
     collective.agree(group, facts)
     # Cards of one host must differ, whatever hides them from each process.

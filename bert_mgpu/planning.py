@@ -21,7 +21,7 @@ from bert_mgpu.errors import smaller
 from bert_mgpu.job import Job, make_towers
 from bert_mgpu.nn import footprint
 from bert_mgpu.task import Batch
-from bert_mgpu.train import devices, loop, rules
+from bert_mgpu.train import devices, loop, precision, rules
 from bert_mgpu.train.recorder import say
 from bert_mgpu.train.towers import Towers
 from bert_mgpu.training import orders_of, padding_shares, start
@@ -194,8 +194,8 @@ def memory(job: Job, rows: int, length: int, targets: int = 0) -> dict[str, floa
     )
     activations += footprint.words(job.model.config, rows * targets)
     # Gradients one by one, then as one vector, when the activations are gone. The
-    # update writes over what it reads, unless it is
-    # not compiled, and works moments of 8 bits out in 32.
+    # update writes over what it reads, unless it is not compiled, and works moments of
+    # 8 bits out in 32.
     update = 0
     if run.xla == "off":
         update = gradients + slots
@@ -209,6 +209,11 @@ def memory(job: Job, rows: int, length: int, targets: int = 0) -> dict[str, floa
         "gradients": (held + 1) * gradients,
         "activations and updates": working,
     }
+    if run.eval_every:  # what forward passes read, kept from the first one on
+        low = precision.dtypes(specs, run.precision)
+        cast = [name for name in specs if low[name] != tf.float32]
+        copies = sum(params[name].size * low[name].size for name in cast)
+        parts |= {"copies for evaluation": copies} if cast else {}
     if job.compiles and job.devices[0].startswith("CPU"):
         parts["XLA's compiler"] = footprint.compiler(job.model.config, run.recompute)
     return parts
@@ -232,7 +237,8 @@ def _time(
         if not (lacking := towers.out_of_memory(error)):
             raise
         yield f"a step does not fit: {lacking}"
-        yield "--train_batch_size is halved until one does: see also --recompute=block"
+        yield "a training begins anew in smaller parts, of the same rows a step, until"
+        yield "  one does: see also --recompute=block"
         return
     seconds = step * share * steps
     yield f"about {_duration(seconds)} for {steps} steps of {step * share:.2f} s,"

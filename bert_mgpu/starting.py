@@ -96,6 +96,8 @@ def training_state(
     _check_identity(run, state.identity, identity, output_dir)
     params = _checked(state.params, specs, prefix)
     first = first_slots(params)
+    if precision.scaling(state.slots):  # of several processes, where one goes on
+        first = precision.first_state() | first
     lost = set(first) - set(state.slots) - set(precision.STATE)
     for name in first.keys() & state.slots.keys():
         wanted, there = first[name], state.slots[name]

@@ -110,6 +110,10 @@ class Trainer:
     def batch(self, number: int = 0, *, padded: bool = False) -> Batch:
         return shapes.drawn(self.shape, self.towers, number, padded=padded)
 
+    def place(self, batch: Batch) -> Any:
+        """What `step` takes as well, on its way to the cards."""
+        return self._towers.place(batch)
+
     def step(self, batch: Batch) -> Any:
         """Starts the next step; its result is to be read."""
         return self._towers.train_step(batch, next(self._numbers), RATE)

@@ -141,6 +141,14 @@ ROWS: tuple[Row, ...] = (
     _step("float16", 128, 75),
     _step("float16", 512, 85, like="float16-128"),
     Row(
+        "places",
+        "Does Python go on while a batch is placed on a card that works?",
+        "speed:places",
+        60,
+        {"batch": 64, "length": 512},
+        "no pause of a quarter of a step",
+    ),
+    Row(
         "kill-and-resume",
         "Is a run that was killed and resumed the same, with --deterministic?",
         "exact:kill_and_resume",

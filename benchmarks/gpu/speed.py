@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -204,6 +205,30 @@ def step(
     if wanted and "share_of_peak" in found:
         judged["met"] = found["share_of_peak"] >= WANTED_SHARE
     return {"told": told(found), "figures": found} | judged
+
+
+def places(batch: int, length: int) -> dict[str, Any]:
+    """A row: does Python go on while a thread places a batch on a card that works?"""
+    trainer = Trainer(shapes.base(batch, length), precision="bfloat16")
+    as_a_run(trainer, trainer.batch(), _WARM)
+    step = timed(lambda: as_a_run(trainer, trainer.batch(), _WARM)) / _WARM
+    pauses = []
+    for number in range(ROUNDS):
+        last = trainer.step(trainer.batch())
+        rows = trainer.batch(number + 1)
+        thread = threading.Thread(target=trainer.place, args=[rows])
+        longest, clock = 0.0, time.perf_counter()
+        thread.start()
+        while thread.is_alive():
+            longest = max(longest, time.perf_counter() - clock)
+            clock = time.perf_counter()
+        pauses.append(max(longest, time.perf_counter() - clock))
+        trainer.read(last)
+    middle = statistics.median(pauses)
+    found = {"pause_ms": _digits(middle * 1e3), "step_ms": _digits(step * 1e3)}
+    words = f"longest pause {found['pause_ms']:g} ms, a step {found['step_ms']:g} ms"
+    judged = {} if is_dry() else {"met": middle < step / 4}
+    return {"told": words, "figures": found} | judged
 
 
 def towers_of_a_card(batch: int, length: int, towers: list[int]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Batches on their way to the devices, made while the step before them runs.
+"""Batches as the devices get them, made while the steps before them run.
 
 Letters: N towers of this process, M their parts in all, b rows of a part.
 """
@@ -52,7 +52,12 @@ def place(
 def _sent(values: np.ndarray) -> tf.Tensor:
     # TensorFlow keeps whole numbers of 32 bits in the host's memory, wherever they are
     # said to be.
-    return tf.constant(values.astype(np.int64) if values.dtype == np.int32 else values)
+    whole = values.dtype == np.int32
+    with tf.device("CPU:0"):
+        there = tf.constant(values.astype(np.int64) if whole else values)
+    # A copy to a GPU waits for all that the GPU was given to do before. As an operation
+    # it lets go of Python's lock, so that meanwhile the next step is launched.
+    return tf.identity(there)
 
 
 def received(rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.errors import RunError
+from bert_mgpu.train import devices as devices_lib
 from bert_mgpu.train import optimizers, precision
 from bert_mgpu.train.once import Once
 
@@ -21,7 +22,7 @@ class Copy(NamedTuple):
 
     params: Variables
     slots: Variables
-    used: Variables  # what a forward pass reads: see `Copies.refresh`
+    used: Variables  # what a forward pass reads: empty before `Copies.refresh`
 
 
 class Copies:
@@ -46,8 +47,7 @@ class Copies:
         self._copies = []
         for device in self._devices:
             with tf.device(device):
-                own = _variables(params), _variables(slots)
-                self._copies.append(Copy(*own, self._used(*own)))
+                self._copies.append(Copy(_variables(params), _variables(slots), {}))
 
     def specs(self) -> dict[str, tf.TensorSpec]:
         """Of the weights as a pass computes with them."""
@@ -66,6 +66,9 @@ class Copies:
         """
         for device, copy in zip(self._devices, self._copies, strict=True):
             sources = _averaged(copy.params, copy.slots)
+            if not copy.used:
+                with tf.device(device):
+                    copy.used.update(self._room(sources))
             goals = {n: v for n, v in copy.used.items() if v is not sources[n]}
             if goals:
                 inputs = {name: sources[name] for name in goals}, goals
@@ -73,9 +76,18 @@ class Copies:
                 with tf.device(device):
                     self._cast(*inputs)
 
-    def check(self) -> None:
-        """Raises RunError where the devices do not hold the same bits."""
+    def agree(self) -> None:
+        """Raises RunError where the devices do not hold the same bits.
+
+        Cards of several kinds round differently: there all get the first one's.
+        """
         if len(self._copies) == 1:
+            return
+        if len(devices_lib.kinds(self._devices)) > 1:
+            for copy in self._copies[1:]:
+                for own, first in zip(copy[:2], self._copies[0][:2], strict=True):
+                    for name, variable in own.items():
+                        variable.assign(first[name])
             return
         self._checksum.trace(*self._copies[0][:2])
         sums = []
@@ -86,17 +98,17 @@ class Copies:
             if found != sums[0]:
                 raise RunError(
                     f"{device} holds other weights than {self._devices[0]}: nothing is"
-                    " saved: look for a faulty card, or one of another kind, then start"
-                    " the same command again"
+                    " saved: look for a faulty card, then start the same command again"
                 )
 
-    def _used(self, params: Variables, slots: Variables) -> Variables:
-        wanted = precision.dtypes(params, self._dtype)
+    def _room(self, sources: Variables) -> Variables:
+        """The same variables, new ones for those that are cast."""
+        wanted = precision.dtypes(sources, self._dtype)
         return {
             name: variable
             if variable.dtype == wanted[name]
             else tf.Variable(tf.zeros(variable.shape, wanted[name]), name=name)
-            for name, variable in _averaged(params, slots).items()
+            for name, variable in sources.items()
         }
 
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import resource
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -138,18 +139,31 @@ def _cards() -> list[Any]:
     return [one for one in list_local_devices(config) if one.device_type == "GPU"]
 
 
+def _details(devices: Sequence[str]) -> list[dict[str, Any]]:
+    """Of the cards of a run; nothing of CPUs."""
+    if not devices[0].startswith("GPU"):
+        return []
+    visible = tf.config.get_visible_devices("GPU")[: len(devices)]
+    return [tf.config.experimental.get_device_details(gpu) for gpu in visible]
+
+
+def kinds(devices: Sequence[str]) -> list[str]:
+    """The models of the cards of a run, each once; none for CPUs."""
+    cards = _details(devices)
+    return sorted({str(card.get("device_name", "unknown")) for card in cards})
+
+
 def remarks(devices: list[str], precision: str) -> list[str]:
     """What a user should know of the GPUs of a run before it starts."""
     if not devices[0].startswith("GPU"):
         return []
-    visible = tf.config.get_visible_devices("GPU")[: len(devices)]
-    cards = [tf.config.experimental.get_device_details(gpu) for gpu in visible]
-    names = sorted({str(card.get("device_name", "unknown")) for card in cards})
+    cards, names = _details(devices), kinds(devices)
     found = []
     if len(names) > 1:
         found.append(
             f"WARNING: cards of several kinds ({', '.join(names)}): each step waits for"
-            " the slowest, and they may round differently: see CUDA_VISIBLE_DEVICES"
+            " the slowest. They may round differently: before each save all get the"
+            " first one's weights. See CUDA_VISIBLE_DEVICES"
         )
     oldest = min(card.get("compute_capability", (0, 0)) for card in cards)
     if oldest >= _AMPERE and precision == "float32":

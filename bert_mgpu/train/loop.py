@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -19,8 +18,7 @@ from bert_mgpu.train.collective import Collective
 from bert_mgpu.train.results import StepResult
 from bert_mgpu.train.towers import Towers
 
-# Steps that the host is ahead of the devices at most: a training that diverged is to
-# end soon.
+# Results that wait to be looked at: a training that diverged is to end soon.
 _MOST_UNREAD = 10
 
 
@@ -47,7 +45,7 @@ class Done:
     norm: float
     scaling: dict[str, float]  # the state of loss scaling, if there is one
     seconds: float  # since the step before
-    waited: float  # seconds of them that its batch was not ready
+    waited: float  # seconds of them for a batch that was not ready, the next step's
     compiled: bool  # the first of its shape: compilation is in the seconds
     reduction: float = 0.0  # seconds of them until other processes' sums were there
 
@@ -113,6 +111,8 @@ def train(
             # A result is there when its step is done: reading the last one would wait.
             wanted = done % plan.read_every == 0
             unread.read(keep=0 if compiled else 1 if wanted else _MOST_UNREAD)
+            if step == state.step:  # a card that computes wrongly is known at once
+                towers.compare()
             batch = upcoming
             ends = done == plan.steps
             if evaluate and (ends or done % plan.eval_every == 0):
@@ -164,7 +164,7 @@ class _Launched(NamedTuple):
             self.result.scaling,
         )
         skips = scaling.get(precision.SKIPS)
-        if skips is None and not all(map(math.isfinite, [*losses.values(), norm])):
+        if not self.result.finite:
             shown = ", ".join(f"{name} {value:g}" for name, value in losses.items())
             raise Diverged(
                 f"step {self.step}: {shown}, gradient norm {norm:g}: the training"

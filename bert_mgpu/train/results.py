@@ -2,12 +2,13 @@
 
 A copy from a GPU to the host waits for all that the GPU was given to do before the copy
 was asked for. So it is asked for as soon as a step is launched, in a thread that waits
-for it, and the next step is launched meanwhile.
+for it, and the next step is launched meanwhile: the host is one step ahead, not more.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -47,7 +48,9 @@ class Reader:
             return read()
 
         future = self._thread.submit(work)
-        begun.wait()  # what is launched after this comes after the copy
+        # The copies before this one are there, and this one is all that the thread
+        # has to do: what is launched now comes after it.
+        begun.wait()
         return future
 
 
@@ -55,10 +58,17 @@ class StepResult:
     """What a training step tells; reading it waits for the step."""
 
     def __init__(
-        self, future: Future[np.ndarray], losses: Sequence[str], scaling: Sequence[str]
+        self,
+        future: Future[np.ndarray],
+        losses: Sequence[str],
+        scaling: Sequence[str],
+        overflows: bool,
     ):
-        """future: losses, votes to stop, seconds, the norm, the state of scaling."""
-        self._future = future
+        """future: losses, votes to stop, seconds, the norm, the state of scaling.
+
+        overflows: the losses themselves can, where a pass computes in float16.
+        """
+        self._future, self._overflows = future, overflows
         self._losses, self._scaling = losses, scaling
 
     @functools.cached_property
@@ -69,6 +79,13 @@ class StepResult:
     def losses(self) -> dict[str, float]:
         """Weighted means over the global batch."""
         return dict(zip(self._losses, self._future.result().tolist(), strict=False))
+
+    @property
+    def finite(self) -> bool:
+        """False where a number is none that a lower loss scale could mend."""
+        values = [] if self._overflows else [*self.losses.values()]
+        norm = [] if self._scaling else [self.norm]
+        return all(map(math.isfinite, [*values, *norm]))
 
     @property
     def stops(self) -> float:

@@ -11,6 +11,7 @@ A process has its share of the towers of all processes, and of the rows of a bat
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ from bert_mgpu.train.copies import Copies, read
 from bert_mgpu.train.optimizers import Optimizer
 from bert_mgpu.train.programs import Programs
 from bert_mgpu.train.results import Outputs, StepResult
+
+_CANCELLED = tf.errors.CancelledError, tf.errors.AbortedError
 
 
 class Towers:
@@ -66,6 +69,8 @@ class Towers:
         self._strategy = strategies.strategy(self.devices)
         self._reader = results.Reader()
         self._copies = Copies(self.devices, precision, xla)
+        # Rows of a tower in a forward pass: more are known not to fit.
+        self.largest = sys.maxsize
         # What the devices were given to do last: for one of them, and its arguments.
         self._asked: tuple[Callable[..., Any], tuple] | None = None
         # Of the batch that comes next: summed over processes with the step before it.
@@ -97,8 +102,12 @@ class Towers:
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """(params, slots). Raises RunError where the devices hold different ones."""
-        self._copies.check()
+        self._copies.agree()
         return self._copies.snapshot()
+
+    def compare(self) -> None:
+        """Raises RunError where the devices hold different weights or slots."""
+        self._copies.agree()
 
     @property
     def compilations(self) -> int:
@@ -148,7 +157,8 @@ class Towers:
         told, summed = self._train_step(*inputs, scalars)
         self._summed = (upcoming, summed) if upcoming else None
         scaling = precision_lib.scaling(self._copies[0].slots)
-        return StepResult(self._reader.ask(told), names, scaling)
+        overflows = self._precision == "float16"
+        return StepResult(self._reader.ask(told), names, scaling, overflows)
 
     def _denominators(self, placed: Placed) -> tf.Tensor:
         """Of the losses over the batch of all processes, float32 [L]."""
@@ -194,6 +204,8 @@ class Towers:
             own_trained = programs.trained(copy.params)
             state = programs.update(losses, own_trained, copy.slots, *inputs)
             sums, later, stops = tf.split(exact, [len(losses), len(losses), 1])
+            with tf.device("CPU:0"):  # where those of the first step come from
+                later = tf.identity(later)
             return tf.concat([sums, stops, seconds[None], state], 0), later
 
         return tf.nest.map_structure(self._first, self._strategy.run(replica_step))
@@ -278,7 +290,8 @@ class Towers:
         error.
 
         When one of several devices fails the others are cancelled, and TensorFlow often
-        tells that instead. So each does its last work once more, alone.
+        tells that instead. So each does its last work once more, alone. If none fails
+        at that, it was what they do together: their sum, or the update after it.
         """
         lacking = errors.out_of_memory(error)
         one = len(self.devices) == 1
@@ -289,6 +302,10 @@ class Towers:
             failed = strategies.failure_alone(device, work, replica, *inputs)
             if failed and (alone := errors.out_of_memory(failed)):
                 return f"{alone} on {device}"
+            if failed:
+                return lacking
+        if lacking is None and isinstance(error, _CANCELLED):
+            return "a device failed at the sum or the update, likely out of memory"
         return lacking
 
     def _first(self, value: Any) -> Any:

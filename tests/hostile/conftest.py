@@ -15,7 +15,7 @@ from tests.run.conftest import (  # noqa: F401
     work,
 )
 
-_LONGEST = 120  # seconds: a pipe that is waited for would stand still for ever
+_LONGEST = 300  # seconds: a pipe that is waited for would stand still for ever
 
 
 @pytest.fixture(autouse=True)

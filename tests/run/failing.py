@@ -10,6 +10,7 @@ import json
 import pathlib
 import sys
 
+import numpy as np
 import tensorflow as tf
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
@@ -30,18 +31,24 @@ class Failure:
     default: bool = False  # the strategy that GPUs get
     real: bool = False  # an allocation that no machine has room for
 
-    def op(self, step):
-        """Fails at this step, an int64 scalar; for ever if that is None."""
+    def nothing(self, step):
+        """0, but fails at this step, an int64 scalar; for ever if that is None.
+
+        What is only waited for, and has no effect of its own, TensorFlow leaves out.
+        """
         hits = tf.constant(True) if step is None else tf.equal(step, self.step)
         if self.real:
-            return tf.zeros([tf.where(hits, 1 << 50, 1)], tf.int8)
-        return tf.numpy_function(_fail, [hits], tf.bool, stateful=True)
+            size = tf.where(hits, tf.constant(1 << 50, tf.int64), 1)
+            zeros = tf.fill(size[None], tf.constant(0, tf.int8))
+            return tf.cast(tf.reduce_max(zeros), tf.int32)
+        nothing = tf.numpy_function(_fail, [hits], tf.int32, stateful=True)
+        return tf.ensure_shape(nothing, [])
 
 
 def _fail(hits):
     if hits:
         raise MemoryError(TEXT)
-    return hits
+    return np.int32(0)
 
 
 def plant(failure, patch=setattr):
@@ -56,8 +63,8 @@ def plant(failure, patch=setattr):
         here = failure.tower - self.own.start in self.places[replica]
         if not here or own["input_ids"].shape[1] <= failure.most:
             return columns
-        with tf.control_dependencies([failure.op(step)]):
-            own = {name: tf.identity(value) for name, value in own.items()}
+        nothing = failure.nothing(step)
+        own = {n: value + tf.cast(nothing, value.dtype) for n, value in own.items()}
         return (*columns[:replica], own, *columns[replica + 1 :])
 
     def sums(self, replica, columns, weights, numbers, losses, rows):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -168,16 +167,12 @@ def test_help_lists_every_flag():
         assert part in one_line
 
 
-def test_help_is_quick_and_loads_no_tensorflow():
+def test_help_loads_little_and_no_tensorflow():
+    """Its time is that of what it imports."""
     shown = help_of("-X", "importtime")
     assert shown.returncode == 0
     assert "absl.flags" in shown.stderr and "tensorflow" not in shown.stderr
-    seconds = []
-    for _ in range(3):  # of several, as the machine may be busy
-        began = time.perf_counter()
-        help_of()
-        seconds.append(time.perf_counter() - began)
-    assert min(seconds) < 1
+    assert len(shown.stderr.splitlines()) < 400
 
 
 def test_parsing_loads_no_tensorflow():

@@ -7,10 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_mgpu import launch, run
 from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train import strategies
+from bert_mgpu.train import programs, strategies, towers
 from tests.conftest import process
 from tests.run import failing
 from tests.run.conftest import keep_only
@@ -171,6 +172,62 @@ def test_more_memory_than_there_is(tiny, tmp_path, go, references, default, xla)
     (line,) = (line for line in err.splitlines() if "going on" in line)
     assert line.startswith("OOM when allocating") and "on CPU:2:" in line
     assert_near(tmp_path, references(xla, default, "first step"))
+
+
+def test_what_fits_is_found_once(tiny, tmp_path, go):
+    """Three evaluations on the way: the first one finds what the others take."""
+    failure = Failure(1, -1, ROWS // 2)
+    changed = {"do_train": True, "eval_steps": 2, "eval_batch_size": ROWS}
+    code, _, err = go(flags(tiny, tmp_path, False, **changed), False, failure)
+    assert code == 0, err
+    assert len((tmp_path / "evaluations.jsonl").read_text().splitlines()) == 3
+    assert sum("going on with batches of 2" in line for line in err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("default", [False, True], ids=["tree", "default"])
+def test_no_memory_for_what_devices_do_together(
+    tiny, tmp_path, go, references, monkeypatch, default
+):
+    """Each device has it for its own sums; the second one fails once, after them."""
+    planted, update = [], programs.Programs._update_copy
+
+    def fails():
+        planted.append(None)
+        if len(planted) == 1:
+            raise MemoryError(failing.TEXT)
+        return np.float32(0)
+
+    def failing_update(self, losses, trained, slots, gradient, norm, rate, step):
+        # Traced once for all devices: the first of them that comes here fails.
+        norm += tf.ensure_shape(tf.numpy_function(fails, [], tf.float32), [])
+        return update(self, losses, trained, slots, gradient, norm, rate, step)
+
+    monkeypatch.setattr(programs.Programs, "_update_copy", failing_update)
+    if default:
+        monkeypatch.setattr(strategies, "strategy", strategies.mirrored)
+    code, _, err = go(flags(tiny, tmp_path, False, do_train=True), False)
+    assert code == 0, err
+    (line,) = (line for line in err.splitlines() if "going on" in line)
+    assert "--train_batch_size=2 --gradient_accumulation_steps=2" in line
+    assert_near(tmp_path, references(False, default, "first step"))
+
+
+def test_a_cancelled_step_has_lacked_memory(tiny, tmp_path, go, monkeypatch):
+    """TensorFlow may name the device that was cancelled, not the one that failed."""
+    step, cancelled = towers.Towers.train_step, []
+
+    def train_step(self, *args, **named):
+        result = step(self, *args, **named)
+        if not cancelled:
+            cancelled.append(None)
+            raise tf.errors.CancelledError(None, None, "RecvAsync is cancelled.")
+        return result
+
+    monkeypatch.setattr(towers.Towers, "train_step", train_step)
+    code, _, err = go(flags(tiny, tmp_path, False, do_train=True), False)
+    assert code == 0, err
+    (line,) = (line for line in err.splitlines() if "going on" in line)
+    assert line.startswith("a device failed at the sum or the update, likely out of")
 
 
 @pytest.mark.parametrize("said", ["3", "0", "two"])

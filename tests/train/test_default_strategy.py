@@ -3,13 +3,16 @@
 Its ring adds in another order than our tree, so equality is up to rounding here.
 """
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_mgpu.errors import RunError
 from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import devices, strategies, turns
+from bert_mgpu.train import devices, loop, strategies, turns
+from bert_mgpu.train.checkpoint import TrainState
 from bert_mgpu.train.towers import Towers
 from tests.train.compare import NOISE
 from tests.train.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
@@ -92,6 +95,7 @@ def test_outputs_follow_the_weights(first_params):
     """Also where a forward pass reads copies of them in fewer bits."""
     data = batches(8, 4)
     towers = made(first_params, 2, precision="bfloat16")
+    assert not towers._copies[0].used  # no memory for them while it only trains
     before = towers.outputs(split(data[0], 4))["logits"]
     for step, batch in enumerate(data):
         towers.train_step(split(batch, 4), step, RATE)
@@ -120,6 +124,37 @@ def test_a_copy_that_drifts_is_noticed_before_it_is_saved(
     variable.assign(values)
     with pytest.raises(RunError, match="CPU:1 holds other weights than CPU:0"):
         towers.snapshot()
+
+
+def disturb(towers):
+    """Changes a weight of the second device; gives the variable."""
+    variable = towers._copies[1].params["output_weights"]
+    variable.assign(variable.numpy()[::-1])
+    return variable
+
+
+def test_a_copy_that_drifts_is_noticed_after_the_first_step(first_params, default):
+    towers = made(first_params, 2)
+    disturb(towers)
+    data = [towers.place(split(batch, 4)) for batch in batches(8, 1) * 9]
+    with pytest.raises(RunError, match="CPU:1 holds other weights than CPU:0"):
+        loop.train(
+            *(towers, TrainState({}, {}, 0, {}), loop.Plan(9, 0, RATE, 1000)),
+            *(iter(data[:2]), pytest.fail, mock.Mock()),
+        )
+
+
+def test_cards_of_several_kinds_get_the_first_ones_weights(
+    first_params, default, monkeypatch
+):
+    towers = made(first_params, 2)
+    towers.train_step(split(batches(8, 1)[0], 4), 0, RATE)
+    variable = disturb(towers)
+    monkeypatch.setattr(devices, "kinds", lambda there: ["one", "other"])
+    params, _ = towers.snapshot()
+    assert (params["output_weights"] == variable.numpy()).all()
+    monkeypatch.undo()
+    towers.snapshot()
 
 
 def test_weights_and_seed_can_be_replaced(train, first_params):

@@ -71,6 +71,16 @@ def test_the_next_batch_is_on_its_way_before_a_step_is_launched(calls):
         assert placed < happened.index(("launched", step))
 
 
+def test_rows_lie_on_the_devices_that_work_with_them():
+    there = devices.configure("cpu", 2)
+    batch = {"input_ids": np.arange(12, dtype=np.int32).reshape(3, 2, 2)}
+    placed = batches.place(batch, there, [2, 1], 3)
+    for number, first, last in ((0, 0, 2), (1, 2, 3)):
+        rows = placed.columns[number]["input_ids"]
+        assert rows.backing_device.endswith(f"CPU:{number}")
+        np.testing.assert_array_equal(rows.numpy(), batch["input_ids"][first:last])
+
+
 def test_results_are_read_where_they_are_needed(calls):
     """The last step's is read at the end; the first one's, which compiles, at once."""
     happened = [one for one in calls(read_every=4) if one[0] in ("launched", "told")]

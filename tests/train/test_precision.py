@@ -1,5 +1,7 @@
 """Mixed precision: what stays float32, and the scale of float16's loss."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,7 +9,7 @@ import tensorflow as tf
 from bert_mgpu.errors import Diverged
 from bert_mgpu.nn import bert
 from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import checkpoint, devices, loop, precision, update
+from bert_mgpu.train import checkpoint, collective, devices, loop, precision, update
 from bert_mgpu.train.optimizers import Optimizer
 from bert_mgpu.train.towers import Towers
 from tests.train.compare import assert_same_bits
@@ -106,10 +108,11 @@ def test_steps_below_the_last_place_of_bfloat16_add_up(first_params):
 # -- the scale of float16's loss ----------------------------------------------
 
 
-def made(params, kind, **slots):
+def made(params, kind, group=collective.SOLO, **slots):
     towers = Towers(
         *(Classification("x", CONFIG, LABELS, LENGTH), 1),
         *(devices.configure("cpu", 1), 1, False, kind),
+        group=group,
     )
     towers.load(params, towers.first_slots(params) | slots)
     return towers
@@ -189,6 +192,26 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
             *(iter(data), lambda state: None, Told()),
         )
     assert told == [*range(1, precision.MAX_SKIPS)]
+
+
+class Rounding(collective.Solo):
+    """One process whose sums are sent in float16."""
+
+    rounds = True
+
+
+def test_a_loss_that_no_scale_mends_ends_the_run_at_once(first_params):
+    """Sums in float16 may overflow; a pass in float32 that gives no number did not."""
+    broken = first_params | {"output_bias": np.full(3, np.nan, np.float32)}
+    towers = made(broken, "float32", group=Rounding())
+    assert precision.scaling(towers.snapshot()[1])
+    data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 9]
+    state = checkpoint.TrainState({}, {}, 0, {})
+    with pytest.raises(Diverged, match=r"^step 1: loss nan"):
+        loop.train(
+            *(towers, state, loop.Plan(9, 0, RATE, 1000)),
+            *(iter(data), pytest.fail, mock.Mock()),
+        )
 
 
 def test_clip_is_that_of_the_gradient_without_the_scale():

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train import devices
+from bert_mgpu.train import devices, precision
 from tests.conftest import VOCAB
-from tests.run.conftest import assert_same_run, edit_config, write_vocab
+from tests.run.conftest import (
+    assert_same_run,
+    edit_config,
+    keep_only,
+    write_vocab,
+)
 
 # Of 24 rows, 3 at a time on 4 towers; or 5, so that batches run across epochs' ends.
 FLAGS = {"do_train": True, "do_eval": True, "do_predict": True, "log_steps": 1}
@@ -116,8 +121,11 @@ def test_three_processes_agree_up_to_rounding(tiny, tmp_path, alone, cluster):
             np.testing.assert_allclose(found[name], value, 0, limit, err_msg=name)
 
 
-def test_float16_halves_the_bytes_and_changes_little(tiny, tmp_path, alone, cluster):
+def test_float16_halves_the_bytes_and_changes_little(
+    tiny, tmp_path, alone, cluster, inside
+):
     flags = {"num_train_epochs": 2, "do_predict": False}
+    flags |= {"save_checkpoints_steps": 2, "keep_checkpoint_max": 0}
     wanted, output = alone("one", **flags), tmp_path / "several"
     flags |= {"n_gpus": 2, "allreduce_dtype": "float16"}
     code, out = cluster.run(2, tiny.flags(output, **{**FLAGS, **flags}))
@@ -130,3 +138,14 @@ def test_float16_halves_the_bytes_and_changes_little(tiny, tmp_path, alone, clus
     values = sum(v.size for n, v in tensors.items() if n.endswith("/adam_m"))
     assert {one.get("allreduce_bytes") for one in records[1:]} == {2 * values}
     assert all(one["allreduce_seconds"] > 0 for one in records[1:])
+    # One process goes on from their checkpoint, and keeps what it says of the scale.
+    keep_only(output, 2)
+    code, _, err = inside(tiny.flags(output, **{**FLAGS, **flags, "n_gpus": TOWERS}))
+    assert code == 0, err
+    after = google_ckpt.read(output)
+    assert {name: after[name] for name in precision.STATE} == {
+        precision.SCALE: precision.FIRST_SCALE,
+        precision.GOOD_STEPS: after["global_step"],
+        **{precision.SKIPS: 0, precision.SKIPPED: 0},
+    }
+    np.testing.assert_allclose(losses(output), losses(wanted), rtol=2e-3)
