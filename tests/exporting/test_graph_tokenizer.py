@@ -8,6 +8,7 @@ import tensorflow as tf
 from bert_mgpu.exporting.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.conftest import VOCAB
+from tests.marks import rarely
 from tests.text.test_tokenization import DATA, FOLDERS, needs_data, sample
 
 HARD = [
@@ -69,7 +70,7 @@ def test_random_texts(tokenizer):
 
 
 @needs_data
-@pytest.mark.parametrize("vocab", ["chinese", "uncased"])
+@pytest.mark.parametrize("vocab", ["chinese", *rarely("uncased")])
 def test_real_texts(vocab):
     texts = [line for folder in FOLDERS for line in sample(folder)]
     assert_same(Tokenizer(DATA / "vocab" / f"{vocab}_vocab.txt", True), texts)

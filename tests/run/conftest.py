@@ -58,6 +58,23 @@ def keep_only(output_dir, step):
             file.unlink()
 
 
+def resume_halfway(start, flags, tmp_path, step, **changed):
+    """Runs, and resumes a copy that has nothing saved after this step.
+
+    start: as `inside`; flags: gives those of an output_dir. -> the output_dir of the
+    run and of its copy, and what the copy said.
+    """
+    whole, copy = tmp_path / "whole", tmp_path / "copy"
+    saving = {"save_checkpoints_steps": step, "keep_checkpoint_max": 0}
+    code, _, err = start(flags(whole, **changed, **saving))
+    assert code == 0, err
+    shutil.copytree(whole, copy)
+    keep_only(copy, step)
+    code, _, err = start(flags(copy, **changed))
+    assert code == 0 and f"model.ckpt-{step}: step {step} with its weights" in err, err
+    return whole, copy, err
+
+
 def assert_same_run(one, other, leave_out=()):
     """The newest checkpoints hold the same tensors, bit for bit."""
     wanted, found = google_ckpt.read(one), google_ckpt.read(other)

@@ -9,7 +9,7 @@ from bert_mgpu.interop import google_ckpt
 from bert_mgpu.nn import bert
 from bert_mgpu.run_config import FinetuneConfig, fields
 from bert_mgpu.train.optimizers import AVERAGE
-from tests.run.conftest import assert_same_run, keep_only
+from tests.run.conftest import assert_same_run, resume_halfway
 
 MORE = {"do_train": True, "num_train_epochs": 3}
 SETTINGS = [
@@ -53,17 +53,23 @@ def straight(tiny, tmp_path_factory):
     "setting", SETTINGS, ids=lambda s: "-".join(map(str, s.values()))
 )
 def test_stopped_and_resumed_is_the_straight_run(tiny, tmp_path, inside, setting):
-    """Bit for bit, the state of loss scaling and 8-bit moments included."""
-    whole, stopped = tmp_path / "straight", tmp_path / "stopped"
+    """Bit for bit, the state of loss scaling and 8-bit moments included.
+
+    And by its own settings alone.
+    """
     flags = {"n_gpus": 2, **MORE, **setting}
-    assert inside(tiny.flags(whole, **flags))[0] == 0
-    assert inside(tiny.flags(stopped, save_checkpoints_steps=5, **flags))[0] == 0
-    keep_only(stopped, 5)
-    code, _, err = inside(tiny.flags(stopped, **flags))
-    assert code == 0 and "step 5 with its weights" in err and "afresh" not in err
-    assert_same_run(whole, stopped)
+    whole, copy, said = resume_halfway(inside, tiny.flags, tmp_path, 5, **flags)
+    assert "afresh" not in said
+    assert_same_run(whole, copy)
     if "slot_bits" in setting:
-        assert any(name.endswith("_q8") for name in google_ckpt.read(stopped))
+        assert any(name.endswith("_q8") for name in google_ckpt.read(copy))
+    saved = json.loads((copy / "run.json").read_text())
+    for name, value in setting.items():
+        assert str(saved["flags"][name]) == str(value)
+    code, _, err = inside(tiny.flags(copy, n_gpus=2, **MORE))
+    assert code == 2
+    compared = {f.name for f in fields(FinetuneConfig) if f.metadata["identity"]}
+    assert all(f"{name} (was " in err for name in compared & setting.keys())
 
 
 @pytest.mark.parametrize(
@@ -108,22 +114,6 @@ def test_recompute_is_done(tiny, tmp_path, inside, monkeypatch, recompute, layer
     flags = {"do_train": True, "recompute": recompute, "padding": "max_length"}
     assert inside(tiny.flags(tmp_path, **flags))[0] == 0
     assert len(done) == layers
-
-
-@pytest.mark.parametrize(
-    "setting", SETTINGS, ids=lambda s: "-".join(map(str, s.values()))
-)
-def test_a_run_keeps_its_own_settings(tiny, tmp_path, inside, setting):
-    assert inside(tiny.flags(tmp_path, do_train=True, **setting))[0] == 0
-    code, _, err = inside(tiny.flags(tmp_path, **MORE))
-    assert code == 2
-    for name in {
-        f.name for f in fields(FinetuneConfig) if f.metadata["identity"]
-    } & setting.keys():
-        assert f"{name} (was " in err
-    saved = json.loads((tmp_path / "run.json").read_text())
-    for name, value in setting.items():
-        assert str(saved["flags"][name]) == str(value)
 
 
 def test_the_average_is_what_is_used(tiny, averaged, tmp_path, inside):

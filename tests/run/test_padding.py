@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.data.orders import POLICIES
-from tests.run.conftest import assert_same_run, keep_only
+from tests.run.conftest import assert_same_run, resume_halfway
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +51,8 @@ def test_the_start_says_how_much_padding_each_policy_has(tiny, tmp_path, inside)
 def test_stopped_and_resumed_is_the_straight_run(tiny, tmp_path, inside, padding):
     """Bit for bit, in the middle of an epoch and with dropout."""
     epochs = {"num_train_epochs": 4, "padding": padding, "do_train": True}
-    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
-    assert inside(tiny.flags(straight, **epochs))[0] == 0
-    assert inside(tiny.flags(stopped, save_checkpoints_steps=5, **epochs))[0] == 0
-    keep_only(stopped, 5)
-    code, _, err = inside(tiny.flags(stopped, **epochs))
-    assert code == 0 and "resuming from" in err and "step 5" in err
-    assert_same_run(straight, stopped)
+    whole, copy, _ = resume_halfway(inside, tiny.flags, tmp_path, 5, **epochs)
+    assert_same_run(whole, copy)
 
 
 def test_a_run_is_resumed_with_its_own_padding_only(tiny, packed_run, inside):

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
+from tests.marks import rarely
 from tests.run.conftest import assert_refused, assert_same_run, tree
 
 FLAGS = {"do_train": True, "do_eval": True, "num_train_epochs": 2}
@@ -81,7 +82,10 @@ for number in range(int(sys.argv[1])):
 
 
 # XLA compiles each run anew, which takes long.
-@pytest.mark.parametrize(("xla", "count"), [("off", 10), ("on", 3)])
+@pytest.mark.parametrize(
+    ("xla", "count"),
+    [("off", 3), *rarely(("off", 10), ("on", 3))],
+)
 def test_runs_of_one_seed_have_one_hash(tiny, tmp_path, xla, count):
     flags = {**FLAGS, "deterministic": True, "n_gpus": 2, "cpu_devices": 2, "xla": xla}
     args = [flag for flag in tiny.flags("", **flags) if "output_dir" not in flag]

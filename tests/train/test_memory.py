@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.marks import rarely
+
 # Resident memory in MB: the peak of a few steps, and what was there before them.
 # Rows of 256 tokens.
 SCRIPT = """
@@ -57,13 +59,13 @@ subprocess.run([sys.executable, "-c", child], check=True)
     assert 0 < int(done.stdout) < 1 << 30
 
 
-@pytest.mark.parametrize("how", ["xla", "plain"])
+@pytest.mark.parametrize("how", ["xla", *rarely("plain")])
 def test_six_towers_need_little_more_than_one(how):
     (one, _), (six, _) = memory(1, 8, how), memory(6, 8, how)
     assert six < 1.3 * one, f"{one} MB with one tower, {six} MB with six"
 
 
-@pytest.mark.parametrize("how", ["xla", "plain"])
+@pytest.mark.parametrize("how", ["plain", *rarely("xla")])
 def test_working_it_out_again_saves_memory(how):
     """Also where a compiler sees both passes and could keep what it has."""
     above = {}

@@ -7,6 +7,7 @@ import tensorflow as tf
 from bert_mgpu.nn import bert, heads
 from bert_mgpu.task import Noise
 from bert_mgpu.train import devices, towers, turns
+from tests.marks import PLAIN_AND_RARELY_XLA
 from tests.train.compare import assert_close, assert_same_bits
 from tests.train.conftest import CONFIG, LABELS, LENGTH, NO_DROPOUT, make_batch, split
 
@@ -38,7 +39,7 @@ def test_towers_equal_one_large_batch(train, xla):
     assert_close(params, wanted)
 
 
-@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
 def test_seven_towers_on_six_devices(train, xla):
     data = batches(14, 10)
     wanted, losses, _ = train(1, 1, data, xla=xla)
@@ -164,7 +165,7 @@ def test_noise_is_not_used_without_it(first_params):
     assert not np.array_equal(last(noise(4)), last(noise(5)))
 
 
-@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
 def test_accumulation_is_as_exact_as_towers(train, xla):
     """Parts of 2 rows: eight towers, or one that takes eight turns, bit for bit."""
     data = batches(16, 5, ragged=False) + batches(16, 5)
@@ -178,7 +179,7 @@ def test_accumulation_is_as_exact_as_towers(train, xla):
         assert_same_bits(params, wanted)
 
 
-@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
 def test_accumulation_equals_one_large_batch(train, xla):
     """With dropout, rows that count nothing, and a turn of only such rows."""
     data = batches(12, 20)

@@ -105,6 +105,7 @@ def test_the_same_bits_at_the_size_of_real_models(work, cluster, script):
     assert losses(several) == losses(one)
 
 
+@pytest.mark.nightly
 def test_three_processes_agree_up_to_rounding(tiny, tmp_path, alone, cluster):
     """The tolerance of weights after many steps: 1e-4 of the largest of a tensor."""
     flags = {"train_batch_size": 4, "num_train_epochs": 25}  # 50 steps of 12 rows

@@ -12,7 +12,7 @@ from bert_mgpu import remembered
 from bert_mgpu.data import drawing
 from bert_mgpu.interop import google_ckpt
 from tests.conftest import CONFIG, PRETRAINING, VOCAB, process
-from tests.run.conftest import assert_same_run, keep_only
+from tests.run.conftest import assert_same_run, keep_only, resume_halfway
 from tests.run.pretraining.conftest import (
     CLS,
     LENGTH,
@@ -78,14 +78,9 @@ def test_stopped_and_resumed_is_the_straight_run(
 ):
     """Bit for bit, inside an epoch and across ends of them, with dropout and masks."""
     changed = {"train_batch_size": 3, **changed}  # 40 rows are no multiple of 6
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    assert pretrain(flags(whole, kind, **changed))[0] == 0
-    args = flags(stopped, kind, save_checkpoints_steps=8, **changed)
-    assert pretrain(args)[0] == 0
-    keep_only(stopped, 8)
-    code, _, err = pretrain(args)
-    assert code == 0 and "resuming from" in err
-    assert_same_run(whole, stopped)
+    of_kind = lambda out, **more: flags(out, kind, **more)  # noqa: E731
+    whole, copy, _ = resume_halfway(pretrain, of_kind, tmp_path, 8, **changed)
+    assert_same_run(whole, copy)
 
 
 @pytest.mark.parametrize("masking", ["token", "span", "infill"])
