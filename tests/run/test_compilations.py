@@ -7,7 +7,9 @@ import pytest
 from tests.marks import rarely
 
 
-@pytest.mark.parametrize("padding", ["bucket", "pack", *rarely("longest", "max_length")])
+@pytest.mark.parametrize(
+    "padding", ["bucket", "pack", *rarely("longest", "max_length")]
+)
 def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
     """Counts XLA's own dumps of what it compiles, in a run of many epochs."""
     flags = {"do_train": True, "do_eval": True, "num_train_epochs": 8, "n_gpus": 2}
