@@ -298,13 +298,13 @@ class Towers:
         if isinstance(error, errors.RunError) or one or self._asked is None:
             return lacking
         work, inputs = self._asked
+        others = False  # failures of another kind
         for replica, device in enumerate(self.devices):
-            failed = strategies.failure_alone(device, work, replica, *inputs)
-            if failed and (alone := errors.out_of_memory(failed)):
-                return f"{alone} on {device}"
-            if failed:
-                return lacking
-        if lacking is None and isinstance(error, _CANCELLED):
+            if failed := strategies.failure_alone(device, work, replica, *inputs):
+                if alone := errors.out_of_memory(failed):
+                    return f"{alone} on {device}"
+                others |= not isinstance(failed, _CANCELLED)
+        if lacking is None and not others and isinstance(error, _CANCELLED):
             return "a device failed at the sum or the update, likely out of memory"
         return lacking
 
