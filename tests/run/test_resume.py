@@ -94,7 +94,7 @@ def test_killed_at_random_it_ends_with_the_same_bits(
 
 def test_terminated_run_is_saved_and_goes_on(tiny, tmp_path, script):
     straight, broken = tmp_path / "straight", tmp_path / "broken"
-    settings = {"num_train_epochs": 50, "save_checkpoints_steps": 1000, "xla": "on"}
+    settings = {"num_train_epochs": 30, "save_checkpoints_steps": 1000, "xla": "on"}
     assert script(flags(tiny, straight, **settings))[0] == 0
     run = process(flags(tiny, broken, **settings))
     while not (broken / "metrics.jsonl").exists():

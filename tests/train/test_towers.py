@@ -168,7 +168,7 @@ def test_noise_is_not_used_without_it(first_params):
 @pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
 def test_accumulation_is_as_exact_as_towers(train, xla):
     """Parts of 2 rows: eight towers, or one that takes eight turns, bit for bit."""
-    data = batches(16, 5, ragged=False) + batches(16, 5)
+    data = batches(16, 3, ragged=False) + batches(16, 3)
     wanted, losses, norms = train(8, 1, data, xla=xla)
     for n_towers, n_devices in ((1, 1), (2, 2), (4, 2)):
         params, other_losses, other_norms = train(
@@ -182,7 +182,7 @@ def test_accumulation_is_as_exact_as_towers(train, xla):
 @pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
 def test_accumulation_equals_one_large_batch(train, xla):
     """With dropout, rows that count nothing, and a turn of only such rows."""
-    data = batches(12, 20)
+    data = batches(12, 10)
     wanted, losses, _ = train(1, 1, data, xla=xla)
     for n_towers, parts in ((1, 4), (2, 6), (3, 12)):
         params, other_losses, _ = train(n_towers, n_towers, data, parts=parts, xla=xla)

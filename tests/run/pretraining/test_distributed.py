@@ -27,6 +27,7 @@ def test_the_same_bits(flags, data, tmp_path, cluster, script):
     assert "40 rows of" in out and "fewer files" not in out
 
 
+@pytest.mark.nightly
 def test_fewer_files_than_processes_are_shared_by_rows(flags, tmp_path, cluster):
     """Two files for three processes, whose towers get unequal numbers of rows."""
     asked = {"num_train_steps": 4, "n_gpus": 1, "train_batch_size": 3}

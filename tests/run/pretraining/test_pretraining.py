@@ -109,6 +109,7 @@ def test_a_run_of_before_keeps_numpys_rows_and_masks(
     assert not np.array_equal(old[bias], other[bias])
 
 
+@pytest.mark.nightly
 def test_killed_and_started_again_it_ends_with_the_same_bits(tmp_path, flags):
     settings = {"num_train_steps": 300, "save_checkpoints_steps": 10, "log_steps": 1}
     whole, broken = tmp_path / "whole", tmp_path / "broken"
