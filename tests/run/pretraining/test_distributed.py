@@ -1,5 +1,7 @@
 """Pretraining by several processes gives what one process with all towers gives."""
 
+import pytest
+
 from bert_mgpu.interop import google_ckpt
 from tests.conftest import PRETRAINING
 from tests.run.conftest import assert_same_run
