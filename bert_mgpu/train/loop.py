@@ -89,6 +89,7 @@ def train(
         group.gather(b"")  # no process leaves before it is saved
         return state_now
 
+    first = state.step
     unread = _Unread(recorder)
     clock = time.perf_counter()
     with _stop_signals(once=group.size == 1) as stop:
@@ -111,8 +112,9 @@ def train(
             # A result is there when its step is done: reading the last one would wait.
             wanted = done % plan.read_every == 0
             unread.read(keep=0 if compiled else 1 if wanted else _MOST_UNREAD)
-            if step == state.step:  # a card that computes wrongly is known at once
-                towers.compare()
+            if step == first:  # a card that computes wrongly is known at once
+                towers.agree()
+                clock = time.perf_counter()  # that was no training
             batch = upcoming
             ends = done == plan.steps
             if evaluate and (ends or done % plan.eval_every == 0):

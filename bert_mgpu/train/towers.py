@@ -105,8 +105,10 @@ class Towers:
         self._copies.agree()
         return self._copies.snapshot()
 
-    def compare(self) -> None:
-        """Raises RunError where the devices hold different weights or slots."""
+    def agree(self) -> None:
+        """Raises RunError where the devices hold different weights or slots; see
+        `Copies.agree`.
+        """
         self._copies.agree()
 
     @property
@@ -165,7 +167,13 @@ class Towers:
         if self.group.size > 1 and self._summed and self._summed[0] is placed:
             return self._summed[1]
         own = np.array([*placed.weights.values()], np.float32)
-        return tf.constant(collective.total(self.group, own))
+        total = tf.constant(collective.total(self.group, own))
+        if self.group.size == 1:
+            return total
+        # Where a step leaves those of the next one: elsewhere TensorFlow would prepare
+        # the step's function twice. To bring them to the host would wait for the step.
+        with tf.device(self.devices[0]):
+            return tf.identity(total)
 
     def _replicated_step(
         self,
@@ -204,8 +212,6 @@ class Towers:
             own_trained = programs.trained(copy.params)
             state = programs.update(losses, own_trained, copy.slots, *inputs)
             sums, later, stops = tf.split(exact, [len(losses), len(losses), 1])
-            with tf.device("CPU:0"):  # where those of the first step come from
-                later = tf.identity(later)
             return tf.concat([sums, stops, seconds[None], state], 0), later
 
         return tf.nest.map_structure(self._first, self._strategy.run(replica_step))
@@ -304,7 +310,8 @@ class Towers:
                 if alone := errors.out_of_memory(failed):
                     return f"{alone} on {device}"
                 others |= not isinstance(failed, _CANCELLED)
-        if lacking is None and not others and isinstance(error, _CANCELLED):
+        trained = work == self._sums_of_device
+        if trained and not lacking and not others and isinstance(error, _CANCELLED):
             return "a device failed at the sum or the update, likely out of memory"
         return lacking
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu import launch, run
+from bert_mgpu import errors, launch, run
 from bert_mgpu.interop import google_ckpt
 from bert_mgpu.train import programs, strategies, towers
 from tests.conftest import process
@@ -228,6 +228,33 @@ def test_a_cancelled_step_has_lacked_memory(tiny, tmp_path, go, monkeypatch):
     assert code == 0, err
     (line,) = (line for line in err.splitlines() if "going on" in line)
     assert line.startswith("a device failed at the sum or the update, likely out of")
+
+
+def test_a_cancelled_prediction_is_not_told_as_lacking_memory(
+    tiny, tmp_path, go, trained, monkeypatch
+):
+    """Its devices do nothing together."""
+    shutil.copytree(trained, tmp_path / "out")
+
+    def ask(self, *args):
+        raise tf.errors.CancelledError(None, None, "cancelled for another reason")
+
+    monkeypatch.setattr(towers.Towers, "ask", ask)
+    args = flags(tiny, tmp_path / "out", False, do_eval=True, train_batch_size=2)
+    code, _, err = go(args, False)
+    assert code == 1 and "going on with" not in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED",
+        "NCCL failed: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+    ],
+)
+def test_what_libraries_of_nvidia_say_without_memory(text):
+    assert errors.out_of_memory(tf.errors.InternalError(None, None, text)) == text
+    assert errors.out_of_memory(tf.errors.InternalError(None, None, "cuda")) is None
 
 
 @pytest.mark.parametrize("said", ["3", "0", "two"])

@@ -235,6 +235,21 @@ def test_says_what_compilation_takes(monkeypatch, count):
     assert (every in text) == (count == 4)
 
 
+def test_counts_what_evaluations_on_the_way_keep():
+    """Kernels and biases of the encoder in 16 bits, and nothing without them."""
+    name, flags = "copies for evaluation", {"precision": "bfloat16"}
+    job = job_of(eval_steps=5, do_train=True, **flags)
+    shapes = job.task.param_specs()
+    low = [
+        math.prod(shape)
+        for key, (shape, _) in shapes.items()
+        if key.startswith("bert/encoder/") and key.endswith(("/kernel", "/bias"))
+    ]
+    assert planning.memory(job, 8, 128)[name] == 2 * sum(low)
+    assert name not in planning.memory(job_of(**flags), 8, 128)
+    assert name not in planning.memory(job_of(eval_steps=5, do_train=True), 8, 128)
+
+
 def test_says_where_a_step_does_not_fit(monkeypatch):
     def full(*_):
         raise MemoryError

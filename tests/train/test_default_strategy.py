@@ -147,6 +147,27 @@ def test_a_copy_that_drifts_is_noticed_after_the_first_step(first_params, defaul
         )
 
 
+def test_copies_are_compared_after_the_first_step_and_at_saves(
+    first_params, default, monkeypatch
+):
+    """Not after each step: it reads all weights of all devices."""
+    towers = made(first_params, 2)
+    steps, compared = [], []
+    step, agree = towers.train_step, towers._copies.agree
+    monkeypatch.setattr(
+        *(towers, "train_step"), lambda *args: (steps.append(1), step(*args))[1]
+    )
+    monkeypatch.setattr(
+        *(towers._copies, "agree"), lambda: (compared.append(len(steps)), agree())
+    )
+    data = [towers.place(split(batch, 4)) for batch in batches(8, 1) * 7]
+    loop.train(
+        *(towers, TrainState({}, {}, 0, {}), loop.Plan(7, 0, RATE, 3)),
+        *(iter(data), lambda state: None, mock.Mock()),
+    )
+    assert compared == [1, 3, 6, 7]
+
+
 def test_cards_of_several_kinds_get_the_first_ones_weights(
     first_params, default, monkeypatch
 ):

@@ -104,6 +104,23 @@ def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
     assert said[0][name] == 4 and name not in said[1]
 
 
+def test_processes_with_cards_of_other_kinds_are_refused(monkeypatch):
+    """They round differently: nothing that they train could be saved."""
+    said = []
+    monkeypatch.setattr(
+        opening.collective, "agree", lambda _, facts: said.append(facts)
+    )
+    monkeypatch.setattr(opening.collective, "all_of", lambda *_: [])
+    monkeypatch.setattr(devices, "identify", lambda _: None)
+    group = types.SimpleNamespace(ring=False, version="0.28.1")
+    for card in ("NVIDIA A", "NVIDIA B"):
+        details = {"device_name": card}
+        monkeypatch.setattr(devices, "_details", lambda _, one=details: [one])
+        opening._agree(group, FinetuneConfig(), ["GPU:0"], 4)
+    first, second = said
+    assert {name for name in first if first[name] != second[name]} == {"GPU"}
+
+
 @pytest.mark.parametrize(
     ("words", "card"),
     [
