@@ -35,8 +35,8 @@ setup: .venv/.ready
 horovod: .venv/.horovod
 
 .venv/.horovod: .venv/.ready requirements-horovod.txt constraints.txt \
-  bert_mgpu/install_horovod.py bert_mgpu/horovod_parts.py
-	$(BIN)/python -m bert_mgpu.install_horovod
+  bert_mgpu/cli/doctor/horovod_build.py bert_mgpu/cli/doctor/horovod_probe.py
+	$(BIN)/python -m bert_mgpu install_horovod
 	@touch $@
 
 # Trains a small BERT on real news with two towers, about 3 minutes on 2 cores.

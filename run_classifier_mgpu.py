@@ -6,7 +6,7 @@
 
 import sys
 
-from bert_mgpu.scripts import run_classifier_mgpu
+from bert_mgpu.cli import run_classifier
 
 if __name__ == "__main__":
-    sys.exit(run_classifier_mgpu.main())
+    sys.exit(run_classifier.main())

@@ -6,7 +6,7 @@
 
 import sys
 
-from bert_mgpu.scripts import run_pretraining_mgpu
+from bert_mgpu.cli import run_pretraining
 
 if __name__ == "__main__":
-    sys.exit(run_pretraining_mgpu.main())
+    sys.exit(run_pretraining.main())

@@ -22,7 +22,7 @@ from harness import RESULTS, ROOT, SHARED, machine
 
 sys.path.insert(0, str(ROOT))
 
-from bert_mgpu.exporting.graph_tokenizer import GraphTokenizer
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.text.test_tokenization import FOLDERS, lines_of
 

@@ -136,7 +136,7 @@ def rank(dtype: str) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from bert_mgpu.train.collective import Horovod
+    from bert_mgpu.distributed.collective import Horovod
 
     cores = sorted(os.sched_getaffinity(0))
     own = int(os.environ["HOROVOD_LOCAL_RANK"])

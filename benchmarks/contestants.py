@@ -32,18 +32,17 @@ from workloads import (
     trains_headlines,
 )
 
-from bert_mgpu.data import orders, pipeline
+from bert_mgpu.data import batching, pipeline
 from bert_mgpu.text.tokenization import Tokenizer
 
 
 def _job(shape: Shape, flags: dict[str, Any]) -> Any:
     """A job.Job with these flags, on one device."""
-    from bert_mgpu import opening
-    from bert_mgpu.job import Job
-    from bert_mgpu.run_config import FinetuneConfig
-    from bert_mgpu.sources import Model
-    from bert_mgpu.tasks.classification import Classification
-    from bert_mgpu.train import devices
+    from bert_mgpu.checkpoints.pretrained import Model
+    from bert_mgpu.config.finetuning import FinetuneConfig
+    from bert_mgpu.distributed import devices, topology
+    from bert_mgpu.runs.run import Job
+    from bert_mgpu.tasks.classification.task import Classification
 
     run = FinetuneConfig(seed=SEED, max_seq_length=shape.length, **flags)
     labels = [str(label) for label in range(CLASSES)]
@@ -52,14 +51,14 @@ def _job(shape: Shape, flags: dict[str, Any]) -> Any:
     task = Classification(
         "x", model.config, labels, shape.length, recompute=run.recompute
     )
-    world = opening.alone(run, devices.configure("auto", 1))
+    world = topology.alone(run.n_gpus, devices.configure("auto", 1))
     return Job(run, model, task, None, world, pathlib.Path())
 
 
 def _towers(job: Any) -> Any:
     """Those of a run, with fresh weights."""
-    from bert_mgpu.job import make_towers
-    from bert_mgpu.nn import params as params_lib
+    from bert_mgpu.model import params as params_lib
+    from bert_mgpu.runs.run import make_towers
 
     towers = make_towers(job)
     params = params_lib.initialize(job.task.param_specs(), 0.02, SEED)
@@ -119,9 +118,9 @@ def ours(
 
 def _planned_mb(job: Any, rows: int, length: int) -> int:
     """What --plan says that steps take, once weights and slots are there."""
-    from bert_mgpu import planning
+    from bert_mgpu.runs import memory
 
-    parts = planning.memory(job, rows, length)
+    parts = memory.by_part(job, rows, length)
     there = parts["weights"] + parts["slots"]
     return round((sum(parts.values()) - there) / 2**20)
 
@@ -141,7 +140,7 @@ def _slot_sizes(params: Any, slots: Any) -> dict[str, int]:
 def ours_predicts(shape: Shape, *, packs: bool = True, **flags: Any) -> Contestant:
     """Predicts all headlines of a file, as a run does, or sorted without packing."""
     towers, features = _towers(_job(shape, flags)), headlines("full_dev.txt")
-    placements = orders.forward_placements(
+    placements = batching.forward_placements(
         features.lengths, 1, shape.batch, packs, shape.length
     )
 

@@ -33,11 +33,11 @@ VOCAB, LENGTH = 30522, 32
 
 def build(shape: tuple[int, int, int], n_devices: int, towers: int, **settings: Any):
     """(Towers with first weights, a batch of one row a tower); imports TensorFlow."""
-    from bert_mgpu.config import BertConfig
-    from bert_mgpu.nn import params as params_lib
-    from bert_mgpu.tasks.classification import Classification
-    from bert_mgpu.train import devices
-    from bert_mgpu.train.towers import Towers
+    from bert_mgpu.distributed import devices
+    from bert_mgpu.model import params as params_lib
+    from bert_mgpu.model.config import BertConfig
+    from bert_mgpu.tasks.classification.task import Classification
+    from bert_mgpu.training.towers import Towers
 
     if n_devices > 1:
         as_on_gpus()
@@ -56,7 +56,7 @@ def as_on_gpus() -> None:
     """Devices add by TensorFlow's default, as GPUs do."""
     import tensorflow as tf
 
-    from bert_mgpu.train import towers
+    from bert_mgpu.training import towers
 
     if hasattr(towers, "strategies"):
         towers.strategies.strategy = towers.strategies.mirrored

@@ -81,11 +81,11 @@ def _records_of(output: pathlib.Path) -> list[dict[str, Any]]:
 
 def _tokens_a_row() -> float:
     """Of the training records, [CLS] and [SEP] included."""
-    from bert_mgpu.data import record_rows
+    from bert_mgpu.data import pretraining_records, record_rows
 
     path = WORK / "train.tfrecord"
-    form = record_rows.Form(LENGTH, 20, CONFIG["vocab_size"], 2, dynamic=True)
-    index = record_rows.index(str(path), form, False, WORK / "cache")
+    form = pretraining_records.Form(LENGTH, 20, CONFIG["vocab_size"], 2, dynamic=True)
+    index = pretraining_records.index(str(path), form, False, WORK / "cache")
     return float(record_rows.RecordRows([str(path)], [index]).lengths.mean())
 
 

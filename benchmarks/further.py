@@ -9,7 +9,7 @@ from typing import Any
 import accuracy
 import experiments
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 
 LENGTH, MASKED = 32, 6
 _COMMON = {"max_seq_length": LENGTH, "dynamic_masking": "true"}
@@ -32,7 +32,7 @@ def pretrained(
     starts it at random by its own seed.
     """
     weights = folder / "weights" / "bert_model.ckpt"
-    if google_ckpt.is_there(str(weights)):
+    if google_read.is_there(str(weights)):
         return weights
     model = accuracy.WORK / "model"
     common: dict[str, Any] = {"vocab_file": model / "vocab.txt", **_COMMON}
@@ -55,10 +55,10 @@ def pretrained(
             continue
         places = {"output_dir": where, "init_checkpoint": begin}
         experiments.call("run_pretraining_mgpu.py", common | stage | places)
-    tensors = google_ckpt.read(output)
+    tensors = google_read.read(output)
     kept = {n: v for n, v in tensors.items() if n.startswith("bert/")}
     slots = ("/adam_m", "/adam_v")
     names = [n for n in kept if "/pooler/" not in n and not n.endswith(slots)]
     weights.parent.mkdir(exist_ok=True)
-    google_ckpt.write(weights, {name: kept[name] for name in names})
+    google_read.write(weights, {name: kept[name] for name in names})
     return weights

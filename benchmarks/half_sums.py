@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 from workloads import CLASSES, SEED, Shape, full_length
 
-from bert_mgpu.nn import params as params_lib
-from bert_mgpu.task import Noise
-from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import precision, update
+from bert_mgpu.core.task import Noise
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training import precision, update
 
 SHAPE = Shape(4, 256, 4, batch=64, length=128)
 

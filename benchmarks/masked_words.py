@@ -16,7 +16,7 @@ from corpora import write
 from harness import ROOT, Contestant
 from workloads import RATE, SEED, VOCAB, VOCAB_FILE, Batch, Shape, trains_rows
 
-from bert_mgpu.task import Features, Ragged
+from bert_mgpu.core.rows import Features, Ragged
 
 MASKED = 20  # words of a row at most
 _CLS_ROWS = ("input_ids", "input_mask", "segment_ids")
@@ -41,11 +41,11 @@ def records(length: int) -> pathlib.Path:
 
 def rows(length: int) -> Any:
     """The records as a run reads them."""
-    from bert_mgpu.data import record_rows
+    from bert_mgpu.data import pretraining_records, record_rows
 
     path = records(length)
-    form = record_rows.Form(length, MASKED, VOCAB, 2, dynamic=False)
-    index = record_rows.index(str(path), form, False, path.parent / "cache")
+    form = pretraining_records.Form(length, MASKED, VOCAB, 2, dynamic=False)
+    index = pretraining_records.index(str(path), form, False, path.parent / "cache")
     return record_rows.RecordRows([str(path)], [index])
 
 
@@ -76,18 +76,17 @@ def _save(length: int, path: str) -> None:
 
 def ours_pretrains(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     """Trains as a run does."""
-    from bert_mgpu import opening
-    from bert_mgpu.job import Job, make_towers
-    from bert_mgpu.nn import params as params_lib
-    from bert_mgpu.run_config import PretrainConfig
-    from bert_mgpu.sources import Model
-    from bert_mgpu.tasks.pretraining import Pretraining
-    from bert_mgpu.train import devices
+    from bert_mgpu.checkpoints.pretrained import Model
+    from bert_mgpu.config.pretraining import PretrainConfig
+    from bert_mgpu.distributed import devices, topology
+    from bert_mgpu.model import params as params_lib
+    from bert_mgpu.runs.run import Job, make_towers
+    from bert_mgpu.tasks.masked_lm.task import Pretraining
 
     run = PretrainConfig(seed=SEED, max_seq_length=shape.length, **flags)
     model = Model(shape.config, "", None, None, True, None)
     task = Pretraining(model.config, shape.length, next_sentence=True)
-    world = opening.alone(run, devices.configure("auto", 1))
+    world = topology.alone(run.n_gpus, devices.configure("auto", 1))
     job = Job(run, model, task, None, world, pathlib.Path())
     towers = make_towers(job)
     params = params_lib.initialize(task.param_specs(), 0.02, SEED)

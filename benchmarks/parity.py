@@ -32,10 +32,10 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import transformers  # noqa: E402
 
-from bert_mgpu import convert  # noqa: E402
-from bert_mgpu.config import BertConfig  # noqa: E402
-from bert_mgpu.interop import google_ckpt, huggingface, huggingface_export  # noqa: E402
-from bert_mgpu.nn import bert, heads, params  # noqa: E402
+from bert_mgpu.checkpoints import google_read, huggingface_read, huggingface_write  # noqa: E402
+from bert_mgpu.cli import convert  # noqa: E402
+from bert_mgpu.model import bert, heads, params  # noqa: E402
+from bert_mgpu.model.config import BertConfig  # noqa: E402
 from bert_mgpu.text.tokenization import Tokenizer  # noqa: E402
 from tests.reference import cases, google_graph, transformers_model  # noqa: E402
 
@@ -105,7 +105,7 @@ def encode_sentences(tokenizer: transformers.PreTrainedTokenizerBase) -> Arrays:
 def minilm() -> Iterator[Result]:
     inputs = encode_sentences(transformers.AutoTokenizer.from_pretrained(MINILM))
     config = BertConfig.from_json_file(MINILM / "config.json")
-    ours = our_outputs(huggingface.read(MINILM), config, inputs)
+    ours = our_outputs(huggingface_read.read(MINILM), config, inputs)
     theirs = transformers_model.run(transformers_model.load(MINILM), inputs)
     mask = inputs["input_mask"]
     yield Result(
@@ -127,7 +127,7 @@ def exports() -> Iterator[Result]:
         weights = make_weights(config)
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch, "export")
-            huggingface_export.export(folder, weights, config, vocab_file, True, labels)
+            huggingface_write.export(folder, weights, config, vocab_file, True, labels)
             model = transformers_model.load(
                 folder, "AutoModelForSequenceClassification"
             )
@@ -156,7 +156,7 @@ def conversions() -> Iterator[Result]:
                 raise SystemExit(f"{source} is not converted")
         model = transformers_model.load(folders[1])
         tokenizer = transformers.AutoTokenizer.from_pretrained(folders[1])
-        stored = google_ckpt.read(folders[0])
+        stored = google_read.read(folders[0])
         config = BertConfig.from_json_file(folders[0] / "bert_config.json")
     inputs = encode_sentences(tokenizer)
     before = transformers_model.run(transformers_model.load(MINILM), inputs)

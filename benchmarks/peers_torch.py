@@ -30,7 +30,7 @@ from workloads import (
     windows,
 )
 
-from bert_mgpu.task import Features
+from bert_mgpu.core.rows import Features
 
 _NAMES = {
     "input_ids": "input_ids",

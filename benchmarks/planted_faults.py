@@ -27,7 +27,8 @@ from harness import RESULTS, ROOT, SHARED, machine
 
 sys.path.insert(0, str(ROOT))
 
-from bert_mgpu import data_doctor, run
+from bert_mgpu.cli import run_classifier
+from bert_mgpu.cli.doctor import task_data
 
 DATA = SHARED / "data"
 TRAIN, DEV = 2_000, 400
@@ -217,7 +218,7 @@ def _asked(folder: pathlib.Path, real: Real, width: int, fault: Planted | None) 
     flags = _flags(folder, real, width, vocab_file, length)
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        data_doctor.main([f"--{name}={value}" for name, value in flags.items()])
+        task_data.main([f"--{name}={value}" for name, value in flags.items()])
     text = said.getvalue().replace(f"{folder}/", "")
     return {line for line in text.splitlines() if line.startswith(("- ", "error: "))}
 
@@ -253,7 +254,7 @@ def _trained(folder: pathlib.Path, real: Real, width: int) -> str:
     flags |= {"output_dir": folder / "out", "do_train": "true", "do_eval": "true"}
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
-        code = run.finetune(["", *(f"--{n}={v}" for n, v in flags.items())], "")
+        code = run_classifier.run(["", *(f"--{n}={v}" for n, v in flags.items())])
     if code not in (0, 2):
         raise SystemExit(said.getvalue())
     last = said.getvalue().replace(f"{folder}/", "").strip().split("\n")[-1]

@@ -30,16 +30,17 @@ import accuracy  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from bert_mgpu import flags, inputs, sources, starting  # noqa: E402
-from bert_mgpu.data import orders, packing, pipeline  # noqa: E402
-from bert_mgpu.run_config import FinetuneConfig  # noqa: E402
-from bert_mgpu.task import Noise  # noqa: E402
-from bert_mgpu.tasks import custom  # noqa: E402
-from bert_mgpu.tasks.classification import Classification  # noqa: E402
-from bert_mgpu.train import schedule, update  # noqa: E402
-from bert_mgpu.train.checkpoint import TrainState  # noqa: E402
-from bert_mgpu.train.optimizers import Optimizer  # noqa: E402
-from bert_mgpu.train.turns import pairwise_sum  # noqa: E402
+from bert_mgpu.checkpoints import pretrained  # noqa: E402
+from bert_mgpu.config import parsing  # noqa: E402
+from bert_mgpu.config.finetuning import FinetuneConfig  # noqa: E402
+from bert_mgpu.core.task import Noise, TrainState  # noqa: E402
+from bert_mgpu.data import batching, packing, pipeline  # noqa: E402
+from bert_mgpu.distributed.pairwise import pairwise_sum  # noqa: E402
+from bert_mgpu.runs import resume  # noqa: E402
+from bert_mgpu.tasks.classification import dataset, task_json  # noqa: E402
+from bert_mgpu.tasks.classification.task import Classification  # noqa: E402
+from bert_mgpu.training import schedule, update  # noqa: E402
+from bert_mgpu.training.optimizers import Optimizer  # noqa: E402
 
 Weights = dict[str, tf.Tensor]
 RESULTS = ROOT / "benchmarks" / "results" / "sensitivity.json"
@@ -59,21 +60,23 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     folder = tempfile.mkdtemp()
     given = accuracy.flags_of(accuracy.planned()[0]) | {"output_dir": folder}
     argv = ["", *(f"--{name}={value}" for name, value in given.items())]
-    run, _ = flags.parse(argv, "", FinetuneConfig)
+    run, _ = parsing.parse(argv, "", FinetuneConfig)
     output_dir = pathlib.Path(folder)
-    model = sources.find_model(run, output_dir)
-    files = custom.find(str(run.task_name), str(run.data_dir))
+    model = pretrained.find_model(run, output_dir)
+    files = task_json.find(str(run.task_name), str(run.data_dir))
     task = Classification(files.name, model.config, files.labels, run.max_seq_length)
-    data = inputs.Inputs(run, files, model, pathlib.Path(str(run.cache_dir)))
+    data = dataset.Inputs(run, files, model, pathlib.Path(str(run.cache_dir)))
     features, _ = data.load("train")
     specs = task.param_specs()
     first_slots = Optimizer().zero_slots
-    state = starting.training_state(run, specs, model, {}, output_dir, first_slots)
+    state = resume.training_state(run, specs, model, {}, output_dir, first_slots)
     steps = run.steps_of(len(features), run.train_batch_size)
     warmup = run.warmup_of(steps)
 
     def batch(step: int) -> dict[str, np.ndarray]:
-        rows = orders.rows_of_step(len(features), run.train_batch_size, step, run.seed)
+        rows = batching.rows_of_step(
+            len(features), run.train_batch_size, step, run.seed
+        )
         placement = packing.one_a_row(rows, 1, run.max_seq_length)
         return pipeline.collate(features, placement)
 

@@ -36,7 +36,7 @@ from absl import flags
 from bert import tokenization  # type: ignore[import-untyped]
 from harness import RESULTS, SHARED, machine
 
-from bert_mgpu.task import Ragged
+from bert_mgpu.core.rows import Ragged
 from bert_mgpu.text.tokenization import Tokenizer
 
 PACKAGES = ("tokenizers", "tensorflow", "tensorflow-text", "bert-tensorflow")

@@ -11,9 +11,9 @@ import numpy as np
 from flops import needed_flops
 from harness import SHARED, Contestant
 
-from bert_mgpu.config import BertConfig
-from bert_mgpu.data import orders, pipeline
-from bert_mgpu.task import Features, Ragged, Rows
+from bert_mgpu.core.rows import Features, Ragged, Rows
+from bert_mgpu.data import batching, pipeline
+from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
 
 Item = TypeVar("Item")
@@ -132,7 +132,7 @@ def trains_headlines(
 def trains_rows(
     rows: Rows, shape: Shape, padding: str, step: Callable[[Batch], float]
 ) -> Contestant:
-    order = orders.TrainingOrder(
+    order = batching.TrainingOrder(
         *(rows.lengths, 1, shape.batch, padding, shape.length, SEED),
         counts=rows.counts,
     )

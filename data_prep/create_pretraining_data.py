@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bert_mgpu.scripts import create_pretraining_data
+from bert_mgpu.cli import create_pretraining_data
 
 if __name__ == "__main__":
     sys.exit(create_pretraining_data.main())

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bert_mgpu.scripts import domain_vocab
+from bert_mgpu.cli import domain_vocab
 
 if __name__ == "__main__":
     sys.exit(domain_vocab.main())

@@ -18,7 +18,7 @@ PYTHON=${PYTHON:-.venv/bin/python}
 cd "$(dirname "${BASH_SOURCE[0]}")/.." # from where paths count
 
 # 1. What is wrong with the data? Rows that cannot be read end this with code 2.
-"$PYTHON" -m bert_mgpu.doctor data --task_name="$TASK" --data_dir="$DATA" \
+"$PYTHON" -m bert_mgpu doctor data --task_name="$TASK" --data_dir="$DATA" \
   --init_checkpoint="$MODEL" --max_seq_length="$LENGTH" "$@"
 
 # 2. The same command once more goes on where a stopped one was.

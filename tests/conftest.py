@@ -125,16 +125,16 @@ class Tiny:
 @pytest.fixture(scope="session", autouse=True)
 def logical_cpus():
     """Before any test uses TensorFlow: a process can divide its CPU only once."""
-    from bert_mgpu.train import devices
+    from bert_mgpu.distributed import devices
 
     devices.configure("cpu", 6)
 
 
 @pytest.fixture(scope="session")
 def tiny(logical_cpus, tmp_path_factory):
-    from bert_mgpu.config import BertConfig
-    from bert_mgpu.interop import google_ckpt
-    from bert_mgpu.nn import params
+    from bert_mgpu.checkpoints import google_read
+    from bert_mgpu.model import params
+    from bert_mgpu.model.config import BertConfig
 
     tiny = Tiny(tmp_path_factory.mktemp("tiny"))
     tiny.model.mkdir()
@@ -144,7 +144,7 @@ def tiny(logical_cpus, tmp_path_factory):
         BertConfig.from_json_file(tiny.model / "bert_config.json")
     )
     weights = params.initialize(specs, 0.3, seed=1)
-    google_ckpt.write(tiny.model / "bert_model.ckpt", weights)
+    google_read.write(tiny.model / "bert_model.ckpt", weights)
     for task in FILES:
         write_task(tiny.data(task), task)
     return tiny
@@ -175,9 +175,9 @@ def script():
 @pytest.fixture
 def inside(started):
     """inside(flags) -> (exit code, stdout, stderr), in this process: faster."""
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
-    return functools.partial(started, run.finetune)
+    return functools.partial(started, run_classifier.run)
 
 
 @pytest.fixture
@@ -186,20 +186,20 @@ def started(capfd, monkeypatch):
 
     What a script does by starting itself anew is done in this process too.
     """
-    from bert_mgpu import launch
+    from bert_mgpu.distributed import launcher as launcher_lib
 
     def call(work, args):
         def anew(parts):
-            monkeypatch.setenv(launch.PARTS, str(parts))
+            monkeypatch.setenv(launcher_lib.PARTS, str(parts))
             return start()
 
         def start():
-            return work(["script.py", *args], "usage", anew)
+            return work(["script.py", *args], anew)
 
-        monkeypatch.delenv(launch.PARTS, raising=False)
+        monkeypatch.delenv(launcher_lib.PARTS, raising=False)
         capfd.readouterr()
         code = start()
-        monkeypatch.delenv(launch.PARTS, raising=False)
+        monkeypatch.delenv(launcher_lib.PARTS, raising=False)
         return code, *capfd.readouterr()
 
     return call

@@ -6,12 +6,14 @@ import sys
 
 import pytest
 
-from bert_mgpu import doctor, horovod_parts, machine, requirements
+from bert_mgpu.cli.doctor import environment, hardware, horovod_probe
+from bert_mgpu.core import extras
+from bert_mgpu.distributed import host
 
 ROOT = pathlib.Path(__file__).parents[1]
-BUILT = horovod_parts.Installed("0.28.1", "2.21.0", ("gloo", "NCCL"), True, "")
-CARD = machine.Gpu("NVIDIA H200", 143771, "570.86.15")
-WHOLE = doctor.Facts(
+BUILT = horovod_probe.Installed("0.28.1", "2.21.0", ("gloo", "NCCL"), True, "")
+CARD = hardware.Gpu("NVIDIA H200", 143771, "570.86.15")
+WHOLE = environment.Facts(
     tensorflow="2.21.0",
     gpus=[CARD, CARD],
     seen={"gpus": 2, "cuda": "12.5.1", "cudnn": "9"},
@@ -25,7 +27,7 @@ WHOLE = doctor.Facts(
 
 def doctor_process(*flags, **options):
     return subprocess.run(
-        [sys.executable, "-m", "bert_mgpu.doctor", *flags],
+        [sys.executable, "-m", "bert_mgpu", "doctor", *flags],
         cwd=ROOT,
         text=True,
         capture_output=True,
@@ -44,7 +46,7 @@ def doctor_process(*flags, **options):
     ],
 )
 def test_cards_of_nvidia_smi(text, cards):
-    assert machine.gpus_of(text) == cards
+    assert hardware.gpus_of(text) == cards
 
 
 @pytest.mark.parametrize(
@@ -86,24 +88,24 @@ def test_limits_of_cgroups(tmp_path, membership, files, limits):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
-    assert machine.cgroup_limits(membership, tmp_path) == limits
+    assert host.cgroup_limits(membership, tmp_path) == limits
 
 
 def test_memory_of_meminfo():
     text = (
         "MemTotal:       2048 kB\nMemFree:   1 kB\nMemAvailable:   1024 kB\nHuge: 0\n"
     )
-    assert machine.memory_of(text) == (2 << 20, 1 << 20)
+    assert host.memory_of(text) == (2 << 20, 1 << 20)
 
 
 def test_the_pinned_tensorflow_is_the_one_that_horovod_is_built_for():
-    pin = machine.pinned(requirements.lines())
-    assert pin and pin.startswith(horovod_parts.TENSORFLOW + ".")
+    pin = hardware.pinned(extras.lines())
+    assert pin and pin.startswith(horovod_probe.TENSORFLOW + ".")
 
 
 def test_a_whole_machine_lacks_nothing():
-    assert doctor.lacking(WHOLE) == []
-    assert doctor.lines(WHOLE)[-1] == "- nothing"
+    assert environment.lacking(WHOLE) == []
+    assert environment.lines(WHOLE)[-1] == "- nothing"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_a_whole_machine_lacks_nothing():
     [
         (
             {"horovod": None},
-            "Horovod is not installed: python -m bert_mgpu.install_horovod",
+            "Horovod is not installed: python -m bert_mgpu install_horovod",
         ),
         (
             {"horovod": BUILT._replace(tensorflow="")},
@@ -131,7 +133,7 @@ def test_a_whole_machine_lacks_nothing():
     ],
 )
 def test_what_is_lacking_is_one_line(changed, told):
-    (line,) = doctor.lacking(WHOLE._replace(**changed))
+    (line,) = environment.lacking(WHOLE._replace(**changed))
     assert told in line and ": " in line
 
 
@@ -146,7 +148,7 @@ def test_what_is_lacking_is_one_line(changed, told):
     ],
 )
 def test_what_does_no_harm_is_not_told(changed):
-    assert doctor.lacking(WHOLE._replace(**changed)) == []
+    assert environment.lacking(WHOLE._replace(**changed)) == []
 
 
 def test_the_worst_report_fits_a_terminal():
@@ -160,7 +162,7 @@ def test_the_worst_report_fits_a_terminal():
         open_files=256,
         gpus=[CARD, CARD._replace(name="NVIDIA RTX PRO 6000 Blackwell Server Edition")],
     )
-    report = doctor.lines(worst)
+    report = environment.lines(worst)
     assert len(report) <= 35 and max(map(len, report)) <= 80
     assert any(
         line.startswith("GPUs        1 x NVIDIA H200, 140.4 GiB") for line in report
@@ -173,7 +175,7 @@ def test_the_worst_report_fits_a_terminal():
 def test_how_to_measure_a_card_is_told_where_tensorflow_sees_one(seen, told):
     if seen is not None:
         seen |= {"cuda": "12.5.1", "cudnn": "9"}
-    lines = doctor.lines(WHOLE._replace(seen=seen))
+    lines = environment.lines(WHOLE._replace(seen=seen))
     assert any(line.startswith("measuring   make gpu ") for line in lines) == told
 
 
@@ -181,10 +183,10 @@ def test_a_probe_that_fails_leaves_the_rest(monkeypatch):
     def broken():
         raise PermissionError("/proc")
 
-    monkeypatch.setattr(doctor, "memory_line", broken)
-    report = doctor.lines(doctor.Facts())
+    monkeypatch.setattr(environment, "memory_line", broken)
+    report = environment.lines(environment.Facts())
     assert "memory      unknown" in report
-    assert "- Horovod is not installed: python -m bert_mgpu.install_horovod" in report
+    assert "- Horovod is not installed: python -m bert_mgpu install_horovod" in report
 
 
 def test_the_command_ends_well_where_nothing_is_found(tmp_path):
@@ -202,7 +204,8 @@ def test_a_wrong_flag_is_refused():
 
 def test_it_imports_neither_tensorflow_nor_horovod():
     code = (
-        "import bert_mgpu.doctor, bert_mgpu.install_horovod, sys; print(*sys.modules)"
+        "import sys\nfrom bert_mgpu.cli.doctor import environment, horovod_build\n"
+        "print(*sys.modules)"
     )
     names = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
     assert not {"tensorflow", "horovod", "numpy"} & set(names.split())

@@ -4,8 +4,8 @@ import resource
 
 import pytest
 
-from bert_mgpu import files
-from bert_mgpu.errors import UserError
+from bert_mgpu.core import files
+from bert_mgpu.core.errors import UserError
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import time
 
 import pytest
 
-from bert_mgpu import horovod_parts, install_horovod
-from bert_mgpu.errors import RunError, UserError
+from bert_mgpu.cli.doctor import horovod_build, horovod_probe
+from bert_mgpu.core.errors import RunError, UserError
 
 ROOT = pathlib.Path(__file__).parents[1]
 NO_HOROVOD = pytest.mark.skipif(
-    horovod_parts.installed() is None, reason="Horovod is not installed: make horovod"
+    horovod_probe.installed() is None, reason="Horovod is not installed: make horovod"
 )
 # A rank that takes longer to save than Horovod grants as it is published: 5 seconds.
 RANK = """
@@ -37,7 +37,7 @@ time.sleep(100)
 @pytest.fixture
 def log(tmp_path, monkeypatch):
     path = tmp_path / "build.log"
-    monkeypatch.setattr(install_horovod, "LOG", path)
+    monkeypatch.setattr(horovod_build, "LOG", path)
     return path
 
 
@@ -49,7 +49,7 @@ def touch(*paths):
 
 def test_every_missing_tool_is_a_line(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "bert_mgpu.install_horovod"],
+        [sys.executable, "-m", "bert_mgpu", "install_horovod"],
         env={"PATH": str(tmp_path)},
         cwd=ROOT,
         text=True,
@@ -68,12 +68,12 @@ def test_an_old_compiler_is_refused(tmp_path):
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
     with pytest.raises(UserError, match=r"^g\+\+: cannot compile C\+\+17: install"):
-        horovod_parts.compiler({"PATH": str(tmp_path)})
+        horovod_probe.compiler({"PATH": str(tmp_path)})
 
 
 def test_the_users_compiler_is_asked_first(tmp_path):
     with pytest.raises(UserError, match=r"^no C\+\+ compiler \(mine -O1\)"):
-        horovod_parts.compiler({**os.environ, "CXX": "mine -O1"})
+        horovod_probe.compiler({**os.environ, "CXX": "mine -O1"})
 
 
 def test_another_tensorflow_is_refused(tmp_path, monkeypatch):
@@ -84,32 +84,32 @@ def test_another_tensorflow_is_refused(tmp_path, monkeypatch):
     with pytest.raises(
         UserError, match=r"^tensorflow 2\.19\.0 .* not 2\.21: make setup"
     ):
-        horovod_parts.tensorflow({})
+        horovod_probe.tensorflow({})
 
 
 def test_a_full_disk_is_told(monkeypatch):
-    monkeypatch.setattr(horovod_parts, "ROOM", 1 << 60)
+    monkeypatch.setattr(horovod_probe, "ROOM", 1 << 60)
     with pytest.raises(UserError, match="GB free, the build needs .* set TMPDIR"):
-        horovod_parts.room({})
+        horovod_probe.room({})
 
 
-@pytest.mark.parametrize("patch", horovod_parts.PATCHES)
+@pytest.mark.parametrize("patch", horovod_probe.PATCHES)
 def test_a_patch_takes_its_text_once_only(tmp_path, patch):
     path = tmp_path / patch.file
     touch(path)
     for text in ("", patch.old * 2, patch.new):
         path.write_text(text)
         with pytest.raises(RunError, match=f"{path}: .* stands there [02] times"):
-            horovod_parts.apply(patch, tmp_path)
+            horovod_probe.apply(patch, tmp_path)
         assert path.read_text() == text
     path.write_text(f"before\n{patch.old}after\n")
-    horovod_parts.apply(patch, tmp_path)
+    horovod_probe.apply(patch, tmp_path)
     assert path.read_text() == f"before\n{patch.new}after\n"
 
 
 def test_a_patch_misses_its_file(tmp_path):
     with pytest.raises(RunError, match="stands there 0 times"):
-        horovod_parts.apply(horovod_parts.PATCHES[0], tmp_path)
+        horovod_probe.apply(horovod_probe.PATCHES[0], tmp_path)
 
 
 def test_another_source_is_refused_before_it_runs(tmp_path, log):
@@ -130,17 +130,17 @@ def test_another_source_is_refused_before_it_runs(tmp_path, log):
         "PIP_CONFIG_FILE": os.devnull,
     }
     with pytest.raises(RunError, match=f"DO NOT MATCH THE HASHES.*: see {log}$"):
-        install_horovod.download(tmp_path, environ)
+        horovod_build.download(tmp_path, environ)
     assert not ran.exists() and not (tmp_path / archive.name).exists()
     right = hashlib.sha256(archive.read_bytes()).hexdigest()
-    install_horovod.download(tmp_path, environ, right)
+    horovod_build.download(tmp_path, environ, right)
     assert ran.exists() and (tmp_path / archive.name).exists()
 
 
 def test_a_step_that_fails_names_its_reason_and_the_log(log):
     code = "print('a\\nx.cc:1:2: fatal error: no x.h\\nerror: b'); raise SystemExit(3)"
     with pytest.raises(RunError) as caught:
-        install_horovod.step("the build", [sys.executable, "-c", code], os.environ)
+        horovod_build.step("the build", [sys.executable, "-c", code], os.environ)
     assert str(caught.value) == (
         f"the build failed: x.cc:1:2: fatal error: no x.h: see {log}"
     )
@@ -150,13 +150,13 @@ def test_a_step_that_fails_names_its_reason_and_the_log(log):
 def test_what_cmake_says_is_told():
     log = "-- ok\n  CMake Error at CMakeLists.txt:225 (message):\n    Too old.\n\n  b\n"
     told = "CMake Error at CMakeLists.txt:225 (message): Too old."
-    assert install_horovod.reason(log) == told
-    assert install_horovod.reason("nothing\n") == "no reason was given"
+    assert horovod_build.reason(log) == told
+    assert horovod_build.reason("nothing\n") == "no reason was given"
 
 
 def test_a_step_has_its_time(log):
     with pytest.raises(RunError, match=rf"^the proof: no end after 1 s: see {log}$"):
-        install_horovod.step("the proof", ["sleep", "60"], os.environ, 1)
+        horovod_build.step("the proof", ["sleep", "60"], os.environ, 1)
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def gpu_box(tmp_path):
 
 
 def test_nccl_is_built_where_it_is_found(gpu_box):
-    found, what = install_horovod.for_nccl(gpu_box)
+    found, what = horovod_build.for_nccl(gpu_box)
     home = gpu_box["HOROVOD_NCCL_HOME"]
     assert found == {
         "HOROVOD_GPU_OPERATIONS": "NCCL",
@@ -182,23 +182,23 @@ def test_nccl_is_built_where_it_is_found(gpu_box):
         "HOROVOD_NCCL_LINK": "SHARED",
     }
     assert what.startswith("NCCL 2.27.7")
-    install_horovod.name_for_linkers(pathlib.Path(home, "lib"))
+    horovod_build.name_for_linkers(pathlib.Path(home, "lib"))
     assert pathlib.Path(home, "lib/libnccl.so").resolve().name == "libnccl.so.2"
 
 
 @pytest.mark.parametrize("asked", ["", "MPI"])
 def test_the_user_can_do_without_nccl(gpu_box, asked):
     environ = {**gpu_box, "HOROVOD_GPU_OPERATIONS": asked}
-    assert install_horovod.for_nccl(environ) == ({}, f"HOROVOD_GPU_OPERATIONS={asked}")
+    assert horovod_build.for_nccl(environ) == ({}, f"HOROVOD_GPU_OPERATIONS={asked}")
 
 
 def test_nccl_that_is_asked_for_must_be_there(gpu_box, tmp_path):
     environ = {**gpu_box, "HOROVOD_NCCL_HOME": str(tmp_path)}
-    assert install_horovod.for_nccl(environ) == ({}, "no libnccl found")
+    assert horovod_build.for_nccl(environ) == ({}, "no libnccl found")
     with pytest.raises(
         UserError, match="^HOROVOD_GPU_OPERATIONS=NCCL: no libnccl found: "
     ):
-        install_horovod.for_nccl({**environ, "HOROVOD_GPU_OPERATIONS": "NCCL"})
+        horovod_build.for_nccl({**environ, "HOROVOD_GPU_OPERATIONS": "NCCL"})
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_nccl_that_is_asked_for_must_be_there(gpu_box, tmp_path):
 def test_the_users_variables_win(own, expected, absent):
     if not shutil.which("g++"):
         pytest.skip("there is no g++")
-    environ = install_horovod.build_environment(
+    environ = horovod_build.build_environment(
         {"PATH": os.environ["PATH"], **own}, pathlib.Path("/tools")
     )
     assert expected.items() <= environ.items() and not set(absent) & set(environ)
@@ -235,15 +235,15 @@ def test_its_pins_agree_with_the_constraints():
 
 
 def test_nothing_is_told_of_a_horovod_that_is_not_there(tmp_path):
-    assert horovod_parts.installed(tmp_path) is None
+    assert horovod_probe.installed(tmp_path) is None
 
 
 @NO_HOROVOD
 def test_the_installed_horovod_is_ours():
-    there = horovod_parts.installed()
+    there = horovod_probe.installed()
     assert there is not None and there.patched
-    assert there.version == horovod_parts.VERSION and "gloo" in there.has
-    assert there.tensorflow == horovod_parts.tensorflow({})
+    assert there.version == horovod_probe.VERSION and "gloo" in there.has
+    assert there.tensorflow == horovod_probe.tensorflow({})
 
 
 # /bin/sh is bash on half of all machines, and treats a single command differently.

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from bert_mgpu import launch
-from bert_mgpu.errors import UserError
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.distributed import launcher
 
 NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
 
@@ -18,15 +18,15 @@ def environment(*values, **more):
 
 
 def test_without_horovodrun_a_process_is_alone():
-    place = launch.find({})
+    place = launcher.find({})
     assert place == (0, 1, 0, 1) and place.alone and place.leads
 
 
 def test_the_place_is_that_of_the_environment():
-    place = launch.find(environment(5, 8, 1, 4))
+    place = launcher.find(environment(5, 8, 1, 4))
     assert (place.rank, place.size, place.local_rank, place.local_size) == (5, 8, 1, 4)
     assert not place.alone and not place.leads
-    assert launch.find(environment(0, 8, 0, 4)).leads
+    assert launcher.find(environment(0, 8, 0, 4)).leads
 
 
 @pytest.mark.parametrize(
@@ -40,32 +40,32 @@ def test_the_place_is_that_of_the_environment():
 )
 def test_half_a_place_is_refused(values, shown):
     with pytest.raises(UserError, match="unset HOROVOD_RANK") as error:
-        launch.find(environment(*values))
+        launcher.find(environment(*values))
     assert shown in str(error.value)
 
 
 def test_elastic_jobs_are_those_that_horovodrun_calls_so():
-    assert not launch.elastic({"HOROVOD_ELASTIC": "1"})  # left in a shell
-    assert not launch.elastic(environment(0, 2, 0, 2))
-    assert launch.elastic(environment(0, 2, 0, 2, HOROVOD_ELASTIC="1"))
+    assert not launcher.elastic({"HOROVOD_ELASTIC": "1"})  # left in a shell
+    assert not launcher.elastic(environment(0, 2, 0, 2))
+    assert launcher.elastic(environment(0, 2, 0, 2, HOROVOD_ELASTIC="1"))
 
 
 def test_towers_stay_those_of_the_first_start():
-    assert launch.towers({}) is None
-    assert launch.towers({launch.TOWERS: "6"}) == 6
+    assert launcher.towers({}) is None
+    assert launcher.towers({launcher.TOWERS: "6"}) == 6
 
 
 def test_a_process_that_starts_anew_has_all_cores_again():
     """It keeps to its share of them, which the next place may be another of."""
     code = """if True:
         import os
-        from bert_mgpu import launch
+        from bert_mgpu.distributed import launcher
 
         cores = os.sched_getaffinity(0)
         os.sched_setaffinity(0, [min(cores)])
-        launch.get = lambda *_, **__: "0,1,0,1,0,1"
+        launcher.get = lambda *_, **__: "0,1,0,1,0,1"
         os.execv = lambda *_: os._exit(os.sched_getaffinity(0) != cores)
-        launch.rejoin(2)
+        launcher.rejoin(2)
     """
     place = {"HOROVOD_HOSTNAME": "localhost", "HOROVOD_LOCAL_RANK": "0"}
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **place})
@@ -74,7 +74,8 @@ def test_a_process_that_starts_anew_has_all_cores_again():
 
 def test_a_process_alone_does_not_load_horovod():
     code = (
-        "import sys; from bert_mgpu import finetune, pretrain, run;"
+        "import sys; from bert_mgpu.cli import session;"
+        "from bert_mgpu.runs import finetune, pretrain;"
         "sys.exit('horovod' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

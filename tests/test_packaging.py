@@ -3,7 +3,6 @@
 import configparser
 import email
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ import zipfile
 
 import pytest
 
-from bert_mgpu import requirements
+from bert_mgpu.core import extras
 from tests.conftest import ROOT
 
 EXTRAS = ("gpu", "horovod", "onnx", "parquet", "zh")
@@ -75,10 +74,10 @@ def test_the_extras_are_the_requirements_files(wheel):
         extra = re.fullmatch(r'extra == "(\w+)"', marker)
         found[extra[1] if extra else ""].append(requirement)
     for extra, lines in found.items():
-        path = requirements.file(extra)
+        path = extras.file(extra)
         text = [line for line in path.read_text().splitlines() if line[0] != "#"]
         assert sorted(lines) == sorted(text) and lines, path
-        assert requirements.lines(extra) == text
+        assert extras.lines(extra) == text
 
 
 def test_what_the_page_of_the_package_says(wheel):
@@ -117,17 +116,18 @@ def outside(wheel, *arguments, cwd):
 def test_an_installed_package_knows_its_requirements(wheel, tmp_path):
     """install_horovod and the doctor ask for them; a clone has files."""
     code = (
-        "from bert_mgpu import machine, requirements as r; print(r.lines(),"
-        " r.lines('horovod'), r.advice('zh'), machine.pinned(r.lines()), sep='\\n')"
+        "from bert_mgpu.cli.doctor import hardware as h\n"
+        "from bert_mgpu.core import extras as e\nprint(e.lines(),"
+        " e.lines('horovod'), e.advice('zh'), h.pinned(e.lines()), sep='\\n')"
     )
     base, horovod, advice, tensorflow = outside(
         wheel, "-c", code, cwd=tmp_path
     ).splitlines()
-    assert base == str(requirements.lines())
-    assert horovod == str(requirements.lines("horovod"))
+    assert base == str(extras.lines())
+    assert horovod == str(extras.lines("horovod"))
     assert advice == "pip install 'bert_mgpu[zh]'"
     assert f"'tensorflow=={tensorflow}'" in base
-    assert requirements.advice("zh").endswith("requirements-zh.txt")
+    assert extras.advice("zh").endswith("requirements-zh.txt")
 
 
 def test_the_commands_are_the_scripts_of_a_clone(wheel, tmp_path):
@@ -135,20 +135,14 @@ def test_the_commands_are_the_scripts_of_a_clone(wheel, tmp_path):
     points = configparser.ConfigParser()
     points.read_string(path.read_text())
     commands = dict(points["console_scripts"])
-    assert commands.pop("bert_mgpu") == "bert_mgpu.__main__:main"
+    assert commands.pop("bert_mgpu") == "bert_mgpu.cli.main:main"
     scripts = [*ROOT.glob("run_*.py"), *(ROOT / "data_prep").glob("*.py")]
     assert set(commands) == {script.stem for script in scripts}
     for name, target in commands.items():
-        assert target == f"bert_mgpu.scripts.{name}:main"
-        typed = pathlib.PurePath(tmp_path, "bin", name)
-        call = f"import sys; sys.argv = [{str(typed)!r}, '--help']\n"
-        call += f"from bert_mgpu.scripts.{name} import main; sys.exit(main())"
-        installed = outside(wheel, "-c", call, cwd=tmp_path)
-        assert re.search(rf"^ +{name} --\w+=", installed, re.MULTILINE)
-        assert "python " not in installed
-        module = f"bert_mgpu.scripts.{name}"
-        as_module = outside(wheel, "-m", module, "--help", cwd=tmp_path)
-        assert f"python -m {module} --" in as_module
+        module = f"bert_mgpu.cli.{name.removesuffix('_mgpu')}"
+        assert target == f"{module}:main"
+        shown = outside(wheel, "-m", module, "--help", cwd=tmp_path)
+        assert re.search(rf"^ +python (data_prep/)?{name}.py --\w+=", shown, re.M)
 
 
 @pytest.mark.parametrize("name", ["run_classifier_mgpu", "data_prep/domain_vocab"])

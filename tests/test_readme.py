@@ -7,12 +7,13 @@ import shlex
 
 import pytest
 
-from bert_mgpu import errors, flags, run_config, sources
-from bert_mgpu.convert import ConvertConfig
-from bert_mgpu.preparing import domain_vocabulary, pretraining_data
-from bert_mgpu.tasks import custom
-from bert_mgpu.tasks.builtin import BUILTIN
-from tests import test_imports
+from bert_mgpu.checkpoints import pretrained
+from bert_mgpu.config import base, finetuning, parsing, preparation, pretraining
+from bert_mgpu.config import domain_vocab as domain_vocab_lib
+from bert_mgpu.config.convert import ConvertConfig
+from bert_mgpu.core import errors
+from bert_mgpu.tasks.classification import task_json
+from bert_mgpu.tasks.classification.builtin import BUILTIN
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENGLISH, CHINESE = "README.md", "README.zh.md"
@@ -62,28 +63,28 @@ def default_of(field):
 
 def own_flags(table):
     """Those that a script has for itself, or with another meaning."""
-    shared = {field.name: field for field in run_config.fields(run_config.RunConfig)}
-    flags = run_config.fields(table)
+    shared = {field.name: field for field in base.fields(base.RunConfig)}
+    flags = base.fields(table)
     return [f for f in flags if shared.get(f.name) is not f]
 
 
 SCRIPTS = {
-    "run_classifier_mgpu.py": run_config.FinetuneConfig,
-    "run_pretraining_mgpu.py": run_config.PretrainConfig,
+    "run_classifier_mgpu.py": finetuning.FinetuneConfig,
+    "run_pretraining_mgpu.py": pretraining.PretrainConfig,
 }
 PREPARATION = {
-    "data_prep/create_pretraining_data.py": pretraining_data.PreparationConfig,
-    "data_prep/domain_vocab.py": domain_vocabulary.DomainVocabConfig,
+    "data_prep/create_pretraining_data.py": preparation.PreparationConfig,
+    "data_prep/domain_vocab.py": domain_vocab_lib.DomainVocabConfig,
 }
 LISTED = [
-    *run_config.fields(run_config.RunConfig),
+    *base.fields(base.RunConfig),
     *itertools.chain(*map(own_flags, SCRIPTS.values())),
 ]
-MODULES = {"bert_mgpu.convert": ConvertConfig}
+MODULES = {"bert_mgpu convert": ConvertConfig}
 OTHERS = PREPARATION | MODULES
 EVERY_FLAG = [
     *LISTED,
-    *itertools.chain(*map(run_config.fields, OTHERS.values())),
+    *itertools.chain(*map(base.fields, OTHERS.values())),
 ]
 
 
@@ -95,7 +96,7 @@ def flag_row(field):
 
 
 def flag_tables():
-    shared = run_config.fields(run_config.RunConfig)
+    shared = base.fields(base.RunConfig)
     tables = {}
     for field in shared:
         tables.setdefault(field.metadata["group"], []).append(field)
@@ -115,7 +116,7 @@ def test_the_english_tables_of_flags_are_those_of_the_code():
 
 @pytest.mark.parametrize("script", PREPARATION)
 def test_the_flags_of_data_preparation_are_listed(script):
-    rows = "\n".join(map(flag_row, run_config.fields(PREPARATION[script])))
+    rows = "\n".join(map(flag_row, base.fields(PREPARATION[script])))
     assert rows in read("docs/pretraining.md"), f"put this there:\n{rows}"
 
 
@@ -164,7 +165,7 @@ def test_the_table_of_tasks_is_that_of_the_code(name):
 @pytest.mark.parametrize("name", READMES)
 def test_the_keys_of_task_json_are_listed(name):
     keys = {row[0].strip("`") for row in table_rows(read(name))}
-    assert set(custom._KEYS) <= keys
+    assert set(task_json._KEYS) <= keys
 
 
 @pytest.mark.parametrize("name", READMES)
@@ -174,8 +175,8 @@ def test_exit_codes_and_files_are_listed(name):
     assert {int(cell) for cell in first_cells if cell.isdigit()} == codes
     files = " ".join(first_cells)
     for file in (
-        *(sources.LABELS_FILE, sources.CONFIG_FILE, sources.VOCAB_FILE),
-        *(sources.RUN_FILE, "predict.txt", "test_results.tsv", "predictions.jsonl"),
+        *(pretrained.LABELS_FILE, pretrained.CONFIG_FILE, pretrained.VOCAB_FILE),
+        *(pretrained.RUN_FILE, "predict.txt", "test_results.tsv", "predictions.jsonl"),
         *("eval_results.txt", "metrics.jsonl", "tensorflow.log", "cache/"),
     ):
         assert f"`{file}`" in files, file
@@ -213,7 +214,7 @@ def test_commands_name_flags_scripts_and_targets_that_exist(name):
         tables = SCRIPTS | OTHERS
         for script in tables.keys() & {*scripts}:
             place = arguments.index(script)
-            run, notes = flags.parse(arguments[place:], "", tables[script])
+            run, notes = parsing.parse(arguments[place:], "", tables[script])
             assert not notes and run.given <= known, command
 
 
@@ -246,14 +247,3 @@ def test_flags_are_named_as_they_are_written():
     for name in READMES:
         named = set(re.findall(r"`--(\w+)", read(name)))
         assert named <= known, named - known
-
-
-def test_the_floors_are_those_that_the_imports_keep():
-    rows = [row for row in table_rows(read("docs/architecture.md")) if len(row) == 3]
-    described = {
-        part: int(floor)
-        for floor, parts, _ in rows
-        if floor.isdigit()
-        for part in re.findall(r"`(\w+)`", parts)
-    }
-    assert described | {"__init__": 0} == test_imports.FLOORS

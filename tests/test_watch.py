@@ -9,11 +9,12 @@ import time
 
 import pytest
 
-from bert_mgpu import files, launch, meeting, peers, watch
-from bert_mgpu.errors import Lost, UserError
-from bert_mgpu.launch import Place
-from bert_mgpu.peers import End, ExitFile
-from bert_mgpu.watch import Watch
+from bert_mgpu.core import files
+from bert_mgpu.core.errors import Lost, UserError
+from bert_mgpu.distributed import launcher, peers, rendezvous, watchdog
+from bert_mgpu.distributed.launcher import Place
+from bert_mgpu.distributed.peers import End, ExitFile
+from bert_mgpu.distributed.watchdog import Watch
 
 
 class Job:
@@ -63,12 +64,12 @@ def job(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "_exit", leave)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(launch, "put", put)
-    monkeypatch.setattr(launch, "get", lambda _, key, timeout=10: job.store.get(key))
-    monkeypatch.setattr(launch, "store", lambda: ("127.0.0.1", 9))
-    monkeypatch.setattr(launch, "kill", job.killed.append)
-    monkeypatch.setattr(watch, "_BEAT", 0.02)
-    monkeypatch.setattr(watch, "_GRACE", 0.05)
+    monkeypatch.setattr(launcher, "put", put)
+    monkeypatch.setattr(launcher, "get", lambda _, key, timeout=10: job.store.get(key))
+    monkeypatch.setattr(launcher, "store", lambda: ("127.0.0.1", 9))
+    monkeypatch.setattr(launcher, "kill", job.killed.append)
+    monkeypatch.setattr(watchdog, "_BEAT", 0.02)
+    monkeypatch.setattr(watchdog, "_GRACE", 0.05)
     monkeypatch.setattr(peers, "_FIRST", 0.05)
     yield job
     for one in job.watches:  # none of their threads may end the tests
@@ -90,7 +91,7 @@ def test_an_error_of_one_ends_the_other_and_is_written_down(job):
 
 
 def test_the_first_end_is_what_is_told(job, monkeypatch):
-    monkeypatch.setattr(watch, "_GRACE", 5)  # so that it ends by its own error
+    monkeypatch.setattr(watchdog, "_GRACE", 5)  # so that it ends by its own error
     first, second = job.start()
     second.end(UserError("mine"))
     until(lambda: first._known.is_set())
@@ -110,10 +111,10 @@ def test_a_silent_process_is_lost_and_killed(job, monkeypatch):
     monkeypatch.setattr(peers, "SILENCE", 0.3)
     first = job.watch(0)
     first.open()
-    silent = meeting.join(Place(1, 2, 1, 2))  # and says nothing any more
+    silent = rendezvous.join(Place(1, 2, 1, 2))  # and says nothing any more
     until(lambda: job.codes == [5])
     assert job.told["rank"] == 1 and "no sign of life" in job.told["reason"]
-    assert job.killed == [[*launch.whereabouts()]]
+    assert job.killed == [[*launcher.whereabouts()]]
     silent.close()
 
 
@@ -200,13 +201,13 @@ def test_whoever_does_not_know_the_token_is_nobody(job):
 
 
 def test_one_that_never_starts_is_named(job, monkeypatch):
-    monkeypatch.setattr(launch, "patience", lambda: 0.3)
+    monkeypatch.setattr(launcher, "patience", lambda: 0.3)
     job.watch(0).open()
     until(lambda: job.codes == [5])
     assert job.told["rank"] == 1 and "did not start within 0.3 s" in job.told["reason"]
     job.store.clear()
     with pytest.raises(Lost, match="first process did not start"):
-        meeting.join(Place(1, 2, 1, 2))
+        rendezvous.join(Place(1, 2, 1, 2))
 
 
 def test_one_that_comes_too_late_hears_of_the_end(job):
@@ -214,7 +215,7 @@ def test_one_that_comes_too_late_hears_of_the_end(job):
     first.open()
     first.end(UserError("a mistake"))
     with pytest.raises(Lost, match="process 0 ended at step 0 .* 2: a mistake"):
-        meeting.join(Place(1, 2, 1, 2))
+        rendezvous.join(Place(1, 2, 1, 2))
 
 
 def test_a_fault_of_ours_does_not_wait_for_others(job):
@@ -228,7 +229,7 @@ def test_a_fault_of_ours_does_not_wait_for_others(job):
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_written"), [(launch.NoPlace(), False), (OSError(), True)]
+    ("answer", "is_written"), [(launcher.NoPlace(), False), (OSError(), True)]
 )
 def test_an_elastic_process_without_a_place(job, answer, is_written):
     """horovodrun that has none goes on with the others: this was not the end."""

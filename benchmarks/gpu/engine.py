@@ -16,14 +16,17 @@ import tensorflow as tf
 from benchmarks.gpu import absent, shapes
 from benchmarks.gpu.process import is_dry
 from benchmarks.gpu.shapes import Batch, Shape
-from bert_mgpu import errors, opening, planning
-from bert_mgpu.config import BertConfig
-from bert_mgpu.job import Job, make_towers
-from bert_mgpu.nn import params as params_lib
-from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.sources import Model
-from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import checkpoint, devices
+from bert_mgpu.checkpoints import train_state
+from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core import errors
+from bert_mgpu.core import task as task_lib
+from bert_mgpu.distributed import devices, topology
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.runs import memory
+from bert_mgpu.runs.run import Job, make_towers
+from bert_mgpu.tasks.classification.task import Classification
 
 SEED, RATE = 1, 1e-4
 _FILLED = 0.5  # of a card's memory, by plan: the plan is one of the questions
@@ -54,7 +57,7 @@ def _job(shape: Shape, there: list[str], flags: Mapping[str, Any]) -> Job:
     labels = [str(label) for label in range(shapes.CLASSES)]
     model = Model(config, "", None, None, True, labels)
     task = Classification("x", config, labels, shape.length, recompute=run.recompute)
-    world = opening.alone(run, there)
+    world = topology.alone(run.n_gpus, there)
     return Job(run, model, task, None, world, pathlib.Path())  # type: ignore[arg-type]
 
 
@@ -64,7 +67,7 @@ def fitting(shape: Shape, precision: str, cards: int = 1, **flags: Any) -> Shape
     room = devices.room(there)
     flags |= {"precision": precision}
     while room and shape.batch > 1:
-        parts = planning.memory(_job(shape, there, flags), shape.batch, shape.length)
+        parts = memory.by_part(_job(shape, there, flags), shape.batch, shape.length)
         if sum(parts.values()) < _FILLED * room:
             break
         shape = shape._replace(batch=shape.batch // 2)
@@ -137,12 +140,12 @@ class Trainer:
             arrays |= {f"slots {name}": value for name, value in slots.items()}
             np.savez(folder / "state.npz", **arrays, step=np.array(step))
             return "arrays of numpy (google_crc32c is not installed)"
-        checkpoint.save(folder, checkpoint.TrainState(params, slots, step, {}), 1)
+        train_state.save(folder, task_lib.TrainState(params, slots, step, {}), 1)
         return "a checkpoint of a run"
 
     def planned_bytes(self) -> int:
         """What --plan says that a device needs."""
-        parts = planning.memory(self._job, self.shape.batch, self.shape.length)
+        parts = memory.by_part(self._job, self.shape.batch, self.shape.length)
         return int(sum(parts.values()))
 
     def peak_bytes(self) -> int:
@@ -156,7 +159,7 @@ def restore(folder: pathlib.Path) -> State:
     """What `Trainer.save` wrote."""
     arrays = folder / "state.npz"
     if not arrays.exists():
-        found = checkpoint.newest(folder, print)
+        found = train_state.newest(folder, print)
         assert found, f"{folder} holds no checkpoint"
         return found[0].params, found[0].slots, found[0].step
     with np.load(arrays, allow_pickle=False) as read:

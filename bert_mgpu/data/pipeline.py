@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from bert_mgpu.core.rows import POSITIONS, Features, Rows
 from bert_mgpu.data.packing import EMPTY, Placement
-from bert_mgpu.task import POSITIONS, Features, Rows
 
 Item = TypeVar("Item")
 NUMBERS = "numbers"  # of rows, beside their outputs

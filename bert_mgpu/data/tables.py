@@ -17,9 +17,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from bert_mgpu import requirements
-from bert_mgpu.data.readers import UTF_8, check_file, read_lines
-from bert_mgpu.errors import UserError, cut, listed
+from bert_mgpu.core import extras
+from bert_mgpu.core.errors import UserError, cut, listed
+from bert_mgpu.core.text_files import UTF_8, check_file, read_lines
 
 Column = int | str  # a number from 0, -1 is the last one; or a name
 Cell = str | list[str]  # JSON Lines and Parquet may hold lists
@@ -193,7 +193,7 @@ def _parquet(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
         from pyarrow import parquet
     except ImportError:
         raise UserError(
-            f"{path}: Parquet needs pyarrow: {requirements.advice('parquet')}"
+            f"{path}: Parquet needs pyarrow: {extras.advice('parquet')}"
         ) from None
     check_file(path)
     names = _names(path, columns)

@@ -24,9 +24,9 @@ from typing import BinaryIO, NamedTuple
 import google_crc32c
 import numpy as np
 
-from bert_mgpu.data import readers
-from bert_mgpu.errors import UserError
-from bert_mgpu.task import Ragged
+from bert_mgpu.core import text_files
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Ragged
 
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
@@ -154,7 +154,7 @@ def scan(path: str | os.PathLike[str], skip_bad: bool = False) -> Index:
     Raises:
       UserError: no such file; without `skip_bad`, the first bad record.
     """
-    readers.check_file(path)
+    text_files.check_file(path)
     offsets, sizes, bad = array.array("q"), array.array("q"), list[str]()
     try:
         with open(path, "rb") as file:

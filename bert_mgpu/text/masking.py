@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from bert_mgpu.errors import UserError
+from bert_mgpu.core.errors import UserError
 
 # Devlin et al. 2018, section 3.1: of the masked tokens, the share that becomes
 # [MASK] and the share that stays; the rest becomes a random token.

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_mgpu.errors import UserError, shown
-from bert_mgpu.task import Ragged
+from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.rows import Ragged
 from bert_mgpu.text.normalization import Normalizer
 
 _VERSION = 1  # raise it when the ids of any text change: caches depend on it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bert_mgpu.errors import UserError
+from bert_mgpu.core.errors import UserError
 
 # (budget, head_tokens) -> tokens kept from the head; the tail gets the rest.
 # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", 5.3.1.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bert_mgpu.task import Features, Ragged
+from bert_mgpu.core.rows import Features, Ragged
 
 
 def make_features(rows, longest=16, seed=0):

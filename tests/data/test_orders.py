@@ -6,16 +6,17 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from bert_mgpu.data import orders, pipeline, readers
+from bert_mgpu.core import text_files
+from bert_mgpu.data import batching, pipeline
 from bert_mgpu.data.packing import EMPTY
-from bert_mgpu.nn import params
+from bert_mgpu.model import params
 from tests.data.conftest import make_features
 
-PACKED = pytest.mark.parametrize("padding", orders.POLICIES)
+PACKED = pytest.mark.parametrize("padding", batching.POLICIES)
 
 
 def make_order(features, padding, towers=2, rows=4, seed=7):
-    return orders.TrainingOrder(features.lengths, towers, rows, padding, 16, seed)
+    return batching.TrainingOrder(features.lengths, towers, rows, padding, 16, seed)
 
 
 def numbers_of(placement):
@@ -26,7 +27,7 @@ def in_file_order(monkeypatch):
     def step(rows, batch, number, *_):
         return np.arange(number * batch, (number + 1) * batch)
 
-    monkeypatch.setattr(orders, "rows_of_step", step)
+    monkeypatch.setattr(batching, "rows_of_step", step)
 
 
 @PACKED
@@ -67,7 +68,7 @@ def test_towers_share_the_rows_of_a_larger_batch():
 
 def test_bucket_gives_batches_of_like_length_in_random_order():
     features = make_features(4000, longest=128)
-    order = orders.TrainingOrder(features.lengths, 2, 4, "bucket", 128, 1)
+    order = batching.TrainingOrder(features.lengths, 2, 4, "bucket", 128, 1)
     spans, longest = [], []
     for step in range(100):
         lengths = features.lengths[numbers_of(order.placement(step))]
@@ -79,7 +80,7 @@ def test_bucket_gives_batches_of_like_length_in_random_order():
 
 def test_windows_end_with_their_epoch():
     """So a run of whole epochs goes on in the same order when it gets more."""
-    windows = {orders.window_of_step(1000, 8, step, 50) for step in range(250)}
+    windows = {batching.window_of_step(1000, 8, step, 50) for step in range(250)}
     assert sorted(windows) == [
         (0, 50),
         (50, 100),
@@ -90,15 +91,15 @@ def test_windows_end_with_their_epoch():
     ]
     for rows, batch in ((3, 8), (10, 4), (7, 7)):
         for step in range(30):
-            first, last = orders.window_of_step(rows, batch, step, 5)
+            first, last = batching.window_of_step(rows, batch, step, 5)
             assert first <= step < last <= first + 5
 
 
 def test_policies_pad_less_and_less_and_compile_seldom():
     features = make_features(10_000, longest=60)
     share = {}
-    for padding in orders.POLICIES:
-        order = orders.TrainingOrder(features.lengths, 2, 16, padding, 128, 1)
+    for padding in batching.POLICIES:
+        order = batching.TrainingOrder(features.lengths, 2, 16, padding, 128, 1)
         placements = [order.placement(step) for step in range(60)]
         shapes = {(p.numbers.shape, p.length) for p in placements}
         assert len(shapes) <= (8 if padding in ("longest", "bucket") else 1)
@@ -111,7 +112,7 @@ def test_policies_pad_less_and_less_and_compile_seldom():
 def test_packing_saves_in_several_towers_too(towers, most):
     features = make_features(2000, longest=60)
     lengths = features.lengths
-    order = orders.TrainingOrder(lengths, towers, 64 // towers, "pack", 128, 1)
+    order = batching.TrainingOrder(lengths, towers, 64 // towers, "pack", 128, 1)
     placements = [order.placement(step) for step in range(30)]
     assert {p.numbers.shape[2] > 1 for p in placements} == {True}
     assert pipeline.padding_share(placements, lengths) < most
@@ -120,7 +121,7 @@ def test_packing_saves_in_several_towers_too(towers, most):
 def test_where_packing_saves_nothing_rows_are_padded_to_the_longest():
     lengths = make_features(2000, longest=60).lengths
     for towers, padding in ((64, "pack"), (64, "longest")):
-        order = orders.TrainingOrder(lengths, towers, 1, padding, 128, 1)
+        order = batching.TrainingOrder(lengths, towers, 1, padding, 128, 1)
         placed = [order.placement(step) for step in range(30)]
         shares = pipeline.padding_share(placed, lengths)
         assert shares == pytest.approx(0.5, abs=0.1)
@@ -128,10 +129,10 @@ def test_where_packing_saves_nothing_rows_are_padded_to_the_longest():
 
 
 def test_a_step_longer_than_the_sample_is_packed_into_some_more_rows(monkeypatch):
-    monkeypatch.setattr(orders, "_SAMPLE", 1)
+    monkeypatch.setattr(batching, "_SAMPLE", 1)
     lengths = np.array([16] * 8 + [9] + [8] * 7 + [9] * 8)
     in_file_order(monkeypatch)
-    order = orders.TrainingOrder(np.append(lengths[8:], 16), 1, 8, "pack", 16, 1)
+    order = batching.TrainingOrder(np.append(lengths[8:], 16), 1, 8, "pack", 16, 1)
     usual, longer = order.placement(0).numbers.shape, order.placement(1).numbers.shape
     assert usual[2] > 1 and longer[1] > usual[1]
     assert order.widest().numbers.shape[1] > usual[1]
@@ -141,9 +142,9 @@ def test_a_step_longer_than_the_sample_is_packed_into_some_more_rows(monkeypatch
 def test_no_row_is_longer_than_the_model_has_positions(padding):
     """30 places are no multiple of 8; in a packed row, positions start again."""
     features = make_features(200, longest=30)
-    order = orders.TrainingOrder(features.lengths, 2, 4, padding, 30, 1)
+    order = batching.TrainingOrder(features.lengths, 2, 4, padding, 30, 1)
     placements = [order.placement(step) for step in range(25)]
-    placements += orders.forward_placements(
+    placements += batching.forward_placements(
         features.lengths, 2, 4, padding == "pack", 30
     )
     for placement in placements:
@@ -155,10 +156,10 @@ def test_no_row_is_longer_than_the_model_has_positions(padding):
 
 
 def test_a_batch_too_long_to_pack_stands_one_in_a_row(monkeypatch):
-    monkeypatch.setattr(orders, "_SAMPLE", 1)
+    monkeypatch.setattr(batching, "_SAMPLE", 1)
     lengths = np.array([3] + [1] * 7 + [16] * 8)
     in_file_order(monkeypatch)
-    order = orders.TrainingOrder(lengths, 1, 8, "pack", 16, 1)
+    order = batching.TrainingOrder(lengths, 1, 8, "pack", 16, 1)
     assert order.placement(0).numbers.shape == (1, 1, 8)
     assert order.placement(1).numbers.shape == (1, 8, 1)
     assert numbers_of(order.placement(1)) == list(range(8, 16))
@@ -166,7 +167,7 @@ def test_a_batch_too_long_to_pack_stands_one_in_a_row(monkeypatch):
 
 def test_epochs_run_on_without_a_gap():
     rows, batch, seed = 10, 4, 7
-    numbers = [orders.rows_of_step(rows, batch, s, seed) for s in range(10)]
+    numbers = [batching.rows_of_step(rows, batch, s, seed) for s in range(10)]
     epochs = np.concatenate(numbers).reshape(4, rows)
     for number, epoch in enumerate(epochs):
         assert sorted(epoch) == list(range(number * rows, (number + 1) * rows))
@@ -175,7 +176,7 @@ def test_epochs_run_on_without_a_gap():
 
 def test_rows_follow_from_seed_and_step_alone():
     def place(step, seed):
-        return orders.rows_of_step(1000, 24, step, seed).tolist()
+        return batching.rows_of_step(1000, 24, step, seed).tolist()
 
     later = [place(step, 1) for step in (90, 3, 41)]
     assert later == [place(step, 1) for step in (90, 3, 41)]
@@ -183,7 +184,7 @@ def test_rows_follow_from_seed_and_step_alone():
 
 
 def test_batch_may_hold_more_than_an_epoch():
-    numbers = orders.rows_of_step(3, 8, 0, seed=0)
+    numbers = batching.rows_of_step(3, 8, 0, seed=0)
     assert sorted(numbers[:3]) == [0, 1, 2] and sorted(numbers[3:6]) == [3, 4, 5]
 
 
@@ -195,10 +196,10 @@ def test_numpy_is_not_asked_for_an_order(monkeypatch):
 
     monkeypatch.setattr(np.random, "default_rng", refuse)
     lengths = np.arange(400) % 16 + 1
-    for padding in orders.POLICIES:
-        orders.TrainingOrder(lengths, 2, 4, padding, 16, 7).placement(3)
-        orders.forward_placements(lengths, 2, 4, padding == "pack", 16)
-    assert len(readers.sample_rows(400, 30, 7)) == 30
+    for padding in batching.POLICIES:
+        batching.TrainingOrder(lengths, 2, 4, padding, 16, 7).placement(3)
+        batching.forward_placements(lengths, 2, 4, padding == "pack", 16)
+    assert len(text_files.sample_rows(400, 30, 7)) == 30
     specs = {"a/kernel": ((3, 4), "truncated_normal"), "a/bias": ((4,), "zeros")}
     assert params.initialize(specs, 0.02, 7)["a/kernel"].all()
 
@@ -208,10 +209,10 @@ def test_a_run_of_before_keeps_numpys_order():
     epochs = [np.random.default_rng([7, e]).permutation(100) + 100 * e for e in (0, 1)]
     wanted = np.concatenate(epochs)
     for step in range(8):
-        found = orders.rows_of_step(100, 24, step, 7, "numpy")
+        found = batching.rows_of_step(100, 24, step, 7, "numpy")
         assert np.array_equal(found, wanted[24 * step : 24 * (step + 1)])
     lengths = make_features(96).lengths
-    order = orders.TrainingOrder(
+    order = batching.TrainingOrder(
         *(lengths, 2, 4, "bucket", 16, 7), random_numbers="numpy"
     )
     rows = np.random.default_rng([7, 0]).permutation(96)  # a window of 12 steps
@@ -220,7 +221,7 @@ def test_a_run_of_before_keeps_numpys_order():
     for step in range(12):
         assert order.placement(step).numbers.reshape(-1).tolist() == [*wanted[step]]
     wanted = np.sort(np.random.default_rng(7).choice(100, 10, replace=False))
-    assert np.array_equal(readers.sample_rows(100, 10, 7, "numpy"), wanted)
+    assert np.array_equal(text_files.sample_rows(100, 10, 7, "numpy"), wanted)
 
 
 def test_a_run_of_before_keeps_its_widths():
@@ -228,7 +229,7 @@ def test_a_run_of_before_keeps_its_widths():
     lengths = np.random.default_rng(0).integers(10, 27, 4000)
     widths = {}
     for random_numbers in ("numpy", "counters"):
-        order = orders.TrainingOrder(
+        order = batching.TrainingOrder(
             *(lengths, 1, 2, "longest", 64, 7), random_numbers=random_numbers
         )
         widths[random_numbers] = {order.placement(n).length for n in range(200)}
@@ -239,7 +240,7 @@ def test_a_run_of_before_keeps_its_widths():
 def test_a_step_of_a_hundred_million_rows_holds_no_array_of_them():
     tracemalloc.start()
     try:
-        numbers = orders.rows_of_step(10**8, 4096, 10**8 // 4096, 7)  # two epochs
+        numbers = batching.rows_of_step(10**8, 4096, 10**8 // 4096, 7)  # two epochs
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -251,8 +252,8 @@ def test_a_step_of_a_hundred_million_rows_holds_no_array_of_them():
 def test_the_widest_batch_is_known(padding):
     """Also where a single long row comes long after the first steps."""
     lengths = np.full(20_000, 10)
-    lengths[orders.rows_of_step(20_000, 20_000, 0, 3)[-1]] = 120
-    order = orders.TrainingOrder(lengths, 2, 4, padding, 128, 3)
+    lengths[batching.rows_of_step(20_000, 20_000, 0, 3)[-1]] = 120
+    order = batching.TrainingOrder(lengths, 2, 4, padding, 128, 3)
     widest = order.widest()
     rows, length = widest.numbers.shape[1], widest.length
     assert length == {"max_length": 128}.get(padding, 120) or padding == "pack"
@@ -266,7 +267,7 @@ def test_the_widest_batch_is_known(padding):
 def test_no_row_is_longer_than_the_model_has_places(padding):
     """30 places: a multiple of 8 would be too many."""
     lengths = np.full(50, 30)
-    order = orders.TrainingOrder(lengths, 1, 1, padding, 30, 3)
-    placements = orders.forward_placements(lengths, 1, 1, padding == "pack", 30)
+    order = batching.TrainingOrder(lengths, 1, 1, padding, 30, 3)
+    placements = batching.forward_placements(lengths, 1, 1, padding == "pack", 30)
     for placed in (order.placement(0), order.widest(), *placements):
         assert placed.length == 30 and placed.numbers.shape[2] == 1

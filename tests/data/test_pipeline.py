@@ -7,9 +7,9 @@ import types
 import numpy as np
 import pytest
 
-from bert_mgpu.data import orders, packing, pipeline
+from bert_mgpu.core.rows import Features, Ragged
+from bert_mgpu.data import batching, packing, pipeline
 from bert_mgpu.data.packing import EMPTY, Placement
-from bert_mgpu.task import Features, Ragged
 from tests.data.conftest import make_features
 
 
@@ -30,7 +30,7 @@ def test_outputs_of_many_rows(packs):
 
 def check_forward(features, batch, towers, packs):
     args = (features.lengths, towers, batch, packs, 16)
-    placements = orders.forward_placements(*args)
+    placements = batching.forward_placements(*args)
 
     def stub(inputs):
         """What a model could know of each example, from its own tokens alone."""
@@ -62,7 +62,7 @@ def test_forward_pads_little_and_compiles_seldom():
     share = {}
     for packs, most in ((False, 8), (True, 1)):
         args = (features.lengths, 2, 4, packs, 128)
-        placements = orders.forward_placements(*args)
+        placements = batching.forward_placements(*args)
         lengths = [placement.length for placement in placements]
         assert lengths == sorted(lengths, reverse=True)  # a lack of memory shows first
         shapes = {(p.numbers.shape, p.length) for p in placements}
@@ -74,7 +74,7 @@ def test_forward_pads_little_and_compiles_seldom():
 @pytest.mark.parametrize(("length", "places"), [(30, 1), (25, 5)])
 def test_rows_are_packed_only_where_that_saves_tokens(length, places):
     """30 tokens need 30 alone; 25 need 26, but five of them 128."""
-    placements = orders.forward_placements(np.full(640, length), 2, 8, True, 128)
+    placements = batching.forward_placements(np.full(640, length), 2, 8, True, 128)
     assert {placed.numbers.shape[2] for placed in placements} == {places}
 
 
@@ -82,7 +82,7 @@ def test_a_larger_set_is_worth_more_widths():
     widths = []
     for rows in (100, 1000, 10_000, 100_000):
         lengths = make_features(1000, longest=128).lengths.repeat(rows // 100)[::10]
-        placements = orders.forward_placements(lengths, 1, 8, False, 128)
+        placements = batching.forward_placements(lengths, 1, 8, False, 128)
         widths.append(len({placed.length for placed in placements}))
     assert widths == sorted(widths) and widths[0] == 1 and 4 < widths[-1] <= 8
 

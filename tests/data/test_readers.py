@@ -5,8 +5,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from bert_mgpu.data.readers import check_file, read_lines, sample_rows
-from bert_mgpu.errors import UserError
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.text_files import check_file, read_lines, sample_rows
 
 
 def _lines(path: pathlib.Path, content: bytes) -> list[tuple[int, str]]:

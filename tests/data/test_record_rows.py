@@ -5,10 +5,11 @@ import os
 import numpy as np
 import pytest
 
-from bert_mgpu.data import orders, pipeline, record_rows, tfrecord
-from bert_mgpu.data.drawing import Draw
-from bert_mgpu.data.record_rows import Form, RecordRows
-from bert_mgpu.errors import UserError
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.data import batching, pipeline, pretraining_records, tfrecord
+from bert_mgpu.data.dynamic_masking import Draw
+from bert_mgpu.data.pretraining_records import Form
+from bert_mgpu.data.record_rows import RecordRows
 from bert_mgpu.text.masking import Masking
 
 LENGTH, MOST, CLS, SEP, MASK, VOCAB = 24, 4, 2, 3, 4, 61
@@ -55,7 +56,7 @@ def write(path, features):
 
 
 def rows_of(path, form, cache, **settings):
-    index = record_rows.index(path, form, False, cache)
+    index = pretraining_records.index(path, form, False, cache)
     return RecordRows([path], [index], **settings), index
 
 
@@ -91,7 +92,7 @@ def test_a_batch_of_them_is_googles(made, tmp_path):
     path, features = made
     rows, _ = rows_of(path, STATIC, tmp_path / "cache")
     settings = (2, 4, "max_length", LENGTH, 5)
-    order = orders.TrainingOrder(rows.lengths, *settings, counts=rows.counts)
+    order = batching.TrainingOrder(rows.lengths, *settings, counts=rows.counts)
     placement = order.placement(3)
     assert placement.targets == MOST
     batch = pipeline.collate(rows, placement)
@@ -101,16 +102,16 @@ def test_a_batch_of_them_is_googles(made, tmp_path):
                 assert batch[name][tower, row].tolist() in (wanted.tolist(), wanted)
 
 
-@pytest.mark.parametrize("padding", orders.POLICIES)
+@pytest.mark.parametrize("padding", batching.POLICIES)
 def test_every_target_points_at_its_token(padding, made, tmp_path):
     """Wherever an example stands: the token there, and no other, is what was masked."""
     path, _ = made
     rows, _ = rows_of(path, STATIC, tmp_path / "cache")
-    order = orders.TrainingOrder(
+    order = batching.TrainingOrder(
         *(rows.lengths, 2, 6, padding, LENGTH, 5), counts=rows.counts
     )
     placements = [order.placement(step) for step in range(4)]
-    placements += orders.forward_placements(
+    placements += batching.forward_placements(
         *(rows.lengths, 2, 6, padding == "pack", LENGTH), counts=rows.counts
     )
     for placement in placements:
@@ -265,7 +266,7 @@ def test_wrong_records_are_named(tmp_path, form, changed, fragment):
     path = write(tmp_path / "a.tfrecord", [*good, make(rng, **changed)])
     size = len(b"".join(tfrecord.frame(tfrecord.encode(one)) for one in good))
     with pytest.raises(UserError) as caught:
-        record_rows.index(path, form, False, tmp_path / "cache")
+        pretraining_records.index(path, form, False, tmp_path / "cache")
     message = str(caught.value)
     assert message.startswith(f"{path} at byte {size + tfrecord.HEADER}: ")
     assert fragment in message and "\n" not in message
@@ -281,8 +282,8 @@ def test_damaged_records_are_left_out_where_asked(made, tmp_path):
         file.seek(0)
         file.write(content)
     with pytest.raises(UserError, match=f"at byte {size}: damaged.*skip_bad_records"):
-        record_rows.index(path, STATIC, False, tmp_path / "cache")
-    index = record_rows.index(path, STATIC, True, tmp_path / "cache")
+        pretraining_records.index(path, STATIC, False, tmp_path / "cache")
+    index = pretraining_records.index(path, STATIC, True, tmp_path / "cache")
     assert len(index.sizes) == 49 and len(index.bad) == 1
     rows = RecordRows([path], [index])
     found = rows.take(np.array([1])).ragged["input_ids"].row(0)
@@ -308,10 +309,10 @@ def test_a_record_that_changed_is_not_trained_on(made, tmp_path):
 def test_an_index_is_made_once_for_a_file_and_anew_for_another(made, tmp_path):
     path, features = made
     cache = tmp_path / "cache"
-    first = record_rows.index(path, STATIC, False, cache)
+    first = pretraining_records.index(path, STATIC, False, cache)
     assert len(list(cache.iterdir())) == 1
-    again = record_rows.index(path, STATIC, False, cache)
+    again = pretraining_records.index(path, STATIC, False, cache)
     assert again.content == first.content and len(list(cache.iterdir())) == 1
     write(tmp_path / "a.tfrecord", features[:-1])
-    other = record_rows.index(path, STATIC, False, cache)
+    other = pretraining_records.index(path, STATIC, False, cache)
     assert len(other.sizes) == 49 and other.content != first.content

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bert_mgpu.data import records
-from bert_mgpu.errors import UserError
-from bert_mgpu.task import Features, Ragged
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Features, Ragged
+from bert_mgpu.data import cache
 
 
 def make_features(value=5):
@@ -38,9 +38,9 @@ class Counting:
 def cached(directory, name, parts, make):
     def tensors():
         features = make()
-        return records.to_tensors(features), features.notes
+        return cache.to_tensors(features), features.notes
 
-    return records.from_tensors(*records.cached(directory, name, parts, tensors))
+    return cache.from_tensors(*cache.cached(directory, name, parts, tensors))
 
 
 PARTS = {"data": "a", "vocab": "b", "max_seq_length": 128, "labels": ["x", "y"]}
@@ -105,7 +105,7 @@ def test_folder_that_cannot_be_written(tmp_path):
 
 def test_length_notes_against_numpy():
     lengths = np.array([3, 5, 5, 9, 200])
-    notes = records.length_notes(lengths, truncated=1)
+    notes = cache.length_notes(lengths, truncated=1)
     assert notes["rows"] == 5 and notes["truncated"] == 1
     wanted = {str(q): int(np.percentile(lengths, q)) for q in (50, 90, 95, 99, 100)}
     assert notes["length_percentiles"] == wanted

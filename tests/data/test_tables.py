@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.data.tables import Form, rows
-from bert_mgpu.errors import UserError
 
 
 def write(path, content):

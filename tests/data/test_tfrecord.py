@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Ragged
 from bert_mgpu.data import tfrecord
-from bert_mgpu.errors import UserError
-from bert_mgpu.task import Ragged
 
 ROW = {
     "input_ids": np.array([101, 0, 127, 128, 16383, 16384, 21127, 102], np.int32),

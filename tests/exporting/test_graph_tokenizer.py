@@ -5,7 +5,7 @@ import random
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.exporting.graph_tokenizer import GraphTokenizer
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.conftest import VOCAB
 from tests.marks import rarely

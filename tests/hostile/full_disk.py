@@ -16,7 +16,7 @@ import signal
 import safetensors.numpy
 import tensorflow as tf
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 
 HALF = b'{"step'  # what gets to the disk before it is full
 EVENTS = ".tfevents."  # a file that TensorFlow keeps open
@@ -76,7 +76,7 @@ def full_at(monkeypatch, part):
         patch.setattr(builtins, "open", opening)
         patch.setattr(io, "open", opening)
         patch.setattr(safetensors.numpy, "save_file", limited(save))
-        patch.setattr(google_ckpt, "write", limited(google_ckpt.write))
+        patch.setattr(google_read, "write", limited(google_read.write))
         patch.setattr(tf.saved_model, "save", limited(tf.saved_model.save))
         patch.setattr(tf.summary, "scalar", scalar)
         yield met

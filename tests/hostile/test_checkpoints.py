@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from tensorflow.core.framework import types_pb2
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train import checkpoint
-from bert_mgpu.train.checkpoint import TrainState
-from bert_mgpu.train.optimizers import Optimizer
+from bert_mgpu.checkpoints import google_read, train_state
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.training.optimizers import Optimizer
 from tests.hostile import crafted
 from tests.hostile.conftest import KINDS, put
 from tests.run.conftest import assert_refused, tree
@@ -38,7 +37,7 @@ def state(step):
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     for step in (1, 2):
-        checkpoint.save(folder, state(step), keep=5)
+        train_state.save(folder, state(step), keep=5)
     return folder
 
 
@@ -51,7 +50,7 @@ def pair(saved, tmp_path):
 
 def assert_the_one_before(folder):
     said = []
-    found, prefix = checkpoint.newest(folder, said.append)
+    found, prefix = train_state.newest(folder, said.append)
     assert prefix.endswith("model.ckpt-1") and found.step == 1
     assert len(said) == 1 and said[0].endswith("; taking the checkpoint before it")
     assert "model.ckpt-2" in said[0] and "\n" not in said[0]
@@ -69,7 +68,7 @@ def test_every_bit_counts(pair, suffix):
         path.write_bytes(damaged)
         assert_the_one_before(pair)
     path.write_bytes(whole)
-    assert checkpoint.newest(pair, pytest.fail)[0].step == 2
+    assert train_state.newest(pair, pytest.fail)[0].step == 2
 
 
 def test_every_bit_of_the_end_of_an_index_counts(pair):
@@ -149,7 +148,7 @@ def test_an_index_with_right_checksums_that_lies(tmp_path, entries, words):
         tmp_path / "x", crafted.header(), *entries, data=crafted.floats(4)
     )
     with pytest.raises(UserError, match=f"x.index: damaged: .*{words}") as caught:
-        google_ckpt.read(prefix)
+        google_read.read(prefix)
     assert len(str(caught.value)) < 1000
 
 
@@ -167,13 +166,13 @@ def test_an_index_with_right_checksums_that_lies(tmp_path, entries, words):
 def test_a_header_that_lies(tmp_path, entries, words):
     prefix = crafted.checkpoint(tmp_path / "x", *entries)
     with pytest.raises(UserError, match=words):
-        google_ckpt.read(prefix)
+        google_read.read(prefix)
 
 
 def test_a_packed_index_is_not_read(tmp_path):
     prefix = crafted.checkpoint(tmp_path / "x", crafted.header(), packed=1)
     with pytest.raises(UserError, match="it is packed"):
-        google_ckpt.read(prefix)
+        google_read.read(prefix)
 
 
 def test_a_crafted_index_that_is_right_is_read(tmp_path):
@@ -184,14 +183,14 @@ def test_a_crafted_index_that_is_right_is_read(tmp_path):
         crafted.entry(b"x", [2, 3], content=content),
         data=content,
     )
-    assert google_ckpt.read(prefix)["x"].tolist() == [[1] * 3] * 2
+    assert google_read.read(prefix)["x"].tolist() == [[1] * 3] * 2
 
 
 def test_an_index_larger_than_any(tmp_path):
     prefix = crafted.checkpoint(tmp_path / "x", crafted.header())
     os.truncate(f"{prefix}.index", 1 << 33)  # takes no room on the disk
     with pytest.raises(UserError, match="more than 67,108,864 bytes"):
-        google_ckpt.read(prefix)
+        google_read.read(prefix)
 
 
 CONTENTS = {
@@ -210,7 +209,7 @@ CONTENTS = {
 @pytest.mark.parametrize("changed", CONTENTS.values(), ids=CONTENTS)
 def test_a_whole_checkpoint_that_says_nonsense(pair, changed):
     prefix = pair / "model.ckpt-2"
-    google_ckpt.write(prefix, google_ckpt.read(prefix) | changed)
+    google_read.write(prefix, google_read.read(prefix) | changed)
     assert_the_one_before(pair)
 
 
@@ -232,30 +231,30 @@ def test_a_file_checkpoint_that_misleads(pair, text, words):
     path = pair / "checkpoint"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError, match=f"^{path}: .*{words}") as caught:
-        google_ckpt.resolve(pair)
+        google_read.resolve(pair)
     assert len(str(caught.value)) < 1000
-    assert checkpoint.newest(pair, pytest.fail)[0].step == 2
+    assert train_state.newest(pair, pytest.fail)[0].step == 2
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"empty", "binary"}))
 def test_a_file_checkpoint_that_is_none(pair, kind):
     put(pair / "checkpoint", kind)
     with pytest.raises(UserError, match=f"^{pair / 'checkpoint'}: cannot read it"):
-        google_ckpt.resolve(pair)
-    assert checkpoint.newest(pair, pytest.fail)[0].step == 2
+        google_read.resolve(pair)
+    assert train_state.newest(pair, pytest.fail)[0].step == 2
 
 
 def test_a_file_checkpoint_that_is_endless(pair):
     os.truncate(pair / "checkpoint", 1 << 33)
     with pytest.raises(UserError, match="checkpoint: more than 1 MiB"):
-        google_ckpt.resolve(pair)
+        google_read.resolve(pair)
 
 
 def test_a_checkpoint_elsewhere_is_not_taken_for_the_one_named(pair):
     """A folder that was copied still names the place of its original."""
     other = shutil.copytree(pair, pair.parent / "other")
     (other / "checkpoint").write_text(f'model_checkpoint_path: "{pair}/model.ckpt-1"')
-    assert google_ckpt.resolve(other) == str(other / "model.ckpt-1")
+    assert google_read.resolve(other) == str(other / "model.ckpt-1")
 
 
 # The rest are runs.
@@ -269,8 +268,8 @@ def damage_index(out):
 
 
 def damage_identity(out):
-    tensors = google_ckpt.read(out / "model.ckpt-6")
-    google_ckpt.write(
+    tensors = google_read.read(out / "model.ckpt-6")
+    google_read.write(
         out / "model.ckpt-6",
         tensors | {"bert_mgpu/identity": np.array(b"no JSON", object)},
     )
@@ -283,7 +282,7 @@ def damage_identity(out):
 )
 def test_a_run_goes_on_from_the_checkpoint_before(resumed, watched, damage):
     out = resumed.root / "out"
-    straight = google_ckpt.read(out / "model.ckpt-6")
+    straight = google_read.read(out / "model.ckpt-6")
     if damage is OTHERS["values are a pipe"]:
         put(out / f"model.ckpt-6{DATA}", "pipe")
     else:
@@ -292,7 +291,7 @@ def test_a_run_goes_on_from_the_checkpoint_before(resumed, watched, damage):
     assert code == 0, err
     assert "model.ckpt-6" in err and "taking the checkpoint before it" in err
     assert f"resuming from {out / 'model.ckpt-4'}: step 4" in err
-    again = google_ckpt.read(out / "model.ckpt-6")
+    again = google_read.read(out / "model.ckpt-6")
     assert all(np.array_equal(again[name], straight[name]) for name in straight)
 
 
@@ -307,7 +306,7 @@ MISFITS = {
 @pytest.mark.parametrize(("name", "value", "words"), MISFITS.values(), ids=MISFITS)
 def test_a_run_refuses_tensors_that_do_not_fit(resumed, refused, name, value, words):
     prefix = resumed.root / "out" / "model.ckpt-6"
-    google_ckpt.write(prefix, google_ckpt.read(prefix) | {name: value})
+    google_read.write(prefix, google_read.read(prefix) | {name: value})
     refused(f"{prefix}: {words}", num_train_epochs=2)
 
 

@@ -6,9 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.preparing import domain_vocabulary, pretraining_data
-from bert_mgpu.train import checkpoint
+from bert_mgpu.checkpoints import google_read, train_state
+from bert_mgpu.cli import create_pretraining_data, domain_vocab
 from tests.hostile.full_disk import full_at
 from tests.run.conftest import assert_refused, assert_same_run
 
@@ -96,8 +95,8 @@ def refused_at_each(monkeypatch, call, places, after):
 def whole(out):
     """All that is there can be read, and nothing is left of what is not."""
     for folder in (out, out / "best"):
-        for step in checkpoint.saved_steps(folder):
-            google_ckpt.read(folder / f"model.ckpt-{step}")
+        for step in train_state.saved_steps(folder):
+            google_read.read(folder / f"model.ckpt-{step}")
     left = [path for path in out.rglob(".*") if path.name != ".lock"]
     assert not left
     for name in ("run.json", "best/best.json", "baseline.json", "bert_config.json"):
@@ -118,13 +117,13 @@ def losses(out):
 @pytest.fixture(scope="module")
 def straight(tiny, tmp_path_factory):
     """A run that nothing disturbs."""
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("straight") / "out"
-    assert run.finetune(["", *flags(tiny, out)], "") == 0
+    assert run_classifier.run(["", *flags(tiny, out)]) == 0
     rest = {"do_train": None, "eval_steps": None, "do_predict": True}
     args = flags(tiny, out, **rest, do_eval=True, init_checkpoint=None)
-    assert run.finetune(["", *args], "") == 0
+    assert run_classifier.run(["", *args]) == 0
     return out
 
 
@@ -206,7 +205,7 @@ def corpus(tmp_path, tiny):
 def calling(capfd, main, args):
     def call():
         capfd.readouterr()
-        return main(["", *args], ""), *capfd.readouterr()
+        return main(["", *args]), *capfd.readouterr()
 
     return call
 
@@ -226,9 +225,9 @@ def test_records(corpus, capfd, monkeypatch):
         hidden = {path.name for path in corpus.iterdir() if path.name[0] == "."}
         assert not hidden
 
-    call = calling(capfd, pretraining_data.main, args("made.tfrecord"))
+    call = calling(capfd, create_pretraining_data.main, args("made.tfrecord"))
     refused_at_each(monkeypatch, call, PREPARING, after)
-    assert calling(capfd, pretraining_data.main, args("other"))()[0] == 0
+    assert calling(capfd, create_pretraining_data.main, args("other"))()[0] == 0
     assert made.read_bytes() == (corpus / "other").read_bytes()
     assert not [*corpus.glob("*.parts")]
 
@@ -247,7 +246,7 @@ def test_vocabulary(corpus, capfd, monkeypatch):
         assert out.exists() == (what == "config")
         assert not (corpus / "new.json").exists()
 
-    call = calling(capfd, domain_vocabulary.main, args)
+    call = calling(capfd, domain_vocab.main, args)
     refused_at_each(monkeypatch, call, VOCABULARY, after)
     assert json.loads((corpus / "new.json").read_text())["vocab_size"] == 28
     assert np.char.count(out.read_text(), "sunny") == 1

@@ -5,22 +5,28 @@ import pathlib
 
 import pytest
 
-from bert_mgpu import flags, run, run_config
-from bert_mgpu.errors import UserError
-from bert_mgpu.preparing import domain_vocabulary, pretraining_data
+from bert_mgpu.cli import (
+    create_pretraining_data,
+    domain_vocab,
+    run_classifier,
+    run_pretraining,
+)
+from bert_mgpu.config import base, finetuning, parsing, preparation, pretraining
+from bert_mgpu.config import domain_vocab as domain_vocab_lib
+from bert_mgpu.core.errors import UserError
 from tests.hostile.rows_support import everything
 
 TABLES = {
-    "run_classifier_mgpu.py": run_config.FinetuneConfig,
-    "run_pretraining_mgpu.py": run_config.PretrainConfig,
-    "create_pretraining_data.py": pretraining_data.PreparationConfig,
-    "domain_vocab.py": domain_vocabulary.DomainVocabConfig,
+    "run_classifier_mgpu.py": finetuning.FinetuneConfig,
+    "run_pretraining_mgpu.py": pretraining.PretrainConfig,
+    "create_pretraining_data.py": preparation.PreparationConfig,
+    "domain_vocab.py": domain_vocab_lib.DomainVocabConfig,
 }
 CHECKS = {
-    "run_classifier_mgpu.py": run._check_finetuning,
-    "run_pretraining_mgpu.py": run._check_pretraining,
-    "create_pretraining_data.py": pretraining_data._check_flags,
-    "domain_vocab.py": domain_vocabulary._check,
+    "run_classifier_mgpu.py": run_classifier.check,
+    "run_pretraining_mgpu.py": run_pretraining.check,
+    "create_pretraining_data.py": create_pretraining_data._check_flags,
+    "domain_vocab.py": domain_vocab._check,
 }
 SURROGATES = os.fsdecode(b"\xd0\xc2\xce\xc5")  # GBK bytes of a command line
 LONG = "x" * 10_000
@@ -61,7 +67,7 @@ WRONG = {
 CASES = [
     (script, field.name)
     for script, table in TABLES.items()
-    for field in run_config.fields(table)
+    for field in base.fields(table)
 ]
 
 
@@ -74,7 +80,7 @@ def kind_of(field):
 def refusal(script, args):
     """The line of an error of the settings alone; None where they are legal."""
     try:
-        settings, _ = flags.parse([script, *args], "", TABLES[script])
+        settings, _ = parsing.parse([script, *args], "", TABLES[script])
     except UserError as error:
         return str(error)
     try:
@@ -96,9 +102,9 @@ def elsewhere(tmp_path, monkeypatch):
     ("script", "name"), CASES, ids=lambda text: text.partition(".")[0]
 )
 def test_values_of_the_wrong_kind(elsewhere, script, name):
-    (field,) = (f for f in run_config.fields(TABLES[script]) if f.name == name)
+    (field,) = (f for f in base.fields(TABLES[script]) if f.name == name)
     kind, least = kind_of(field), field.metadata["least"]
-    most = field.metadata["most"] or flags._MOST
+    most = field.metadata["most"] or parsing._MOST
     for what, value in VALUES.items():
         said = refusal(script, [f"--{name}={value}"])
         wrong = what in WRONG[kind]
@@ -126,8 +132,8 @@ REFUSED = [
 @pytest.mark.parametrize(("what", "name"), REFUSED, ids=str)
 @pytest.mark.parametrize("script", [*TABLES][:2])
 def test_a_script_says_it_in_one_line(elsewhere, capfd, script, what, name):
-    main = {"run_classifier_mgpu.py": run.finetune}.get(script, run.pretrain)
-    code = main([script, f"--{name}={VALUES[what]}"], "")
+    main = {"run_classifier_mgpu.py": run_classifier}.get(script, run_pretraining).run
+    code = main([script, f"--{name}={VALUES[what]}"])
     out, err = capfd.readouterr()
     assert (code, out) == (2, "")
     assert err.startswith(f"error: --{name}") and err.count("\n") == 1
@@ -207,5 +213,5 @@ def test_the_name_of_a_task_is_no_path(tmp_path, tiny, inside):
 def test_a_name_of_10000_characters_is_no_flag(elsewhere):
     for dashes in ("-", "--"):
         with pytest.raises(UserError, match="there is no such flag") as caught:
-            flags.parse(["", f"{dashes}{LONG}=1"], "", run_config.FinetuneConfig)
+            parsing.parse(["", f"{dashes}{LONG}=1"], "", finetuning.FinetuneConfig)
         assert len(str(caught.value)) < 300

@@ -18,14 +18,22 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from bert_mgpu import config, flags, recorded, run_config
-from bert_mgpu.data import record_rows, records, tables, tfrecord
-from bert_mgpu.errors import UserError
-from bert_mgpu.interop import huggingface
-from bert_mgpu.preparing import corpus
-from bert_mgpu.tasks import builtin, custom, kinds, label_values, reading
+from bert_mgpu.checkpoints import huggingface_read
+from bert_mgpu.config import finetuning, parsing
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.data import cache, pretraining_records, tables, tfrecord
+from bert_mgpu.data_prep import corpus
+from bert_mgpu.model import config
+from bert_mgpu.tasks.classification import (
+    builtin,
+    label_weights,
+    problem_types,
+    task_json,
+)
+from bert_mgpu.tasks.classification import reader as reader_lib
+from bert_mgpu.tasks.masked_lm import dataset
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.train import recorder
+from bert_mgpu.training import recorder
 from tests.conftest import CONFIG, TASK_JSON, VOCAB
 from tests.hostile.rows_support import GOOD, parquet
 from tests.run.pretraining.conftest import LENGTH, MOST
@@ -40,7 +48,7 @@ TOKENS = [
     *(b"\\ud83d", b"\\u0000", b"\xff" * 8, bytes(8), b"\x7f\xff\xff\xff", b"../", b"/"),
     *("新".encode(), "新".encode("gbk"), "İ\u0345Σ".encode(), b"[UNK]", b"\xf4\x90"),
 ]
-FORM = record_rows.Form(LENGTH, MOST, len(VOCAB), 2, False)
+FORM = pretraining_records.Form(LENGTH, MOST, len(VOCAB), 2, False)
 TABLE = [("t", "y"), (0, 1, -1)]  # columns with a header, and without
 
 
@@ -88,17 +96,17 @@ def table(header, **form):
 
 
 def examples(path, task="mrpc"):
-    return [*reading.stream(builtin.lookup(task), path, "train", with_label=True)]
+    return [*reader_lib.stream(builtin.lookup(task), path, "train", with_label=True)]
 
 
 def number_file(path):
-    label_values.weights(str(path), kinds.SINGLE, ["no", "yes"], None)
-    label_values.thresholds(str(path), kinds.SINGLE, ["no", "yes"])
+    label_weights.weights(str(path), problem_types.SINGLE, ["no", "yes"], None)
+    label_weights.thresholds(str(path), problem_types.SINGLE, ["no", "yes"])
 
 
 def of_task(path):
-    run = run_config.FinetuneConfig(task_name="own", data_dir=str(path.parent))
-    return custom.find(run)
+    run = finetuning.FinetuneConfig(task_name="own", data_dir=str(path.parent))
+    return task_json.find(run)
 
 
 def record(path):
@@ -106,7 +114,7 @@ def record(path):
     data = path.read_bytes()
     path.write_bytes(tfrecord.frame(data))
     with open(path, "rb") as file:
-        return record_rows._look(file, [tfrecord.HEADER], [len(data)], FORM)
+        return pretraining_records._look(file, [tfrecord.HEADER], [len(data)], FORM)
 
 
 def documents(path):
@@ -130,18 +138,16 @@ def in_words(tokenizer):
 
 def in_args(path):
     args = path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
-    return flags.parse(["", *args], "", run_config.FinetuneConfig)
+    return parsing.parse(["", *args], "", finetuning.FinetuneConfig)
 
 
 @functools.cache
 def readers(tokenizer) -> dict[str, Reader]:
     optional = of_parquet() if importlib.util.find_spec("pyarrow") else {}
     ids = {"a": np.arange(6, dtype=np.float32), "b": np.ones((2, 2), np.int8)}
-    tensors = safetensors.numpy.save(
-        ids, {"notes": "{}", "sha256": records.digest(ids)}
-    )
+    tensors = safetensors.numpy.save(ids, {"notes": "{}", "sha256": cache.digest(ids)})
     floats = safetensors.numpy.save({"a": ids["a"], "c": np.ones((2, 2), "f2")})
-    one = tfrecord.encode({name: np.arange(3) for name in record_rows._MASKED})
+    one = tfrecord.encode({name: np.arange(3) for name in pretraining_records._MASKED})
     framed = [b"".join(made_records(rows=n)) for n in (1, 2)]
     data = [row[tfrecord.HEADER : -tfrecord.FOOTER] for row in made_records(rows=4)]
     rows = [b'{"step": 1, "loss": 0.5, "x": null}\n{"step": 2, "set": "dev"}\n']
@@ -175,7 +181,7 @@ def readers(tokenizer) -> dict[str, Reader]:
             "regression": Reader(
                 80_000,
                 [b"-0.5e-3", b"17", b"nan", b"1_0"],
-                lambda path: reading.number(
+                lambda path: reader_lib.number(
                     path.read_bytes().decode("utf-8", "replace")
                 ),
                 errors=(ValueError,),
@@ -197,7 +203,7 @@ def readers(tokenizer) -> dict[str, Reader]:
             "side file": Reader(
                 20_000,
                 [b'{"settings": {"vocab_file": "x"}, "rows": 3, "vocabulary": "00"}'],
-                lambda path: recorded._check_count(
+                lambda path: dataset._check_count(
                     str(path)[:-5].replace("/.", "/"), 3, 0
                 ),
                 ".a.json",
@@ -208,9 +214,9 @@ def readers(tokenizer) -> dict[str, Reader]:
                 40_000, [json.dumps(CONFIG).encode()], config.BertConfig.from_json_file
             ),
             "safetensors": Reader(
-                30_000, [tensors, floats], huggingface.read, "a.safetensors"
+                30_000, [tensors, floats], huggingface_read.read, "a.safetensors"
             ),
-            "cache": Reader(20_000, [tensors], records.load),
+            "cache": Reader(20_000, [tensors], cache.load),
             "metrics": Reader(40_000, rows, recorder.read_records),
             "flags": Reader(
                 1_000,

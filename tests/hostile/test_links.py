@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from bert_mgpu import files
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core import files
 from tests.hostile.conftest import everything, put
 from tests.run.conftest import assert_refused, tree
 
@@ -62,7 +62,7 @@ def test_a_run_goes_on_through_links_and_writes_beside_them(
     assert code == 0, err
     assert f"resuming from {out / 'model.ckpt-6'}" in err
     assert [path.name for path in out.glob("*.index")] == ["model.ckpt-12.index"]
-    assert google_ckpt.read(elsewhere / "model.ckpt-6")["global_step"] == 6
+    assert google_read.read(elsewhere / "model.ckpt-6")["global_step"] == 6
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from bert_mgpu import run
-from bert_mgpu.errors import UserError
-from bert_mgpu.interop import google_ckpt, huggingface
+from bert_mgpu.checkpoints import google_read, huggingface_read
+from bert_mgpu.cli import run_classifier
+from bert_mgpu.core.errors import UserError
 from tests.hostile import crafted
 from tests.hostile.conftest import KINDS, put
 
@@ -95,7 +95,7 @@ def test_a_crafted_file_that_is_right_is_read(tmp_path):
     """Or the tests above would show nothing."""
     path = tmp_path / "x.safetensors"
     path.write_bytes(crafted.safetensors({"x": tensor((2, 2))}, FLOATS))
-    assert huggingface.read(path)["x"].tolist() == [[1, 1], [1, 1]]
+    assert huggingface_read.read(path)["x"].tolist() == [[1, 1], [1, 1]]
 
 
 class Harm:
@@ -154,7 +154,7 @@ def exported(trained, tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported") / "hf"
     out = shutil.copytree(trained, folder.parent / "out")
     flags = tiny.flags(out, init_checkpoint=None, do_predict=True, export_hf=folder)
-    assert run.finetune(["", *flags], "") == 0
+    assert run_classifier.run(["", *flags]) == 0
     return folder
 
 
@@ -215,12 +215,12 @@ def test_a_shard_that_is_no_file(model, refused, kind):
 
 def test_links_to_shards_are_followed(model):
     """So a folder of Hugging Face's cache looks."""
-    whole = huggingface.read(model)
+    whole = huggingface_read.read(model)
     index_of(model)
     (model.parent / "blobs").mkdir()
     (model / "a.safetensors").rename(model.parent / "blobs" / "0123")
     (model / "a.safetensors").symlink_to("../blobs/0123")
-    found = huggingface.read(model)
+    found = huggingface_read.read(model)
     assert found.keys() == whole.keys()
     assert all(np.array_equal(found[name], whole[name]) for name in whole)
 
@@ -247,7 +247,7 @@ def test_labels_without_an_index_are_none(model, index):
     path = model / "config.json"
     changed = {"id2label": {index: "a", "1": "b"}}
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    assert huggingface.folder_settings(model)["labels"] is None
+    assert huggingface_read.folder_settings(model)["labels"] is None
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
@@ -263,7 +263,7 @@ def test_weights_of_another_type(work, refused, value):
     name = "bert/pooler/dense/bias"
     value = np.full(32, value.item(), object) if value.dtype == object else value
     start = work.model / "bert_model.ckpt"
-    google_ckpt.write(start, google_ckpt.read(start) | {name: value})
+    google_read.write(start, google_read.read(start) | {name: value})
     refused(f"{start}: {name} is of type")
 
 
@@ -271,7 +271,7 @@ def test_names_cannot_write_into_the_log(work, watched):
     """A tensor may be called anything: its name is no line and no colour."""
     start = work.model / "bert_model.ckpt"
     more = {"x\nerror: all is lost\x1b[31m": np.ones(2, "f"), "y" * 4000: np.ones(1)}
-    google_ckpt.write(start, google_ckpt.read(start) | more)
+    google_read.write(start, google_read.read(start) | more)
     code, _, err = watched()
     assert code == 0, err
     assert "\nerror" not in err and "\x1b" not in err and "y" * 300 not in err
@@ -281,4 +281,4 @@ def test_names_cannot_write_into_the_log(work, watched):
 def test_a_shard_without_a_name_is_one_line(tmp_path):
     (tmp_path / SHARDS).write_text('{"weight_map": {}}')
     with pytest.raises(UserError, match="has no weight_map"):
-        huggingface.read(tmp_path)
+        huggingface_read.read(tmp_path)

@@ -15,7 +15,7 @@ import tempfile
 
 import pytest
 
-from bert_mgpu.preparing import domain_vocabulary, pretraining_data
+from bert_mgpu.cli import create_pretraining_data, domain_vocab
 from tests.conftest import ROOT, SCRIPT, Tiny
 from tests.hostile.rows_support import everything
 from tests.run.conftest import assert_refused
@@ -54,11 +54,11 @@ def allow(path, mode):
 
 @pytest.fixture(scope="module")
 def trained(tiny, tmp_path_factory):
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("readonly") / "out"
     flags = {"do_train": True, "do_eval": True, "eval_steps": 6, "report": True}
-    assert run.finetune(["", *tiny.flags(out, "own", **flags)], "") == 0
+    assert run_classifier.run(["", *tiny.flags(out, "own", **flags)]) == 0
     shutil.rmtree(out / "best")
     shutil.rmtree(out / "report")
     return out
@@ -172,17 +172,23 @@ def test_folders_of_a_run(work, trained, inside, name):
     assert code == 0, err
 
 
+RECORDS = create_pretraining_data.main
 PREPARING = {
-    "records": (pretraining_data.main, {"output_file": "kept/a"}, "kept", READ),
-    "its folder": (pretraining_data.main, {"output_file": "kept/b/a"}, "kept", READ),
-    "text": (pretraining_data.main, {"output_file": "a"}, "text", NOTHING),
+    "records": (RECORDS, {"output_file": "kept/a"}, "kept", READ),
+    "its folder": (
+        RECORDS,
+        {"output_file": "kept/b/a"},
+        "kept",
+        READ,
+    ),
+    "text": (RECORDS, {"output_file": "a"}, "text", NOTHING),
     "vocabulary": (
-        domain_vocabulary.main,
+        domain_vocab.main,
         {"output_vocab_file": "kept/a"},
         "kept",
         READ,
     ),
-    "text of it": (domain_vocabulary.main, {"output_vocab_file": "a"}, "text", NOTHING),
+    "text of it": (domain_vocab.main, {"output_vocab_file": "a"}, "text", NOTHING),
 }
 
 
@@ -206,7 +212,7 @@ def test_preparing(work, capfd, case):
     before = everything(work.root, work.root / "out")
     capfd.readouterr()
     with nobody():
-        code = main(["", *args], "")
+        code = main(["", *args])
     assert_refused((code, *capfd.readouterr()), rest[1])
     after = everything(work.root, work.root / "out")
     assert [*after] == [*before]

@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from bert_mgpu.data import readers
-from bert_mgpu.tasks import custom, reading
+from bert_mgpu.core import text_files
+from bert_mgpu.tasks.classification import reader, task_json
 from tests.hostile.rows_support import (
     CUT,
     GOOD,
@@ -19,7 +19,7 @@ from tests.hostile.rows_support import (
 )
 
 UTF_16 = "yes\tsun\nno\train\n"
-LONG = readers.LONGEST_LINE + 1
+LONG = text_files.LONGEST_LINE + 1
 RAIN = (b"rain " * 200 + b"\n") * 20_000
 CELL = b'"' + b"x" * 1020 + b'\n",'  # begins a row that goes on with the next one
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -165,17 +165,17 @@ def test_labels_that_are_no_numbers(tmp_path, tiny, inside, file):
 def test_what_is_odd_and_no_mistake(tmp_path, tiny, name, content, texts):
     folder = write_own(tmp_path / "data", name, content, TSV)
     run = tiny_config(tiny, folder)
-    found = reading.read_examples(
-        custom.find(run), folder / name, "train", with_label=True
+    found = reader.read_examples(
+        task_json.find(run), folder / name, "train", with_label=True
     )
     assert [one.text_a for one in found] == texts
 
 
 def tiny_config(tiny, folder):
-    from bert_mgpu import flags, run_config
+    from bert_mgpu.config import finetuning, parsing
 
     args = tiny.flags("out", "own", data_dir=folder)
-    return flags.parse(["", *args], "", run_config.FinetuneConfig)[0]
+    return parsing.parse(["", *args], "", finetuning.FinetuneConfig)[0]
 
 
 def test_a_folder_in_place_of_each_file(tmp_path, tiny, inside):

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from bert_mgpu.train import recorder
+from bert_mgpu.training import recorder
 from tests.run.conftest import assert_same_run
 
 FILES = ("metrics.jsonl", "evaluations.jsonl", "baseline.json", "best/best.json")
@@ -30,10 +30,10 @@ DAMAGE = {
 
 @pytest.fixture(scope="module")
 def trained(tiny, tmp_path_factory):
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("files") / "out"
-    assert run.finetune(["", *flags(tiny, out)], "") == 0
+    assert run_classifier.run(["", *flags(tiny, out)]) == 0
     return out
 
 

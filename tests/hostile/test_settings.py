@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from bert_mgpu import evaluating, files, recorded, remembered
-from bert_mgpu.data import records
-from bert_mgpu.errors import UserError
-from bert_mgpu.train import recorder
+from bert_mgpu.checkpoints import run_folder
+from bert_mgpu.core import files
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.data import cache
+from bert_mgpu.evaluation import evaluator
+from bert_mgpu.tasks.masked_lm import dataset
+from bert_mgpu.training import recorder
 from tests.hostile.conftest import KINDS, put
 from tests.hostile.rows_support import measured
 from tests.run.conftest import assert_refused
@@ -184,7 +187,7 @@ def test_a_run_that_says_nonsense(resumed, refused, changed):
 @pytest.mark.parametrize("said", [{}, {"flags": 5}, {"flags": ["max_seq_length"]}])
 def test_a_run_that_says_nothing(tmp_path, said):
     (tmp_path / "run.json").write_text(json.dumps(said))
-    assert remembered.settings(tmp_path / "run.json") == {}
+    assert run_folder.settings(tmp_path / "run.json") == {}
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "no\n", "no\nno\n", "no\n\nyes\n"])
@@ -246,15 +249,15 @@ def test_a_cache_that_is_damaged_is_made_anew(tmp_path, kind):
         return {"lines": np.arange(3)}, {"rows": 3}
 
     call = (tmp_path, "x", {"a": 1}, make)
-    records.cached(*call)
+    cache.cached(*call)
     (path,) = tmp_path.iterdir()
     put(path, kind)
     if kind == "folder":
         with pytest.raises(UserError, match="cannot write the feature cache"):
-            records.cached(*call)
+            cache.cached(*call)
         return
-    assert records.cached(*call)[1] == {"rows": 3}
-    assert records.load(path)[1] == {"rows": 3} and not path.is_symlink()
+    assert cache.cached(*call)[1] == {"rows": 3}
+    assert cache.load(path)[1] == {"rows": 3} and not path.is_symlink()
 
 
 NOTES = [None, {}, {"notes": "{}"}, {"notes": "[" * 50_000, "sha256": ""}]
@@ -263,7 +266,7 @@ NOTES = [None, {}, {"notes": "{}"}, {"notes": "[" * 50_000, "sha256": ""}]
 @pytest.mark.parametrize("notes", NOTES, ids=["none", "empty", "no sum", "deep"])
 def test_a_cache_without_its_notes_is_none(tmp_path, notes):
     safetensors.numpy.save_file({"x": np.ones(1)}, tmp_path / "x", notes)
-    assert records.load(tmp_path / "x") is None
+    assert cache.load(tmp_path / "x") is None
 
 
 SIDES = ["[]", '{"settings": 5}', '{"rows": "x"}', '{"settings": {"vocab_file": []}}']
@@ -272,7 +275,7 @@ SIDES = ["[]", '{"settings": 5}', '{"rows": "x"}', '{"settings": {"vocab_file": 
 @pytest.mark.parametrize("text", [*SIDES, "[" * 50_000, "\0"])
 def test_what_is_said_beside_records(tmp_path, text):
     (tmp_path / ".x.tfrecord.json").write_text(text)
-    facts = recorded._facts(str(tmp_path / "x.tfrecord"))
+    facts = dataset._facts(str(tmp_path / "x.tfrecord"))
     assert isinstance(facts.get("settings", {}), dict)
     assert isinstance(facts.get("rows", 0), int)
 
@@ -284,7 +287,7 @@ BEST = ["", "{", "[]", '{"step": 1e999, "value": 1, "of": 1}', "[" * 50_000, "\0
 def test_a_best_that_is_damaged_is_none(tmp_path, text):
     """It is found again by the evaluations that follow."""
 
-    class Kept(evaluating.Evaluator):
+    class Kept(evaluator.Evaluator):
         def __init__(self):
             self._folder = tmp_path
             self._identity, self._measured = None, {}

@@ -7,7 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from bert_mgpu.data import readers, records
+from bert_mgpu.core import text_files
+from bert_mgpu.data import cache
 from tests.hostile.rows_support import (
     CUT,
     GOOD,
@@ -21,7 +22,7 @@ from tests.hostile.rows_support import (
 )
 
 UTF_16 = "yes\tsun\nno\train\n"
-LONG = readers.LONGEST_LINE + 1
+LONG = text_files.LONGEST_LINE + 1
 
 
 def parquet_files():
@@ -193,13 +194,13 @@ def test_a_damaged_cache_is_made_again(tmp_path):
     path = tmp_path / "a.safetensors"
     for content in CACHES.values():
         path.write_bytes(content)
-        assert records.load(path) is None
+        assert cache.load(path) is None
     good = {"lines": np.arange(3)}
-    records.save(path, good, {"a": 1})
-    assert records.load(path)[1] == {"a": 1}
+    cache.save(path, good, {"a": 1})
+    assert cache.load(path)[1] == {"a": 1}
     for place in range(path.stat().st_size):
         whole = path.read_bytes()
         path.write_bytes(flipped(whole, [place]))
-        found = records.load(path)
+        found = cache.load(path)
         assert found is None or json.dumps(found[1]) != json.dumps({"a": 1})
         path.write_bytes(whole)

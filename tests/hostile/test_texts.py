@@ -8,9 +8,13 @@ import struct
 
 import pytest
 
-from bert_mgpu import run
+from bert_mgpu.cli import (
+    create_pretraining_data,
+    domain_vocab,
+    run_classifier,
+    run_pretraining,
+)
 from bert_mgpu.data import tfrecord
-from bert_mgpu.preparing import domain_vocabulary, pretraining_data
 from tests.conftest import ROOT
 from tests.hostile.rows_support import bomb, flipped, measured, run_refused
 from tests.run.pretraining.conftest import LENGTH, MOST, records
@@ -78,7 +82,7 @@ def of_pretraining(tiny, out, path, **changed):
 def pretrain(capfd):
     def call(args):
         capfd.readouterr()
-        return run.pretrain(["", *args], ""), *capfd.readouterr()
+        return run_pretraining.run(["", *args]), *capfd.readouterr()
 
     return call
 
@@ -130,8 +134,8 @@ TEXTS = {
     "bomb, xz": ("text.xz", lzma.compress(bytes(1 << 26)), "text.xz:1: more than"),
 }
 PREPARING = {
-    "create_pretraining_data": (pretraining_data.main, "output_file"),
-    "domain_vocab": (domain_vocabulary.main, "output_vocab_file"),
+    "create_pretraining_data": (create_pretraining_data.main, "output_file"),
+    "domain_vocab": (domain_vocab.main, "output_vocab_file"),
 }
 
 
@@ -151,9 +155,8 @@ def test_texts(tmp_path, tiny, capfd, script, text):
 
     def call():
         capfd.readouterr()
-        return main(
-            ["", *(f"--{k}={v}" for k, v in args.items())], ""
-        ), *capfd.readouterr()
+        code = main(["", *(f"--{k}={v}" for k, v in args.items())])
+        return code, *capfd.readouterr()
 
     run_refused(call, tmp_path / "out", tmp_path, *fragments)
 
@@ -164,7 +167,7 @@ def test_names_that_are_no_text_are_shown(tmp_path, tiny, capfd):
     with open(text, "w") as file:
         file.write("sun joy\n" * 9)
     args = [f"--input_file={tmp_path}/*.txt", f"--vocab_file={tiny.model}/vocab.txt"]
-    code = domain_vocabulary.main(["", *args], "")
+    code = domain_vocab.main(["", *args])
     out, err = capfd.readouterr()
     assert (code, err) == (0, "") and "\\udcd0\\udcc2.txt" in out
 
@@ -207,7 +210,7 @@ def test_a_bomb_of_text_takes_little_memory(tmp_path, tiny):
 @pytest.fixture(scope="module")
 def trained(tiny, tmp_path_factory):
     out = tmp_path_factory.mktemp("hostile") / "out"
-    assert run.finetune(["", *tiny.flags(out, "own", do_train=True)], "") == 0
+    assert run_classifier.run(["", *tiny.flags(out, "own", do_train=True)]) == 0
     return out
 
 

@@ -11,10 +11,12 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from bert_mgpu import __main__, convert, converting
-from bert_mgpu.config import BertConfig
-from bert_mgpu.interop import google_ckpt, google_export, huggingface
-from bert_mgpu.nn import bert, heads, params
+from bert_mgpu import __main__
+from bert_mgpu.checkpoints import google_read, google_write, huggingface_read
+from bert_mgpu.cli import convert
+from bert_mgpu.export import convert as convert_lib
+from bert_mgpu.model import bert, heads, params
+from bert_mgpu.model.config import BertConfig
 from tests.conftest import CONFIG, ROOT, VOCAB
 from tests.interop.conftest import GOLDEN, assert_bit_equal, random_tensors, save
 from tests.reference import cases, google_graph
@@ -57,7 +59,7 @@ def google(tiny, tmp_path):
         if not pooler:
             shapes = {n: s for n, s in shapes.items() if "pooler" not in n}
         weights = {n: 0.3 * v for n, v in random_tensors(shapes).items()}
-        google_ckpt.write(folder / "bert_model.ckpt", {**weights, "global_step": 7})
+        google_read.write(folder / "bert_model.ckpt", {**weights, "global_step": 7})
         return folder, weights
 
     return make
@@ -97,11 +99,11 @@ def test_there_and_back_nothing_is_lost(google, call, tmp_path, kind, cased):
     assert "largest difference: hidden states 0.0e+00" in out
     config = json.loads((there / "config.json").read_text())
     assert config["architectures"] == [kind]
-    settings = huggingface.folder_settings(there)
+    settings = huggingface_read.folder_settings(there)
     assert settings["do_lower_case"] is not cased
     flags.pop("do_lower_case", None)  # now the folder says it
     out = assert_done(call(init_checkpoint=there, export_google=back, **flags))
-    found = google_ckpt.read(back)
+    found = google_read.read(back)
     # transformers has no pooler in a model that reads every token.
     unpooled = kind in ("BertForMaskedLM", "BertForQuestionAnswering")
     kept = {n: v for n, v in weights.items() if not (unpooled and "pooler" in n)}
@@ -156,9 +158,9 @@ def test_googles_graph_says_what_the_hugging_face_model_says(call, tmp_path):
     assert_done(call(init_checkpoint=source, export_google=target))
     inputs = cases.make_inputs(19)
     config = BertConfig.from_json_file(target / "bert_config.json")
-    stored = google_ckpt.read(target)
+    stored = google_read.read(target)
     theirs, _ = google_graph.run(config, stored, {"19": inputs})
-    weights = huggingface.read(source)
+    weights = huggingface_read.read(source)
     batch = {name: tf.constant(value) for name, value in inputs.items()}
     hidden = bert.encode(weights, cases.MODEL, batch)[-1]
     logits = heads.classify(weights, bert.pool(weights, hidden[:, 0]), 0.0)
@@ -174,12 +176,12 @@ def test_a_run_of_ours_is_converted_without_its_training(tiny, inside, call, tmp
     hf, google = tmp_path / "hf", tmp_path / "google"
     said = assert_done(call(init_checkpoint=out, export_hf=hf, export_google=google))
     assert "labels 0.0e+00" in said and said.count("wrote 41 weights") == 2
-    trained = google_ckpt.read(out)
-    stored = google_ckpt.read(google)
+    trained = google_read.read(out)
+    stored = google_read.read(google)
     average = "output_weights/ExponentialMovingAverage"
     assert np.array_equal(stored["output_weights"], trained[average])
     assert not any("adam" in name or "Average" in name for name in stored)
-    assert huggingface.folder_settings(hf)["labels"] == ["no", "yes"]
+    assert huggingface_read.folder_settings(hf)["labels"] == ["no", "yes"]
     config = json.loads((hf / "config.json").read_text())
     assert config["problem_type"] == "single_label_classification"
     # Each predicts as the run does, asked for nothing but the rows.
@@ -197,9 +199,9 @@ def test_a_run_of_ours_is_converted_without_its_training(tiny, inside, call, tmp
 def test_a_checkpoint_of_bfloat16_is_converted(google, call, tmp_path):
     folder, weights = google(LABELS)
     halves = {name: tf.cast(value, tf.bfloat16) for name, value in weights.items()}
-    google_ckpt.write(folder / "bert_model.ckpt", halves)
+    google_read.write(folder / "bert_model.ckpt", halves)
     assert_done(call(init_checkpoint=folder, export_hf=tmp_path / "hf"))
-    found = huggingface.read(tmp_path / "hf")
+    found = huggingface_read.read(tmp_path / "hf")
     assert_bit_equal(
         found, {n: tf.cast(v, "float32").numpy() for n, v in halves.items()}
     )
@@ -228,14 +230,14 @@ def test_what_has_no_place_is_said(google, call, tmp_path):
 def test_a_difference_ends_it(google, call, tmp_path, monkeypatch, change, words):
     """As if the writer had a fault."""
     folder, _ = google({})
-    write = google_export.export
+    write = google_write.export
 
     def wrong(target, weights, *rest):
         name = "bert/encoder/layer_1/output/dense/kernel"
         changed = {**weights, name: change(weights[name])}
         write(target, {n: v for n, v in changed.items() if v is not None}, *rest)
 
-    monkeypatch.setattr(google_export, "export", wrong)
+    monkeypatch.setattr(google_write, "export", wrong)
     code, out, err = call(init_checkpoint=folder, export_google=tmp_path / "new")
     assert code in (1, 2) and words in err
     assert "hidden states 0.0e+00" not in out
@@ -288,7 +290,7 @@ def test_the_command_by_itself(google, tmp_path):
     folder, _ = google({})
     flags = [f"--init_checkpoint={folder}", f"--export_hf={tmp_path / 'hf'}"]
     done = subprocess.run(
-        [sys.executable, "-m", "bert_mgpu.convert", *flags],
+        [sys.executable, "-m", "bert_mgpu", "convert", *flags],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -296,7 +298,7 @@ def test_the_command_by_itself(google, tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "  largest difference: hidden states 0.0e+00"
-    assert converting.TARGETS.keys() == {"export_hf", "export_google"}
+    assert convert_lib.TARGETS.keys() == {"export_hf", "export_google"}
 
 
 @pytest.mark.parametrize(

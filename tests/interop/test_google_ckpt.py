@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core.errors import UserError
 
 TENSORS = {
     "bert/pooler/dense/kernel": np.random.default_rng(0).normal(size=(40, 30)),
@@ -24,7 +24,7 @@ TENSORS = {
 
 @pytest.fixture
 def prefix(tmp_path):
-    google_ckpt.write(tmp_path / "model.ckpt-7", TENSORS)
+    google_read.write(tmp_path / "model.ckpt-7", TENSORS)
     return tmp_path / "model.ckpt-7"
 
 
@@ -38,7 +38,7 @@ def save_with_tensorflow_1(path, values, **options):
 
 
 def test_write_then_read_is_bit_equal(prefix):
-    found = google_ckpt.read(prefix)
+    found = google_read.read(prefix)
     assert found.keys() == TENSORS.keys()
     for name, value in TENSORS.items():
         assert found[name].dtype == value.dtype, name
@@ -50,25 +50,25 @@ def test_write_then_read_is_bit_equal(prefix):
 
 
 def test_scalars_of_python_and_tensorflow_can_be_written(tmp_path):
-    google_ckpt.write(
+    google_read.write(
         tmp_path / "new" / "x",
         {"bytes": b"a\0", "tensor": tf.constant([1.5]), "variable": tf.Variable(2)},
     )
-    found = google_ckpt.read(tmp_path / "new" / "x")
+    found = google_read.read(tmp_path / "new" / "x")
     assert found["bytes"].item() == b"a\0"
     assert found["tensor"].tolist() == [1.5] and found["variable"] == 2
 
 
 def test_read_names_gives_shapes_and_types(prefix):
-    assert google_ckpt.read_names(prefix) == {
+    assert google_read.read_names(prefix) == {
         name: (value.shape, value.dtype) for name, value in TENSORS.items()
     }
 
 
 def test_only_the_wanted_tensors_are_read(prefix):
-    assert list(google_ckpt.read(prefix, ["half"])) == ["half"]
+    assert list(google_read.read(prefix, ["half"])) == ["half"]
     with pytest.raises(UserError, match="has no tensor missing .1 of 2"):
-        google_ckpt.read(prefix, ["half", "missing"])
+        google_read.read(prefix, ["half", "missing"])
 
 
 def test_tensorflow_1_reads_what_we_write(prefix):
@@ -86,7 +86,7 @@ def test_tensorflow_1_reads_what_we_write(prefix):
 def test_what_tensorflow_1_writes_is_read(tmp_path, sharded):
     values = {"a/b": np.arange(6, dtype=np.float32), "global_step": np.int64(3)}
     save_with_tensorflow_1(tmp_path / "bert_model.ckpt", values, sharded=sharded)
-    found = google_ckpt.read(tmp_path)  # by the file `checkpoint`
+    found = google_read.read(tmp_path)  # by the file `checkpoint`
     assert found.keys() == values.keys()
     assert all(np.array_equal(found[name], values[name]) for name in values)
 
@@ -95,26 +95,26 @@ def test_what_tensorflow_1_writes_is_read(tmp_path, sharded):
     "suffix", ("", ".index", ".meta", ".data-00000-of-00001"), ids=lambda s: s or "-"
 )
 def test_a_checkpoint_is_named_by_its_prefix_or_any_file(prefix, suffix):
-    assert google_ckpt.resolve(f"{prefix}{suffix}") == str(prefix)
+    assert google_read.resolve(f"{prefix}{suffix}") == str(prefix)
 
 
 def test_a_directory_stands_for_its_only_checkpoint(prefix):
-    assert google_ckpt.resolve(prefix.parent) == str(prefix)
+    assert google_read.resolve(prefix.parent) == str(prefix)
 
 
 def test_a_directory_stands_for_bert_model_among_several(prefix):
     usual = prefix.parent / "bert_model.ckpt"
-    google_ckpt.write(usual, {"x": 1})
-    assert google_ckpt.resolve(prefix.parent) == str(usual)
+    google_read.write(usual, {"x": 1})
+    assert google_read.resolve(prefix.parent) == str(usual)
 
 
 @pytest.mark.parametrize("folder", ("", "/where/it/was/"), ids=("name", "moved"))
 def test_the_checkpoint_file_decides_in_a_directory(prefix, folder):
-    google_ckpt.write(prefix.parent / "bert_model.ckpt", {"x": 1})
+    google_read.write(prefix.parent / "bert_model.ckpt", {"x": 1})
     (prefix.parent / "checkpoint").write_text(
         f'model_checkpoint_path: "{folder}{prefix.name}"\n'
     )
-    assert google_ckpt.resolve(prefix.parent) == str(prefix)
+    assert google_read.resolve(prefix.parent) == str(prefix)
 
 
 def flip(path, position):
@@ -147,7 +147,7 @@ DAMAGES = {
 def test_damage_is_one_line_about_the_file(prefix, damage):
     damage(prefix.parent)
     with pytest.raises(UserError) as caught:
-        google_ckpt.read(prefix)
+        google_read.read(prefix)
     message = str(caught.value)
     assert str(prefix) in message and "damaged" in message
     assert "\n" not in message and "{{" not in message
@@ -167,7 +167,7 @@ def make_object_based(folder):
 
 def make_several(folder):
     for name in ("model.ckpt-1", "model.ckpt-2"):
-        google_ckpt.write(folder / name, {"x": 1})
+        google_read.write(folder / name, {"x": 1})
     return folder
 
 
@@ -189,14 +189,14 @@ def make_stale(folder):
 )
 def test_what_cannot_be_read_is_refused_with_advice(tmp_path, make, words):
     with pytest.raises(UserError, match=words):
-        google_ckpt.read(make(tmp_path))
+        google_read.read(make(tmp_path))
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file/x.index: cannot be written: "):
-        google_ckpt.write(tmp_path / "file" / "x", {"x": 1})
+        google_read.write(tmp_path / "file" / "x", {"x": 1})
     (tmp_path / "y.index").mkdir()
     with pytest.raises(UserError, match="y.index: cannot be written: ") as caught:
-        google_ckpt.write(tmp_path / "y", {"x": 1})
+        google_read.write(tmp_path / "y", {"x": 1})
     assert "{{" not in str(caught.value)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.nn import bert, heads, params
+from bert_mgpu.model import bert, heads, params
 from tests.reference import cases, google_graph
 
 INSTALLED = all(importlib.util.find_spec(name) for name in ("bert", "tf_keras"))

@@ -5,18 +5,22 @@ import json
 import numpy as np
 import pytest
 
-from bert_mgpu import growth, sources
-from bert_mgpu.config import BertConfig
-from bert_mgpu.errors import UserError
-from bert_mgpu.interop import google_ckpt, huggingface_export
-from bert_mgpu.nn import params as params_lib
+from bert_mgpu.checkpoints import (
+    google_read,
+    huggingface_write,
+    pretrained,
+    vocab_growth,
+)
+from bert_mgpu.checkpoints.initial_weights import first_weights
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.weights import first_weights
 from tests.conftest import CONFIG, VOCAB
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 OLD = [*SPECIAL, "[unused1]", "pub", "##g", "##ba", "##se", "a", "chic", "中"]
-WORDS, BIAS = growth.TABLES
+WORDS, BIAS = vocab_growth.TABLES
 ROW = {token: row for row, token in enumerate(OLD)}
 # A new token, and the old rows whose mean it is. WordPiece takes the longest first.
 PIECES = {
@@ -35,7 +39,7 @@ PIECES = {
 @pytest.mark.parametrize("shape", [(13, 4), (13,)], ids=["table", "bias"])
 def test_new_rows_are_means_and_all_others_stay(shape):
     old = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    table, found = growth.grow(old, OLD, [*OLD, *PIECES], True)
+    table, found = vocab_growth.grow(old, OLD, [*OLD, *PIECES], True)
     assert found == {
         len(OLD) + i: [ROW[piece] for piece in pieces]
         for i, pieces in enumerate(PIECES.values())
@@ -47,14 +51,14 @@ def test_new_rows_are_means_and_all_others_stay(shape):
 
 
 def test_a_cased_vocabulary_keeps_case_and_accents():
-    _, found = growth.grow(np.zeros((13, 2)), OLD, [*OLD, "Chic", "á"], False)
+    _, found = vocab_growth.grow(np.zeros((13, 2)), OLD, [*OLD, "Chic", "á"], False)
     assert found == {13: [ROW["[UNK]"]], 14: [ROW["[UNK]"]]}
 
 
 def test_a_token_in_a_free_place_and_one_that_moved():
     new = [*OLD[:5], "pubg", *OLD[6:11], "中", "chic"]
     old = np.arange(26, dtype=np.float32).reshape(13, 2)
-    table, found = growth.grow(old, OLD, new, True)
+    table, found = vocab_growth.grow(old, OLD, new, True)
     assert found == {5: [6, 7], 11: [12], 12: [11]}
     wanted = old.copy()
     wanted[5], wanted[11], wanted[12] = (old[6] + old[7]) / 2, old[12], old[11]
@@ -63,7 +67,7 @@ def test_a_token_in_a_free_place_and_one_that_moved():
 
 def test_rows_beyond_the_old_tokens_are_there_for_new_ones():
     old = np.arange(15, dtype=np.float32)[:, None]  # two more rows than tokens
-    table, found = growth.grow(old, OLD, [*OLD, "pubg"], True)
+    table, found = vocab_growth.grow(old, OLD, [*OLD, "pubg"], True)
     assert found == {13: [6, 7]}
     wanted = old.copy()
     wanted[13] = (old[6] + old[7]) / 2
@@ -82,7 +86,7 @@ class Setting:
     def __init__(self, root):
         self.root = root
         self.weights = self.initialize(len(OLD), seed=1)
-        google_ckpt.write(root / "model" / "bert_model.ckpt", self.weights)
+        google_read.write(root / "model" / "bert_model.ckpt", self.weights)
         write_vocab(root / "model" / "vocab.txt", OLD)
 
     @staticmethod
@@ -97,7 +101,7 @@ class Setting:
         """(first weights, what the log says, random weights)."""
         rows = rows or len(tokens)
         file = write_vocab(self.root / "new.txt", tokens)
-        model = sources.Model(
+        model = pretrained.Model(
             BertConfig(rows), "", Tokenizer(file, True), str(file), True, None
         )
         random, said = self.initialize(rows, seed=2), []
@@ -110,7 +114,7 @@ class Setting:
     def check(self, weights, found):
         """New rows are means of `found`; all else is as it was, bit for bit."""
         for name, old in self.weights.items():
-            if name not in growth.TABLES:
+            if name not in vocab_growth.TABLES:
                 assert weights[name].tobytes() == old.tobytes(), name
                 continue
             kept = [row for row in range(len(old)) if row not in found]
@@ -146,7 +150,7 @@ def test_all_of_them_are_told(setting):
 def test_rows_that_no_token_has_start_at_random(setting):
     weights, _, random = setting.start([*OLD, "pubg"], rows=20)
     setting.check(weights, {13: [6, 7]})
-    for name in growth.TABLES:
+    for name in vocab_growth.TABLES:
         assert weights[name].shape[0] == 20
         assert weights[name][14:].tobytes() == random[name][14:].tobytes()
 
@@ -154,7 +158,7 @@ def test_rows_that_no_token_has_start_at_random(setting):
 def test_weights_with_unused_rows(setting):
     """15 rows, 13 tokens: of two more tokens, each has a row already."""
     setting.weights = setting.initialize(15, seed=1)
-    google_ckpt.write(setting.root / "model" / "bert_model.ckpt", setting.weights)
+    google_read.write(setting.root / "model" / "bert_model.ckpt", setting.weights)
     weights, said, _ = setting.start([*OLD, "pubg"], rows=15)
     setting.check(weights, {13: [6, 7]})
     assert "do not know: 1;" in said
@@ -181,7 +185,7 @@ def test_without_a_vocabulary_beside_the_weights(setting):
 @pytest.mark.parametrize("tokens", [[*OLD, "pubg"], SPECIAL], ids=["more", "fewer"])
 def test_a_file_that_cannot_be_that_of_the_weights(setting, monkeypatch, tokens):
     """It has more tokens than they have rows, or far fewer."""
-    monkeypatch.setattr(growth, "MAX_UNUSED_ROWS", 3)
+    monkeypatch.setattr(vocab_growth, "MAX_UNUSED_ROWS", 3)
     write_vocab(setting.root / "model" / "vocab.txt", tokens)
     weights, _, _ = setting.start([*OLD, "pubg"])
     setting.check(weights, {13: [6, 7]})
@@ -235,7 +239,7 @@ def test_a_hugging_face_model_grows_too(setting, what):
         "cls/predictions/transform/LayerNorm/beta": np.zeros(8),
     }
     folder, vocab = setting.root / "hf", setting.root / "model" / "vocab.txt"
-    huggingface_export.export(folder, setting.weights | head, config, vocab, True, None)
+    huggingface_write.export(folder, setting.weights | head, config, vocab, True, None)
     path = folder if what == "folder" else folder / "model.safetensors"
     weights, said, random = setting.start([*OLD, "pubg"], path=path)
     assert "new, start at random: bert/pooler/dense/bias" in said  # it is not exported
@@ -254,8 +258,8 @@ def test_a_run_grows_once_and_what_comes_of_it_is_just_loaded(tiny, tmp_path, in
     code, _, err = inside(tiny.flags(out, do_train=True, **flags))
     assert code == 0, err
     assert "do not know: 2;" in err and "suns (sun ##s), 未 ([UNK])" in err
-    first = google_ckpt.read(tiny.model / "bert_model.ckpt")[WORDS]
-    now = google_ckpt.read(out)[WORDS]
+    first = google_read.read(tiny.model / "bert_model.ckpt")[WORDS]
+    now = google_read.read(out)[WORDS]
     sun, plural = VOCAB.index("sun"), VOCAB.index("##s")
     assert now[:-2].tobytes() == first.tobytes()
     np.testing.assert_allclose(now[-2], (first[sun] + first[plural]) / 2, atol=1e-6)
@@ -266,4 +270,4 @@ def test_a_run_grows_once_and_what_comes_of_it_is_just_loaded(tiny, tmp_path, in
     code, _, err = inside(again)
     assert code == 0, err
     assert "weights: 41 of 41" in err and "do not know" not in err
-    assert google_ckpt.read(tmp_path / "again")[WORDS].tobytes() == now.tobytes()
+    assert google_read.read(tmp_path / "again")[WORDS].tobytes() == now.tobytes()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.interop import huggingface, huggingface_export
+from bert_mgpu.checkpoints import huggingface_read, huggingface_write
+from bert_mgpu.core.errors import UserError
 from tests.interop.conftest import (
     GOLDEN,
     VOCAB,
@@ -33,9 +33,9 @@ def arguments(tmp_path):
 def test_an_export_reads_back(tmp_path, arguments):
     params = arguments[0]
     directory = tmp_path / "new" / "export"
-    huggingface_export.export(directory, {**params, "global_step": 3}, *arguments[1:])
-    assert_bit_equal(huggingface.read(directory), params)
-    assert huggingface.folder_settings(directory) == {
+    huggingface_write.export(directory, {**params, "global_step": 3}, *arguments[1:])
+    assert_bit_equal(huggingface_read.read(directory), params)
+    assert huggingface_read.folder_settings(directory) == {
         "vocab_file": str(directory / "vocab.txt"),
         "config_file": str(directory / "config.json"),
         "do_lower_case": False,
@@ -46,7 +46,7 @@ def test_an_export_reads_back(tmp_path, arguments):
 
 
 def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments):
-    huggingface_export.export(tmp_path / "export", *arguments)
+    huggingface_write.export(tmp_path / "export", *arguments)
     file = tmp_path / "export" / "model.safetensors"
     with safetensors.safe_open(file, "numpy") as opened:
         assert opened.metadata()["format"] == "pt"
@@ -63,7 +63,7 @@ def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, their
     arguments[1] = dataclasses.replace(
         arguments[1], hidden_act=ours, layer_norm_eps=1e-5
     )
-    huggingface_export.export(tmp_path / "export", *arguments)
+    huggingface_write.export(tmp_path / "export", *arguments)
     path = tmp_path / "export" / "config.json"
     raw = json.loads(path.read_text(encoding="utf-8"))
     assert raw["hidden_act"] == theirs
@@ -75,25 +75,25 @@ def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, their
 def test_an_export_replaces_only_an_export(tmp_path, arguments):
     directory = tmp_path / "export"
     directory.mkdir()
-    huggingface_export.export(directory, *arguments)  # an empty one is free
+    huggingface_write.export(directory, *arguments)  # an empty one is free
     arguments[4] = [label * 2 for label in LABELS]
-    huggingface_export.export(directory, *arguments)
-    assert huggingface.folder_settings(directory)["labels"] == arguments[4]
+    huggingface_write.export(directory, *arguments)
+    assert huggingface_read.folder_settings(directory)["labels"] == arguments[4]
     (directory / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match="exists and is not just an export"):
-        huggingface_export.export(directory, *arguments)
+        huggingface_write.export(directory, *arguments)
     assert (directory / "notes.txt").read_text() == "mine"
 
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     save(foreign, {"x": np.ones(2)})
     with pytest.raises(UserError, match="exists and is not just an export"):
-        huggingface_export.export(foreign, *arguments)
+        huggingface_write.export(foreign, *arguments)
 
 
 def test_an_export_that_fails_leaves_the_old_one(tmp_path, arguments, monkeypatch):
     directory = tmp_path / "export"
-    huggingface_export.export(directory, *arguments)
+    huggingface_write.export(directory, *arguments)
     before = {p.name: p.read_bytes() for p in directory.iterdir()}
 
     def full(*_):
@@ -101,7 +101,7 @@ def test_an_export_that_fails_leaves_the_old_one(tmp_path, arguments, monkeypatc
 
     monkeypatch.setattr(safetensors.numpy, "save_file", full)
     with pytest.raises(UserError, match="cannot export: .*No space left"):
-        huggingface_export.export(directory, *arguments)
+        huggingface_write.export(directory, *arguments)
     assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["export", "vocab.txt"]
 
@@ -110,7 +110,7 @@ def test_what_is_no_classifier_is_not_exported(tmp_path, arguments):
     params = dict(arguments[0])
     del params["output_weights"]
     with pytest.raises(UserError, match="has no output_weights, which Bert"):
-        huggingface_export.export(tmp_path / "a", params, *arguments[1:])
+        huggingface_write.export(tmp_path / "a", params, *arguments[1:])
     with pytest.raises(UserError, match="2 labels for a classifier of 5"):
-        huggingface_export.export(tmp_path / "b", *arguments[:4], LABELS[:2])
+        huggingface_write.export(tmp_path / "b", *arguments[:4], LABELS[:2])
     assert [p.name for p in tmp_path.iterdir()] == ["vocab.txt"]

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.interop import huggingface
+from bert_mgpu.checkpoints import huggingface_read
+from bert_mgpu.core.errors import UserError
 from tests.interop.conftest import (
     GOLDEN,
     VOCAB,
@@ -26,7 +26,7 @@ def tensors():
 
 
 def test_names_shapes_and_orientation(tmp_path, tensors):
-    found = huggingface.read(save(tmp_path, tensors))
+    found = huggingface_read.read(save(tmp_path, tensors))
     shapes = {name: list(value.shape) for name, value in found.items()}
     assert shapes == GOLDEN["google"]
     np.testing.assert_array_equal(found[KERNEL], tensors[KERNEL_THERE].T)
@@ -34,32 +34,32 @@ def test_names_shapes_and_orientation(tmp_path, tensors):
 
 
 def test_a_file_and_an_encoder_without_prefix(tmp_path, tensors):
-    whole = huggingface.read(save(tmp_path, tensors))
+    whole = huggingface_read.read(save(tmp_path, tensors))
     encoder = {
         name.removeprefix("bert."): value
         for name, value in tensors.items()
         if name.startswith("bert.")
     }
     save(tmp_path, encoder, "encoder.safetensors")
-    found = huggingface.read(tmp_path / "encoder.safetensors")
+    found = huggingface_read.read(tmp_path / "encoder.safetensors")
     assert_bit_equal(found, {n: v for n, v in whole.items() if n.startswith("bert/")})
 
 
 def test_old_names_of_layer_norm(tmp_path, tensors):
-    new = huggingface.read(save(tmp_path, tensors))
+    new = huggingface_read.read(save(tmp_path, tensors))
     old = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
             "LayerNorm.bias", "LayerNorm.beta"
         ): value
         for name, value in tensors.items()
     }
-    assert_bit_equal(huggingface.read(save(tmp_path, old)), new)
+    assert_bit_equal(huggingface_read.read(save(tmp_path, old)), new)
 
 
 @pytest.mark.parametrize("kind", (np.float64, np.float16, ml_dtypes.bfloat16))
 def test_other_floats_become_float32(tmp_path, tensors, kind):
     stored = {name: value.astype(kind) for name, value in tensors.items()}
-    found = huggingface.read(save(tmp_path, stored))[KERNEL]
+    found = huggingface_read.read(save(tmp_path, stored))[KERNEL]
     value = stored[KERNEL_THERE].T
     if kind is ml_dtypes.bfloat16:  # the upper half of a float32, by definition
         wanted = (value.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
@@ -69,14 +69,14 @@ def test_other_floats_become_float32(tmp_path, tensors, kind):
 
 
 def test_shards_are_joined(tmp_path, tensors):
-    whole = huggingface.read(save(tmp_path, tensors))
+    whole = huggingface_read.read(save(tmp_path, tensors))
     (tmp_path / "model.safetensors").unlink()
     weight_map = save_shards(tmp_path, tensors)
-    assert_bit_equal(huggingface.read(tmp_path), whole)
+    assert_bit_equal(huggingface_read.read(tmp_path), whole)
     weight_map["classifier.bias"] = "../elsewhere.safetensors"
     write_index(tmp_path, weight_map)
     with pytest.raises(UserError, match="not a file beside the index"):
-        huggingface.read(tmp_path)
+        huggingface_read.read(tmp_path)
 
 
 def save_shards(folder, tensors):
@@ -103,18 +103,18 @@ def test_a_tied_decoder_is_left_out_and_another_is_said(tmp_path):
     tensors[tied] = tensors[f"{words}.weight"]
     tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
     tensors["bert.embeddings.position_ids"] = np.arange(512)[None]
-    found = huggingface.read(save(tmp_path, tensors))
+    found = huggingface_read.read(save(tmp_path, tensors))
     assert not [name for name in found if "." in name]
     assert "cls/predictions/output_bias" in found
 
     tensors[tied] = tensors[tied] + 1
     tensors["other.head.weight"] = np.ones(3, np.float32)
-    found = huggingface.read(save(tmp_path, tensors))
+    found = huggingface_read.read(save(tmp_path, tensors))
     assert sorted(n for n in found if "." in n) == [tied, "other.head.weight"]
 
     tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"] + 1
     with pytest.raises(UserError, match="is there twice, with other values"):
-        huggingface.read(save(tmp_path, tensors))
+        huggingface_read.read(save(tmp_path, tensors))
 
 
 def cut(folder, keep):
@@ -165,13 +165,13 @@ FAULTS = {
 def test_faults_are_one_line(tmp_path, tensors, fault, words):
     fault(save(tmp_path, tensors), tensors)
     with pytest.raises(UserError, match=words) as caught:
-        huggingface.read(tmp_path)
+        huggingface_read.read(tmp_path)
     assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_pickle_is_refused_by_its_own_name_too(tmp_path):
     with pytest.raises(UserError, match="never read"):
-        huggingface.read(tmp_path / "pytorch_model.bin")
+        huggingface_read.read(tmp_path / "pytorch_model.bin")
 
 
 CONFIG = {"model_type": "bert", "vocab_size": 7}
@@ -205,7 +205,7 @@ def test_folder_settings(tmp_path, files, wanted):
     for name, value in files.items():
         (tmp_path / name).write_text(json.dumps(value))
     (tmp_path / "vocab.txt").write_text(VOCAB)
-    assert huggingface.folder_settings(tmp_path) == {
+    assert huggingface_read.folder_settings(tmp_path) == {
         "vocab_file": str(tmp_path / "vocab.txt"),
         "config_file": str(tmp_path / "config.json")
         if "config.json" in files
@@ -227,10 +227,10 @@ def test_folder_settings(tmp_path, files, wanted):
 def test_models_that_only_look_like_bert_are_refused(tmp_path, key, value):
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {key: value}))
     with pytest.raises(UserError, match=f"{key} is {value!r}; only"):
-        huggingface.folder_settings(tmp_path)
+        huggingface_read.folder_settings(tmp_path)
 
 
 def test_settings_that_are_no_json_are_named(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match="config.json: not a JSON file"):
-        huggingface.folder_settings(tmp_path)
+        huggingface_read.folder_settings(tmp_path)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bert_mgpu.interop import names
-from bert_mgpu.nn import params
+from bert_mgpu.checkpoints import weight_names
+from bert_mgpu.model import params
 from tests.interop.conftest import GOLDEN
 from tests.reference import cases
 
@@ -18,11 +18,11 @@ def hugging_face(architecture):
 
 def test_the_table_covers_google_and_runs_both_ways():
     classifier = hugging_face("BertForSequenceClassification")
-    rows = {name: names.of_google(name) for name in GOOGLE}
+    rows = {name: weight_names.of_google(name) for name in GOOGLE}
     assert {row.hugging_face for row in rows.values()} == classifier.keys()
     for name, row in rows.items():
         assert row.google == name
-        assert names.of_hugging_face(row.hugging_face) == row
+        assert weight_names.of_hugging_face(row.hugging_face) == row
         shape = classifier[row.hugging_face]
         assert shape == (GOOGLE[name][::-1] if row.transposed else GOOGLE[name])
 
@@ -38,16 +38,18 @@ def test_the_table_covers_google_and_runs_both_ways():
 )
 def test_every_name_of_transformers_has_its_own_google_name(architecture):
     found = hugging_face(architecture)
-    rows = [names.of_hugging_face(name) for name in found]
+    rows = [weight_names.of_hugging_face(name) for name in found]
     assert None not in rows
     assert len({row.google for row in rows}) == len(found)
     prefix = "bert." if architecture == "BertModel" else ""
     assert [row.hugging_face for row in rows] == [f"{prefix}{n}" for n in found]
-    assert all(names.of_google(row.google) == row for row in rows)
+    assert all(weight_names.of_google(row.google) == row for row in rows)
 
 
 def test_the_classifier_is_all_of_googles_graph():
-    rows = names.of_architecture(names.CLASSIFIER, cases.MODEL.num_hidden_layers)
+    rows = weight_names.of_architecture(
+        weight_names.CLASSIFIER, cases.MODEL.num_hidden_layers
+    )
     assert sorted(row.google for row in rows) == sorted(GOOGLE)
 
 
@@ -73,7 +75,7 @@ def test_our_parameters_are_those_of_googles_graph():
     ),
 )
 def test_other_spellings_are_understood(spelling, google):
-    row = names.of_hugging_face(spelling)
+    row = weight_names.of_hugging_face(spelling)
     assert row is not None and row.google == google
 
 
@@ -86,11 +88,11 @@ def test_other_spellings_are_understood(spelling, google):
     ),
 )
 def test_other_tensors_of_a_checkpoint_have_no_row(name):
-    assert names.of_google(name) is None
+    assert weight_names.of_google(name) is None
 
 
 def test_describe_difference_is_sorted_and_complete():
-    difference = names.describe_difference(
+    difference = weight_names.describe_difference(
         {"d": (1,), "c": (2, 3), "b": (4,), "same": (5,)},
         {"y": (1,), "c": (3, 2), "same": (5,), "x": (2,)},
     )

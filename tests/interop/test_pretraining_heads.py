@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.interop import huggingface, huggingface_export
-from bert_mgpu.nn import params as params_lib
-from bert_mgpu.weights import first_weights
+from bert_mgpu.checkpoints import huggingface_read, huggingface_write
+from bert_mgpu.checkpoints.initial_weights import first_weights
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.model import params as params_lib
 from tests.interop.conftest import assert_bit_equal, save
 from tests.reference import pretraining_heads
 from tests.reference.pretraining_heads import CONFIG, COPIES
@@ -40,14 +40,16 @@ def vocab_file(folder):
 @pytest.mark.parametrize("all_names", [False, True], ids=["saved", "all names"])
 def test_pretraining_is_read_under_the_names_of_googles_graph(tmp_path, all_names):
     tensors = tensors_of("BertForPreTraining", all_names)
-    found = huggingface.read(save(tmp_path, tensors))
+    found = huggingface_read.read(save(tmp_path, tensors))
     shapes = {name: list(value.shape) for name, value in found.items()}
     assert shapes == GOLDEN["google"]
 
 
 @pytest.mark.parametrize("all_names", [False, True], ids=["saved", "all names"])
 def test_masked_words_alone_lack_pooler_and_next_sentence(tmp_path, all_names):
-    found = huggingface.read(save(tmp_path, tensors_of("BertForMaskedLM", all_names)))
+    found = huggingface_read.read(
+        save(tmp_path, tensors_of("BertForMaskedLM", all_names))
+    )
     lacking = GOLDEN["google"].keys() - found.keys()
     assert sorted(lacking) == [
         "bert/pooler/dense/bias",
@@ -79,7 +81,7 @@ def word_logits(params, hidden):
 def test_googles_formulas_on_what_is_read_give_the_logits_of_transformers(
     tmp_path, architecture
 ):
-    params = huggingface.read(save(tmp_path, tensors_of(architecture)))
+    params = huggingface_read.read(save(tmp_path, tensors_of(architecture)))
     golden = {
         name: np.array(value)
         for name, value in GOLDEN["transformers"][architecture]["outputs"].items()
@@ -96,12 +98,12 @@ def test_googles_formulas_on_what_is_read_give_the_logits_of_transformers(
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_an_export_is_the_file_that_transformers_writes(tmp_path, architecture):
     tensors = tensors_of(architecture)
-    params = huggingface.read(save(tmp_path, tensors))
+    params = huggingface_read.read(save(tmp_path, tensors))
     if architecture == "BertForMaskedLM":  # ours has a pooler, untrained
         params["bert/pooler/dense/kernel"] = np.ones((8, 8), np.float32)
     exported = tmp_path / "export"
     vocab = vocab_file(tmp_path)
-    huggingface_export.export(exported, params, CONFIG, vocab, True, None)
+    huggingface_write.export(exported, params, CONFIG, vocab, True, None)
     assert_bit_equal(
         safetensors.numpy.load_file(exported / "model.safetensors"), tensors
     )
@@ -118,7 +120,7 @@ def test_an_export_with_half_a_head_is_refused(tmp_path):
     params["cls/predictions/output_bias"] = np.zeros(CONFIG.vocab_size, np.float32)
     message = "the model has no cls/predictions/transform/dense/kernel, which BertForM"
     with pytest.raises(UserError, match=message):
-        huggingface_export.export(
+        huggingface_write.export(
             tmp_path / "export", params, CONFIG, vocab_file(tmp_path), True, None
         )
     assert not (tmp_path / "export").exists()

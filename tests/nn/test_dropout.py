@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.nn import layers
-from bert_mgpu.task import Noise
+from bert_mgpu.core.task import Noise
+from bert_mgpu.model import layers
 
 
 def noise(seed=42, step=7, first_row=0):

@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from bert_mgpu.nn import params
+from bert_mgpu.model import params
 
 SPECS = {
     "a/kernel": ((30, 41), "truncated_normal"),  # 1230 values: no whole counters

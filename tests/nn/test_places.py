@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.config import BertConfig
-from bert_mgpu.nn import bert, params
+from bert_mgpu.model import bert, params
+from bert_mgpu.model.config import BertConfig
 
 CONFIG = BertConfig(
     vocab_size=50,

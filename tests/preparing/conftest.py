@@ -9,7 +9,9 @@ import sys
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.preparing import corpus, making, parts, pretraining_data
+from bert_mgpu.cli import create_pretraining_data
+from bert_mgpu.data_prep import corpus, parts
+from bert_mgpu.data_prep import prepare as prepare_lib
 from tests.conftest import ROOT
 from tests.reference import instance_cases as cases
 
@@ -45,7 +47,7 @@ def small_blocks(monkeypatch):
     """Blocks of eight documents: some ten of them, each repeat a part of its own."""
     monkeypatch.setattr(parts, "_MADE", 1)
     cut = functools.partial(corpus.Cut, least=1)
-    monkeypatch.setattr(making, "Cut", lambda each_line, window: cut(each_line, 8))
+    monkeypatch.setattr(prepare_lib, "Cut", lambda each_line, window: cut(each_line, 8))
 
 
 def arguments(**changed):
@@ -72,7 +74,7 @@ def prepare(capfd, work):
 
     def call(**changed):
         capfd.readouterr()
-        code = pretraining_data.main(["", *arguments(**changed)], "usage")
+        code = create_pretraining_data.main(["", *arguments(**changed)])
         out, err = capfd.readouterr()
         assert out == ""
         return code, err
@@ -141,10 +143,10 @@ def sentences():
 DRIVER = """
 import functools, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by background jobs
-from bert_mgpu.preparing import pretraining_data
-from bert_mgpu.preparing import corpus, making, parts
+from bert_mgpu.cli import create_pretraining_data
+from bert_mgpu.data_prep import corpus, parts, prepare
 cut = functools.partial(corpus.Cut, least=1)
-making.Cut = lambda each_line, window: cut(each_line, 8)
+prepare.Cut = lambda each_line, window: cut(each_line, 8)
 parts._MADE = 1
 make = parts.make
 def slow(*args):
@@ -152,7 +154,7 @@ def slow(*args):
     make(*args)
 if {seconds}:
     parts.make = slow
-sys.exit(pretraining_data.main(["", *sys.argv[1:]], ""))
+sys.exit(create_pretraining_data.main())
 """
 
 

@@ -8,10 +8,10 @@ import types
 import numpy as np
 import pytest
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.preparing import corpus, making
-from bert_mgpu.preparing.corpus import Cut
-from bert_mgpu.preparing.distinct import Distinct, hashes
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.data_prep import corpus, prepare
+from bert_mgpu.data_prep.corpus import Cut
+from bert_mgpu.data_prep.duplicates import Distinct, hashes
 
 ALL = Cut(window=3)
 SPACES = [chr(c) for c in range(0x110000) if chr(c).isspace()]
@@ -167,7 +167,7 @@ def test_random_sentences_come_from_ten_thousand_documents(tmp_path, monkeypatch
 
     monkeypatch.setattr(corpus, "blocks", no_blocks)
     nsp = types.SimpleNamespace(objective="nsp", each_line=False, folder=tmp_path)
-    making._make_parts(nsp, [path], 1)
+    prepare._make_parts(nsp, [path], 1)
     monkeypatch.undo()
     found = list(corpus.blocks([path], tmp_path, *cuts))
     assert len(found) > 1

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from bert_mgpu import flags
-from bert_mgpu.preparing.pretraining_data import PreparationConfig
-from bert_mgpu.run_config import fields
+from bert_mgpu.config import parsing
+from bert_mgpu.config.base import fields
+from bert_mgpu.config.preparation import PreparationConfig
 from tests.conftest import ROOT
 from tests.preparing.conftest import FEATURES, LENGTH, parse, sentences
 
@@ -31,7 +31,7 @@ BERT_AD = {"root_data_path": None, "slice_name": "slice_1"}
 
 
 def test_flags_of_google_and_bert_ad_keep_their_defaults():
-    run, notes = flags.parse([""], "", PreparationConfig)
+    run, notes = parsing.parse([""], "", PreparationConfig)
     expected = GOOGLE | BERT_AD
     assert {name: getattr(run, name) for name in expected} == expected
     assert notes == []

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.preparing import processes
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.data_prep import processes
 
 
 def late(number):

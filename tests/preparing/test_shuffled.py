@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.data import tfrecord
-from bert_mgpu.preparing import shuffled
+from bert_mgpu.data_prep import shuffle
 
 
 def test_every_order_is_as_likely(tmp_path):
@@ -19,14 +19,14 @@ def test_every_order_is_as_likely(tmp_path):
     one.write_bytes(tfrecord.frame(b"0"))
     two.write_bytes(b"".join(map(tfrecord.frame, (b"1", b"1", b"2", b"2", b"2"))))
     runs = [
-        shuffled.Run(one, 0, size, 1),
-        shuffled.Run(two, 0, 2 * size, 2),
-        shuffled.Run(two, 2 * size, 3 * size, 3),
+        shuffle.Run(one, 0, size, 1),
+        shuffle.Run(two, 0, 2 * size, 2),
+        shuffle.Run(two, 2 * size, 3 * size, 3),
     ]
     found = collections.Counter()
     for _ in range(1200):
         file = io.BytesIO()
-        assert shuffled.merge(runs, [file], rng, lambda size: None) == [6]
+        assert shuffle.merge(runs, [file], rng, lambda size: None) == [6]
         found[file.getvalue()[tfrecord.HEADER :: size]] += 1
     assert len(found) == 60
     # Chi-squared with 59 degrees of freedom: mean 59, variance 118.
@@ -39,16 +39,16 @@ def test_runs_hold_all_rows_in_random_order(tmp_path, monkeypatch):
         tfrecord.frame(b"%d" % n) for n in random.Random(1).sample(range(1000), 1000)
     ]
     rng = np.random.default_rng(1)
-    runs = shuffled.write_runs(tmp_path / "a", frames, rng, most=len(frames[0]) * 300)
+    runs = shuffle.write_runs(tmp_path / "a", frames, rng, most=len(frames[0]) * 300)
     assert len(runs) == 4 and sum(rows for *_, rows in runs) == 1000
     assert runs[0][2] >= 300
     content = (tmp_path / "a").read_bytes()
     assert content != b"".join(frames)
-    made = [shuffled.Run(tmp_path / "a", *run) for run in runs]
-    monkeypatch.setattr(shuffled, "_DRAWS", 7)
+    made = [shuffle.Run(tmp_path / "a", *run) for run in runs]
+    monkeypatch.setattr(shuffle, "_DRAWS", 7)
     files = [open(tmp_path / name, "wb") for name in "bcd"]  # noqa: SIM115
     written = []
-    counts = shuffled.merge(made, files, rng, written.append)
+    counts = shuffle.merge(made, files, rng, written.append)
     for file in files:
         file.close()
     assert counts == [334, 333, 333] and sum(written) == len(content)
@@ -66,13 +66,13 @@ def test_runs_hold_all_rows_in_random_order(tmp_path, monkeypatch):
 def test_small_buffers_and_more_rows_than_numpy_draws_from(tmp_path, monkeypatch):
     frames = [tfrecord.frame(b"x" * n) for n in range(400)]
     rng = np.random.default_rng(1)
-    runs = shuffled.write_runs(tmp_path / "a", frames, rng, most=9000)
-    made = [shuffled.Run(tmp_path / "a", *run) for run in runs]
-    monkeypatch.setattr(shuffled, "_BUFFERS", 0)
-    monkeypatch.setattr(shuffled, "_LEAST_BUFFER", 20)
-    monkeypatch.setattr(shuffled, "_MOST_ROWS", 50)
-    monkeypatch.setattr(shuffled, "_DRAWS", 10)
+    runs = shuffle.write_runs(tmp_path / "a", frames, rng, most=9000)
+    made = [shuffle.Run(tmp_path / "a", *run) for run in runs]
+    monkeypatch.setattr(shuffle, "_BUFFERS", 0)
+    monkeypatch.setattr(shuffle, "_LEAST_BUFFER", 20)
+    monkeypatch.setattr(shuffle, "_MOST_ROWS", 50)
+    monkeypatch.setattr(shuffle, "_DRAWS", 10)
     file = io.BytesIO()
-    assert shuffled.merge(made, [file], rng, lambda size: None) == [400]
+    assert shuffle.merge(made, [file], rng, lambda size: None) == [400]
     (tmp_path / "b").write_bytes(file.getvalue())
     assert sorted(tfrecord.scan(tmp_path / "b").sizes) == list(range(400))

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bert_mgpu.preparing import parts, shuffled
+from bert_mgpu.data_prep import parts, shuffle
 from tests.preparing.conftest import INT, LENGTH, parse, start
 
 
@@ -193,7 +193,7 @@ def test_a_full_disk_ends_with_one_line_and_loses_nothing(prepare, work, monkeyp
     def full(*args):
         raise OSError(28, "No space left on device", "out.tfrecord.parts/x")
 
-    monkeypatch.setattr(shuffled, "merge", full)
+    monkeypatch.setattr(shuffle, "merge", full)
     code, err = prepare()
     assert code == 2
     assert err.splitlines()[-1] == (

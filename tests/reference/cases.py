@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.config import BertConfig
+from bert_mgpu.model.config import BertConfig
 
 TOLERANCE = 1e-5  # largest absolute difference
 NUM_LABELS = 5

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.config import BertConfig
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.model.config import BertConfig
 
 _ROOT = pathlib.Path(__file__).parents[2]
 Outputs = dict[str, np.ndarray]
@@ -35,7 +35,7 @@ def run(
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         (folder / "bert_config.json").write_text(config.to_google_json())
-        google_ckpt.write(folder / "model.ckpt", params)
+        google_read.write(folder / "model.ckpt", params)
         np.savez(
             folder / "inputs.npz",
             **{

@@ -16,7 +16,7 @@ import tempfile
 
 import numpy as np
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 from tests.reference import google_graph
 
 _ROOT = pathlib.Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def run(config, params, batches, schedule, how):
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         (folder / "bert_config.json").write_text(config.to_google_json())
-        google_ckpt.write(folder / "model.ckpt", params)
+        google_read.write(folder / "model.ckpt", params)
         np.savez(folder / "batches.npz", **batches, **schedule)
         done = subprocess.run(
             [sys.executable, "-m", "tests.reference.google_trajectory", scratch, how],

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.config import BertConfig
+from bert_mgpu.model.config import BertConfig
 from tests.reference import google_graph
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "pretraining_heads.json"

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.stats
 
-from bert_mgpu.rng.draws import Draws
+from bert_mgpu.core.rng.draws import Draws
 
 
 def draws(number=0):

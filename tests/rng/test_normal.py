@@ -4,8 +4,8 @@ import numpy as np
 import scipy.special
 import scipy.stats
 
-from bert_mgpu.rng import normal, philox
-from bert_mgpu.rng.philox import Purpose, Stream
+from bert_mgpu.core.rng import normal, philox
+from bert_mgpu.core.rng.philox import Purpose, Stream
 
 STREAM = Stream(42, Purpose.FIRST_WEIGHTS, 9)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bert_mgpu.rng import permutation
-from bert_mgpu.rng.permutation import permuted
-from bert_mgpu.rng.philox import Purpose, Stream
+from bert_mgpu.core.rng import permutation
+from bert_mgpu.core.rng.permutation import permuted
+from bert_mgpu.core.rng.philox import Purpose, Stream
 
 UNLIKELY = 1e-4  # a smaller chance is no chance
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.rng import philox
-from bert_mgpu.rng.philox import Purpose, Stream
+from bert_mgpu.core.rng import philox
+from bert_mgpu.core.rng.philox import Purpose, Stream
 
 # Random123, tests/kat_vectors: philox4x32 10, counter, key, words.
 KNOWN = [

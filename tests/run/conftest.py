@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.training.towers import Towers
 from tests.conftest import CONFIG, Tiny
 
 # What a run leaves even if it refuses to work: its lock and TensorFlow's log.
@@ -77,7 +77,7 @@ def resume_halfway(start, flags, tmp_path, step, **changed):
 
 def assert_same_run(one, other, leave_out=()):
     """The newest checkpoints hold the same tensors, bit for bit."""
-    wanted, found = google_ckpt.read(one), google_ckpt.read(other)
+    wanted, found = google_read.read(one), google_read.read(other)
     assert wanted.keys() == found.keys()
     for name, value in wanted.items():
         assert name in leave_out or np.array_equal(found[name], value), name
@@ -97,11 +97,11 @@ def work(tiny, tmp_path):
 @pytest.fixture(scope="session")
 def trained(tiny, tmp_path_factory):
     """An output_dir with model.ckpt-4 and model.ckpt-6."""
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("trained")
     flags = tiny.flags(out, do_train=True, save_checkpoints_steps=4)
-    assert run.finetune(["", *flags], "") == 0
+    assert run_classifier.run(["", *flags]) == 0
     return out
 
 

@@ -15,8 +15,9 @@ import tensorflow as tf
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 
-from bert_mgpu import launch, run
-from bert_mgpu.train import strategies, towers
+from bert_mgpu.cli import run_classifier, run_pretraining
+from bert_mgpu.distributed import launcher, strategies
+from bert_mgpu.training import towers
 
 TEXT = "OOM when allocating tensor with shape[4,2] and type float"
 
@@ -84,8 +85,8 @@ def plant(failure, patch=setattr):
 def main():
     kind, failure, *rest = sys.argv[1:]
     plant(Failure(**json.loads(failure)))
-    start = {"classifier": run.finetune, "pretraining": run.pretrain}[kind]
-    return start([sys.argv[0], *rest], "usage", launch.start_anew)
+    start = {"classifier": run_classifier.run, "pretraining": run_pretraining.run}[kind]
+    return start([sys.argv[0], *rest], launcher.start_anew)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """--gradient_accumulation_steps end to end: turns are towers that take turns."""
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 from tests.run.conftest import assert_same_run, keep_only
 
 
@@ -16,7 +16,7 @@ def test_turns_and_towers_are_one_run(tiny, tmp_path, inside):
     code, _, err = inside(tiny.flags(changed, n_gpus=2, **flags))
     assert code == 0 and "resuming from" in err and "step 7" in err
     # int(24 rows / (2 x 2) x 4 epochs)
-    assert google_ckpt.read(straight)["global_step"] == 24
+    assert google_read.read(straight)["global_step"] == 24
     assert_same_run(straight, changed)
 
 

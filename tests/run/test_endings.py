@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu import errors
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core import errors
+from bert_mgpu.training.towers import Towers
 from tests.conftest import CONFIG
 from tests.run.conftest import assert_same_run, edit_config, no_memory
 
@@ -29,7 +29,7 @@ def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):
     assert training.startswith("OOM when allocating")
     assert "--train_batch_size=3 --gradient_accumulation_steps=2" in training
     assert "batches of 2 rows a tower" in predicting
-    assert google_ckpt.read(tmp_path / "told")["global_step"] == 6
+    assert google_read.read(tmp_path / "told")["global_step"] == 6
     assert_same_run(tmp_path / "told", tmp_path / "caught")
     predicted = [tmp_path / name / "predict.txt" for name in ("told", "caught")]
     assert predicted[0].read_text() == predicted[1].read_text()
@@ -98,7 +98,7 @@ def test_diverged_names_the_step_and_saves_nothing_of_it(
     saved = sorted(path.stem for path in tmp_path.glob("model.ckpt-*.index"))
     assert saved == (["model.ckpt-1"] if save_every == 1 else [])
     for path in saved:
-        assert google_ckpt.read(tmp_path / path)["global_step"] == 1
+        assert google_read.read(tmp_path / path)["global_step"] == 1
 
 
 def test_predicting_says_what_one_row_would_need_less_of(resumed, inside, monkeypatch):
@@ -116,11 +116,11 @@ def test_predicting_says_what_one_row_would_need_less_of(resumed, inside, monkey
 @pytest.mark.parametrize("do", ["do_eval", "do_predict"])
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_no_class_follows_from_what_is_no_number(tiny, tmp_path, inside, do, precision):
-    weights = google_ckpt.read(tiny.model / "bert_model.ckpt")
+    weights = google_read.read(tiny.model / "bert_model.ckpt")
     weights["output_weights"] = np.full((2, 32), 3e38, "f")
     weights["output_bias"] = np.zeros(2, "f")
     weights["output_weights"][0] = 0
-    google_ckpt.write(tmp_path / "bert_model.ckpt", weights)
+    google_read.write(tmp_path / "bert_model.ckpt", weights)
     flags = {"init_checkpoint": tmp_path / "bert_model.ckpt", do: True}
     out = tmp_path / "out"
     code, _, err = inside(tiny.flags(out, precision=precision, **flags))

@@ -15,8 +15,8 @@ import sys
 
 import pytest
 
-from bert_mgpu import doctor
-from bert_mgpu.tasks.builtin import BUILTIN
+from bert_mgpu.cli.doctor import environment
+from bert_mgpu.tasks.classification.builtin import BUILTIN
 from tests.conftest import CONFIG, LINES, MRPC_HEADER, ROOT, rows
 
 EXAMPLES = ROOT / "examples"
@@ -95,8 +95,8 @@ def recorded(tmp_path, inside):
         for line in log.read_text().splitlines():
             program, *flags = shlex.split(line)
             if program == "-m":
-                assert flags[:2] == ["bert_mgpu.doctor", "data"]
-                assert doctor.main(flags[1:]) == 0
+                assert flags[:3] == ["bert_mgpu", "doctor", "data"]
+                assert environment.main(flags[2:]) == 0
                 continue
             assert program == "run_classifier_mgpu.py"
             result = inside(flags)
@@ -231,12 +231,12 @@ def test_export(tmp_path, recorded, settings, trained_own):
 
 @pytest.fixture(scope="module")
 def trained_own(tiny, model, tmp_path_factory):
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("trained-own")
     one_layer = {"bert_config_file": model.parent / "bert_config.json"}
     flags = tiny.flags(out, "own", do_train=True, **one_layer)
-    assert run.finetune(["", *flags], "") == 0
+    assert run_classifier.run(["", *flags]) == 0
     return out
 
 

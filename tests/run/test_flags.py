@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from bert_mgpu import flags, run_config
-from bert_mgpu.errors import UserError
+from bert_mgpu.config import base, finetuning, parsing
+from bert_mgpu.core.errors import UserError
 from tests.conftest import ROOT, SCRIPT
 
-FLAGS = run_config.fields(run_config.FinetuneConfig)
+FLAGS = base.fields(finetuning.FinetuneConfig)
 # Flags and defaults of google-research/bert's run_classifier.py at eedf571; those
 # of bert-ad's run_classifier_mgpu.py are the same, but for the two below.
 GOOGLE = {
@@ -47,7 +47,7 @@ TPU = {
 
 def parse(*args):
     args = ["run_classifier_mgpu.py", *args]
-    return flags.parse(args, "usage", run_config.FinetuneConfig)
+    return parsing.parse(args, "usage", finetuning.FinetuneConfig)
 
 
 def help_of(*options, **settings):
@@ -176,8 +176,8 @@ def test_help_loads_little_and_no_tensorflow():
 
 
 def test_parsing_loads_no_tensorflow():
-    code = "import sys, bert_mgpu.run; bert_mgpu.flags.parse(['x', '--n_gpus=2'], '',"
-    code += " bert_mgpu.run.FinetuneConfig)"
+    code = "import sys; from bert_mgpu.cli import run_classifier as c, session;"
+    code += " session.parsing.parse(['x', '--n_gpus=2'], '', c.FinetuneConfig)"
     code += "; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_mgpu.config import BertConfig
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.nn import bert, heads
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.model import bert, heads
+from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.conftest import MRPC_HEADER
 
@@ -16,10 +16,10 @@ ROWS, BATCHES, TOWERS = (1, 2, 7, 13, 40), (1, 4, 9), (1, 3)  # 30 settings
 
 @pytest.fixture(scope="module")
 def model(tiny, tmp_path_factory):
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     output = tmp_path_factory.mktemp("trained")
-    assert run.finetune(["", *tiny.flags(output, do_train=True)], "usage") == 0
+    assert run_classifier.run(["", *tiny.flags(output, do_train=True)]) == 0
     return output
 
 
@@ -35,7 +35,7 @@ def lines_to_predict(count):
 
 def one_by_one(model, path):
     """Probabilities of each row, alone and without padding: [rows, 2]."""
-    params = google_ckpt.read(model)
+    params = google_read.read(model)
     config = BertConfig.from_json_file(model / "bert_config.json")
     tokenizer = Tokenizer(model / "vocab.txt")
     shares = []

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.nn import bert
-from bert_mgpu.run_config import FinetuneConfig, fields
-from bert_mgpu.train.optimizers import AVERAGE
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.config.base import fields
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.tensor_names import AVERAGE
+from bert_mgpu.model import bert
 from tests.run.conftest import assert_same_run, resume_halfway
 
 MORE = {"do_train": True, "num_train_epochs": 3}
@@ -31,21 +32,21 @@ SETTINGS = [
 @pytest.fixture(scope="module")
 def averaged(tiny, tmp_path_factory):
     """A run that keeps a moving average of its weights."""
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("averaged")
     flags = tiny.flags(out, ema_decay=0.9, do_eval=True, do_predict=True, **MORE)
-    assert run.finetune(["", *flags], "") == 0
+    assert run_classifier.run(["", *flags]) == 0
     return out
 
 
 @pytest.fixture(scope="module")
 def straight(tiny, tmp_path_factory):
     """A run with the default of every flag of this file."""
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("straight")
-    assert run.finetune(["", *tiny.flags(out, **MORE)], "") == 0
+    assert run_classifier.run(["", *tiny.flags(out, **MORE)]) == 0
     return out
 
 
@@ -62,7 +63,7 @@ def test_stopped_and_resumed_is_the_straight_run(tiny, tmp_path, inside, setting
     assert "afresh" not in said
     assert_same_run(whole, copy)
     if "slot_bits" in setting:
-        assert any(name.endswith("_q8") for name in google_ckpt.read(copy))
+        assert any(name.endswith("_q8") for name in google_read.read(copy))
     saved = json.loads((copy / "run.json").read_text())
     for name, value in setting.items():
         assert str(saved["flags"][name]) == str(value)
@@ -87,7 +88,7 @@ def test_stopped_and_resumed_is_the_straight_run(tiny, tmp_path, inside, setting
 def test_each_flag_changes_what_is_learned(tiny, straight, tmp_path, inside, setting):
     assert inside(tiny.flags(tmp_path, **MORE, **setting))[0] == 0
     name = "bert/encoder/layer_1/output/dense/kernel"
-    wanted, found = (google_ckpt.read(run)[name] for run in (straight, tmp_path))
+    wanted, found = (google_read.read(run)[name] for run in (straight, tmp_path))
     assert 1e-7 < np.abs(found - wanted).max() < 0.1
 
 
@@ -95,7 +96,7 @@ def test_lower_layers_learn_more_slowly(tiny, tmp_path, inside):
     """The first step of a bias is the rate times nearly 1 / sqrt(0.1)."""
     flags = {"train_batch_size": 24, "warmup_proportion": 0, "layer_lr_decay": 0.5}
     assert inside(tiny.flags(tmp_path, do_train=True, **flags))[0] == 0
-    before, after = (google_ckpt.read(run) for run in (tiny.model, tmp_path))
+    before, after = (google_read.read(run) for run in (tiny.model, tmp_path))
     assert after["global_step"] == 1
 
     def moved(name):
@@ -118,7 +119,7 @@ def test_recompute_is_done(tiny, tmp_path, inside, monkeypatch, recompute, layer
 
 def test_the_average_is_what_is_used(tiny, averaged, tmp_path, inside):
     """At the end of training, later, and by --export_hf: never the last weights."""
-    tensors = google_ckpt.read(averaged)
+    tensors = google_read.read(averaged)
     mean = tensors[f"output_weights/{AVERAGE}"]
     assert not np.array_equal(mean, tensors["output_weights"])
     at_once = (averaged / "test_results.tsv").read_text()
@@ -137,7 +138,7 @@ def test_the_average_is_what_is_used(tiny, averaged, tmp_path, inside):
     }
     plain = {name: v for name, v in plain.items() if not name.endswith(AVERAGE)}
     (tmp_path / "plain").mkdir()
-    google_ckpt.write(tmp_path / "plain" / "bert_model.ckpt", plain)
+    google_read.write(tmp_path / "plain" / "bert_model.ckpt", plain)
     flags = {"init_checkpoint": tmp_path / "plain" / "bert_model.ckpt"}
     flags |= {"do_predict": True}
     assert inside(tiny.flags(tmp_path / "other", **flags))[0] == 0
@@ -153,8 +154,8 @@ def test_frozen_parameters_are_listed(tiny, tmp_path, inside):
     saved = json.loads((tmp_path / "run.json").read_text())
     names = saved["frozen"]
     assert "bert/pooler/dense/kernel" in names and len(names) == 5 + 16 + 2
-    first = google_ckpt.read(tiny.model / "bert_model.ckpt")
-    last = google_ckpt.read(tmp_path)
+    first = google_read.read(tiny.model / "bert_model.ckpt")
+    last = google_read.read(tmp_path)
     for name in first:
         assert np.array_equal(first[name], last[name]) == (name in names), name
         assert (f"{name}/adam_m" in last) == (name not in names), name

@@ -10,7 +10,7 @@ import struct
 import termios
 import time
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 from tests.conftest import process
 
 LONG = {"do_train": True, "num_train_epochs": 1e5, "log_steps": 1}
@@ -29,7 +29,7 @@ def test_a_run_ends_well_when_no_one_reads_its_log(tiny, tmp_path):
     run.stderr.readline()
     run.stderr.close()
     assert run.wait(timeout=300) == 0
-    assert google_ckpt.read(tmp_path / "out")["global_step"] == 6
+    assert google_read.read(tmp_path / "out")["global_step"] == 6
     assert (tmp_path / "out" / "predict.txt").exists()
 
 
@@ -45,7 +45,7 @@ def test_ctrl_c_without_a_reader_is_ctrl_c(tiny, tmp_path):
     run.stderr.close()
     run.send_signal(signal.SIGINT)
     assert run.wait(timeout=300) == 130
-    assert google_ckpt.read(out)["global_step"] > 0
+    assert google_read.read(out)["global_step"] > 0
 
 
 def test_sigterm_while_tensorflow_loads(tiny, tmp_path):

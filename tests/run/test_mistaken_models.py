@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 from tests.conftest import CONFIG, VOCAB
 from tests.run.conftest import edit_config, write_vocab
 
@@ -30,11 +30,11 @@ def test_bad_vocabularies(work, expect_refused):
 
 
 def test_an_embedding_may_have_128_unused_rows(work, expect_refused, inside):
-    tensors = google_ckpt.read(work.model / "bert_model.ckpt")
+    tensors = google_read.read(work.model / "bert_model.ckpt")
     words = "bert/embeddings/word_embeddings"
     for unused in (128, 129):
         rows = np.zeros((len(VOCAB) + unused, 32), np.float32)
-        google_ckpt.write(work.model / "bert_model.ckpt", {**tensors, words: rows})
+        google_read.write(work.model / "bert_model.ckpt", {**tensors, words: rows})
         edit_config(work, vocab_size=len(rows))
         if unused == 129:
             expect_refused(
@@ -170,10 +170,10 @@ def test_casing_of_a_trained_run(resumed, expect_refused):
 
 def test_weights_that_are_no_numbers(work, expect_refused):
     start = work.model / "bert_model.ckpt"
-    tensors = google_ckpt.read(start)
+    tensors = google_read.read(start)
     name = "bert/encoder/layer_1/output/dense/bias"
     tensors[name][3] = np.nan
-    google_ckpt.write(start, tensors)
+    google_read.write(start, tensors)
     expect_refused(work, f"{start}: {name} holds values that are no numbers")
 
 
@@ -187,11 +187,11 @@ def test_a_head_for_other_labels_is_not_taken(work, trained, inside):
     assert "new, start at random: output_bias, output_weights" in err
     code, _, err = inside(work.flags(same, **flags))
     assert code == 0 and "other labels" not in err, err
-    head, start = "output_weights", google_ckpt.read(trained)
-    assert np.array_equal(google_ckpt.read(same)[head], start[head])
-    assert not np.array_equal(google_ckpt.read(other)[head], start[head])
+    head, start = "output_weights", google_read.read(trained)
+    assert np.array_equal(google_read.read(same)[head], start[head])
+    assert not np.array_equal(google_read.read(other)[head], start[head])
     kernel = "bert/pooler/dense/kernel"
-    assert np.array_equal(google_ckpt.read(other)[kernel], start[kernel])
+    assert np.array_equal(google_read.read(other)[kernel], start[kernel])
 
 
 def test_models_without_a_trained_head(work, expect_refused):

@@ -9,8 +9,8 @@ import time
 import pytest
 import tensorflow as tf
 
-from bert_mgpu import finetune
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.runs import finetune
 from tests.conftest import MRPC_HEADER, process
 from tests.run.conftest import assert_refused, edit_config, tree
 
@@ -251,7 +251,7 @@ def test_two_runs_in_one_output_dir(work, script):
     finally:
         first.terminate()
         first.communicate()
-    assert google_ckpt.read(out)["global_step"] > 0
+    assert google_read.read(out)["global_step"] > 0
 
 
 def test_a_full_disk(resumed, script):
@@ -269,7 +269,7 @@ def test_a_full_disk(resumed, script):
     assert all(after[name] == before[name] for name in kept)
     code, _, err = script(resumed.flags(out, do_train=True, num_train_epochs=2))
     assert code == 0, err
-    assert google_ckpt.read(out)["global_step"] == 12
+    assert google_read.read(out)["global_step"] == 12
 
 
 def test_the_real_command_line(work, script):

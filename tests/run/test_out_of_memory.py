@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu import errors, launch, run
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train import programs, strategies, towers
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.cli import run_classifier
+from bert_mgpu.core import errors
+from bert_mgpu.distributed import launcher, strategies
+from bert_mgpu.training import programs, towers
 from tests.conftest import process
 from tests.run import failing
 from tests.run.conftest import keep_only
@@ -35,7 +37,7 @@ def told(tiny, out, xla, **changed):
 
 
 def assert_near(found, wanted, limit=1e-6):
-    found, wanted = google_ckpt.read(found), google_ckpt.read(wanted)
+    found, wanted = google_read.read(found), google_read.read(wanted)
     assert found.keys() == wanted.keys()
     for name, value in wanted.items():
         if value.dtype.kind == "f" and "key/bias" not in name:
@@ -61,10 +63,10 @@ def references(tiny, tmp_path_factory):
                 patch.setattr(strategies, "strategy", strategies.mirrored)
             if when == "later":
                 args = flags(tiny, out, xla, do_train=True, keep_checkpoint_max=0)
-                assert run.finetune(["", *args], "") == 0
+                assert run_classifier.run(["", *args]) == 0
                 keep_only(out, SAVED)
             args = told(tiny, out, xla, do_train=True)
-            assert run.finetune(["", *args], "") == 0
+            assert run_classifier.run(["", *args]) == 0
         made[key] = out
         return out
 
@@ -156,7 +158,7 @@ def test_a_script_starts_itself_anew(tiny, tmp_path, references):
 def test_called_as_a_function_it_says_what_to_pass(tiny, tmp_path, capfd, monkeypatch):
     failing.plant(Failure(1, 0, ROWS // 2), monkeypatch.setattr)
     args = flags(tiny, tmp_path, False, do_train=True)
-    assert run.finetune(["", *args], "usage") == 4
+    assert run_classifier.run(["", *args]) == 4
     last = capfd.readouterr().err.splitlines()[-1]
     assert "on CPU:1: pass --train_batch_size=2 --gradient_accumulation_steps=2" in last
 
@@ -262,8 +264,8 @@ def test_what_libraries_of_nvidia_say_without_memory(text):
 
 @pytest.mark.parametrize("said", ["3", "0", "two"])
 def test_parts_that_do_not_divide_are_refused(tiny, tmp_path, script, said):
-    env = {launch.PARTS: said}
+    env = {launcher.PARTS: said}
     code, _, err = script(flags(tiny, tmp_path, False, do_train=True), env=env)
     assert code == 2 and err.splitlines()[-1].startswith(
-        f"error: {launch.PARTS}={said}"
+        f"error: {launcher.PARTS}={said}"
     )

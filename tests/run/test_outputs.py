@@ -9,8 +9,8 @@ import sklearn.metrics
 import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
-from bert_mgpu.config import BertConfig
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.conftest import CONFIG, VOCAB
 from tests.run.conftest import tree
@@ -41,10 +41,10 @@ def only(tiny, output_dir, *more):
 
 @pytest.fixture(scope="module")
 def whole(tiny, tmp_path_factory):
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("whole")
-    assert run.finetune(["", *flags(tiny, out)], "") == 0
+    assert run_classifier.run(["", *flags(tiny, out)]) == 0
     return out
 
 
@@ -110,7 +110,7 @@ def test_what_describes_the_model(tiny, whole):
     facts = json.loads((whole / "run.json").read_text())
     assert facts["flags"]["n_gpus"] == 2 and facts["flags"]["seed"] == 42
     assert {"bert_mgpu", "tensorflow", "numpy", "python"} <= facts["versions"].keys()
-    tensors = google_ckpt.read(whole)
+    tensors = google_read.read(whole)
     assert tensors["global_step"] == 12
     assert tensors["output_weights"].shape == (2, 32)
     assert "bert/pooler/dense/kernel/adam_m" in tensors

@@ -222,13 +222,13 @@ def test_a_model_of_another_type_is_not_used(tiny, own):
 
 @pytest.mark.parametrize("split", ["dev", "train"])
 def test_the_doctor_finds_what_a_training_would_refuse(work, capfd, split):
-    from bert_mgpu import doctor
+    from bert_mgpu.cli.doctor import environment
 
     path = work.data("own") / f"{split}.tsv"
     with path.open("a") as file:
         file.write("\tsun\n" if split == "train" else "maybe\tsun\n")
     flags = work.flags(work.root / "unused", "own", init_checkpoint=None)
-    assert doctor.main(["data", *flags]) == 2
+    assert environment.main(["data", *flags]) == 2
     out, _ = capfd.readouterr()
     line = len(path.read_text().splitlines())
     what = {"train": "the label is empty", "dev": "label 'maybe' is not one of no, yes"}
@@ -236,12 +236,12 @@ def test_the_doctor_finds_what_a_training_would_refuse(work, capfd, split):
 
 
 def test_the_doctor_shows_faults_where_no_row_can_be_read(work, capfd):
-    from bert_mgpu import doctor
+    from bert_mgpu.cli.doctor import environment as environment_lib
 
     task = {**TASK_JSON, "label": 3}
     (work.data("own") / "task.json").write_text(json.dumps(task))
     flags = work.flags(work.root / "unused", "own", init_checkpoint=None)
-    assert doctor.main(["data", *flags]) == 2
+    assert environment_lib.main(["data", *flags]) == 2
     out, err = capfd.readouterr()
     assert "train.tsv:1: 2 columns, column 3 is needed" in out
     assert "rows cannot be read" in err
@@ -249,7 +249,7 @@ def test_the_doctor_shows_faults_where_no_row_can_be_read(work, capfd):
 
 def test_the_doctor_looks_through_all_files(work, capfd):
     """Rows that cannot be read do not hide the others."""
-    from bert_mgpu import doctor
+    from bert_mgpu.cli.doctor import environment as environment_lib
 
     folder = work.data("own")
     with (folder / "train.tsv").open("a") as train:
@@ -259,7 +259,7 @@ def test_the_doctor_looks_through_all_files(work, capfd):
     )
     before = tree(work.root)
     flags = work.flags(work.root / "unused", "own", init_checkpoint=None)
-    assert doctor.main(["data", *flags]) == 2
+    assert environment_lib.main(["data", *flags]) == 2
     out, err = capfd.readouterr()
     assert "error: 3 rows cannot be read" in err
     for fault in (

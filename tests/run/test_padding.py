@@ -5,17 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from bert_mgpu.data.orders import POLICIES
+from bert_mgpu.data.batching import POLICIES
 from tests.run.conftest import assert_same_run, resume_halfway
 
 
 @pytest.fixture(scope="module")
 def packed_run(tiny, tmp_path_factory):
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     output = tmp_path_factory.mktemp("packed")
     flags = {"do_train": True, "n_gpus": 2, "num_train_epochs": 3, "padding": "pack"}
-    assert run.finetune(["", *tiny.flags(output, **flags)], "usage") == 0
+    assert run_classifier.run(["", *tiny.flags(output, **flags)]) == 0
     return output
 
 

@@ -9,14 +9,16 @@ import types
 import numpy as np
 import pytest
 
-from bert_mgpu import errors, planning
-from bert_mgpu.config import BertConfig
-from bert_mgpu.job import Job
-from bert_mgpu.opening import alone
-from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.sources import Model
-from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import devices
+from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core import errors
+from bert_mgpu.distributed import devices
+from bert_mgpu.distributed.topology import alone
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.runs import memory
+from bert_mgpu.runs import plan as plan_lib
+from bert_mgpu.runs.run import Job
+from bert_mgpu.tasks.classification.task import Classification
 from tests.run.conftest import edit_config, tree
 
 
@@ -129,11 +131,11 @@ def job_of(**flags):
     config = BertConfig(1000, 64, 4, 4, 256)
     task = Classification("x", config, ["a", "b"], 128, recompute=run.recompute)
     model = Model(config, "", None, "", True, ["a", "b"])
-    return Job(run, model, task, None, alone(run, ["CPU:0"]), pathlib.Path())
+    return Job(run, model, task, None, alone(run.n_gpus, ["CPU:0"]), pathlib.Path())
 
 
 def need(rows=8, length=128, **flags):
-    return planning.memory(job_of(**flags), rows, length)
+    return memory.by_part(job_of(**flags), rows, length)
 
 
 def test_memory_follows_from_what_is_held():
@@ -186,15 +188,15 @@ def test_proposes_a_batch_that_fits(monkeypatch, rows, turns, fit, said):
         other = {"train_batch_size": fit, "gradient_accumulation_steps": 8 // fit}
         parts = need(fit, **other)
         room = sum(parts.values()) / 0.9 - parts["weights"] - parts["slots"] + 1
-    monkeypatch.setattr(planning.devices, "room", lambda names: room)
-    lines = [*planning._memory(job, rows, 128)][2:]
+    monkeypatch.setattr(plan_lib.devices, "room", lambda names: room)
+    lines = [*plan_lib._memory(job, rows, 128)][2:]
     assert len(lines) == (said is not None)
     assert said is None or re.match(said, lines[0])
 
 
 def test_proposes_no_batch_where_no_memory_is_known(monkeypatch):
-    monkeypatch.setattr(planning.devices, "room", lambda names: None)
-    lines = [*planning._memory(job_of(), 8, 128)]
+    monkeypatch.setattr(plan_lib.devices, "room", lambda names: None)
+    lines = [*plan_lib._memory(job_of(), 8, 128)]
     assert len(lines) == 2 and re.fullmatch(r"about [\d.]+ [MG]B a device:", lines[0])
 
 
@@ -206,12 +208,12 @@ def test_room_is_shared_by_the_devices_of_a_cpu():
 def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
     times = {"seconds": 60.0}
     probe = lambda *_: ((20.0, 31.0), times["seconds"])  # noqa: E731
-    monkeypatch.setattr(planning, "_probe", probe)
+    monkeypatch.setattr(plan_lib, "_probe", probe)
     batch = {"input_ids": np.zeros((1, 8, 128), np.int32)}
     towers = types.SimpleNamespace(devices=["CPU:0"])
 
     def told(job):
-        return " ".join(planning._time(job, towers, [batch], 2000, 1.0, 1))
+        return " ".join(plan_lib._time(job, towers, [batch], 2000, 1.0, 1))
 
     text = told(job_of())
     assert "about 33.3 hours for 2000 steps of 60.00 s" in text
@@ -227,9 +229,9 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_says_what_compilation_takes(monkeypatch, count):
-    monkeypatch.setattr(planning, "_probe", lambda *_: ((20.0, 31.0), 2.0))
+    monkeypatch.setattr(plan_lib, "_probe", lambda *_: ((20.0, 31.0), 2.0))
     towers = types.SimpleNamespace(devices=["CPU:0"] * count)
-    text = " ".join(planning._time(job_of(), towers, [], 100, 1.0, 3))
+    text = " ".join(plan_lib._time(job_of(), towers, [], 100, 1.0, 3))
     assert "20 s of compilation for each of 3 shapes of batches" in text
     every = "each of 4 devices compiles for itself: 31 s of processor time in all"
     assert (every in text) == (count == 4)
@@ -245,17 +247,17 @@ def test_counts_what_evaluations_on_the_way_keep():
         for key, (shape, _) in shapes.items()
         if key.startswith("bert/encoder/") and key.endswith(("/kernel", "/bias"))
     ]
-    assert planning.memory(job, 8, 128)[name] == 2 * sum(low)
-    assert name not in planning.memory(job_of(**flags), 8, 128)
-    assert name not in planning.memory(job_of(eval_steps=5, do_train=True), 8, 128)
+    assert memory.by_part(job, 8, 128)[name] == 2 * sum(low)
+    assert name not in memory.by_part(job_of(**flags), 8, 128)
+    assert name not in memory.by_part(job_of(eval_steps=5, do_train=True), 8, 128)
 
 
 def test_says_where_a_step_does_not_fit(monkeypatch):
     def full(*_):
         raise MemoryError
 
-    monkeypatch.setattr(planning, "_probe", full)
+    monkeypatch.setattr(plan_lib, "_probe", full)
     towers = types.SimpleNamespace(out_of_memory=errors.out_of_memory)
-    lines = [*planning._time(job_of(), towers, [], 10, 1.0, 1)]
+    lines = [*plan_lib._time(job_of(), towers, [], 10, 1.0, 1)]
     assert lines[0] == "a step does not fit: out of memory"
     assert "--recompute=block" in lines[-1]

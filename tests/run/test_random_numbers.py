@@ -7,9 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_mgpu import remembered
-from bert_mgpu.data.shuffles import SHUFFLES
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read, run_folder
+from bert_mgpu.core.rng.shuffles import SHUFFLES
 from tests.run.conftest import assert_same_run, keep_only
 
 IDENTITY = "bert_mgpu/identity"
@@ -22,7 +21,7 @@ def before(monkeypatch):
     def work(call, *args):
         with monkeypatch.context() as patch:
             patch.setattr(
-                *(remembered, "as_begun"),
+                *(run_folder, "as_begun"),
                 lambda run, *_: dataclasses.replace(run, random_numbers="numpy"),
             )
             return call(*args)
@@ -36,7 +35,7 @@ def refuse(*_):
 
 def identity(output_dir, step=15):
     checkpoint = output_dir / f"model.ckpt-{step}"
-    return json.loads(google_ckpt.read(checkpoint, [IDENTITY])[IDENTITY].item())
+    return json.loads(google_read.read(checkpoint, [IDENTITY])[IDENTITY].item())
 
 
 def flags(tiny, output_dir, **changed):
@@ -66,7 +65,7 @@ def test_a_run_of_before_ends_as_it_would_have(
     code, _, err = inside(flags(tiny, new, padding=padding))
     assert code == 0 and "random numbers of numpy" not in err
     assert identity(new)["random_numbers"] == "counters"
-    old, other = google_ckpt.read(straight), google_ckpt.read(new)
+    old, other = google_read.read(straight), google_read.read(new)
     assert not np.array_equal(old["output_weights"], other["output_weights"])
 
 
@@ -77,12 +76,12 @@ def test_the_identity_alone_decides(tiny, tmp_path, inside, before):
     for folder in (stripped, foreign):
         shutil.copytree(whole, folder)
         keep_only(folder, 5)
-        tensors = google_ckpt.read(folder / "model.ckpt-5")
+        tensors = google_read.read(folder / "model.ckpt-5")
         said = json.loads(tensors.pop(IDENTITY).item())
         del said["random_numbers"]
         if folder == stripped:
             tensors[IDENTITY] = np.array(json.dumps(said).encode(), object)
-        google_ckpt.write(folder / "model.ckpt-5", tensors)
+        google_read.write(folder / "model.ckpt-5", tensors)
     told = tmp_path / "told"
     shutil.copytree(stripped, told)
     assert before(inside, flags(tiny, told))[0] == 0

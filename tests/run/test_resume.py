@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 from tests.conftest import process
 
 STEPS_TO_SAVE = 4
@@ -30,7 +30,7 @@ def flags(tiny, output_dir, **changed):
 
 
 def final(output_dir):
-    tensors = google_ckpt.read(output_dir)
+    tensors = google_read.read(output_dir)
     del tensors["bert_mgpu/identity"]
     return tensors
 

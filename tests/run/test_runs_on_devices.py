@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bert_mgpu.train import strategies
+from bert_mgpu.distributed import strategies
 from tests.conftest import process
 from tests.run.conftest import assert_same_run, keep_only
 

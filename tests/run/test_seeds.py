@@ -74,10 +74,10 @@ def test_mistakes(tiny, inside, tmp_path, flags, fragment):
 
 RUNS = """
 import sys
-from bert_mgpu import run
+from bert_mgpu.cli import run_classifier
 for number in range(int(sys.argv[1])):
     folder = f"{sys.argv[2]}/{number}"
-    assert run.finetune(["", f"--output_dir={folder}", *sys.argv[3:]], "") == 0
+    assert run_classifier.run(["", f"--output_dir={folder}", *sys.argv[3:]]) == 0
 """
 
 
@@ -104,17 +104,18 @@ def test_runs_of_one_seed_have_one_hash(tiny, tmp_path, xla, count):
 RESIDENT = """
 import sys
 import psutil
-from bert_mgpu import finetune, run
+from bert_mgpu.cli import run_classifier
+from bert_mgpu.runs import finetune
 
-one = finetune._finetune
+one = finetune.finetune
 
 def measured(*arguments):
     towers = one(*arguments)
     print(psutil.Process().memory_info().rss >> 20)
     return towers
 
-finetune._finetune = measured
-sys.exit(run.finetune(["", *sys.argv[1:]], "usage"))
+finetune.finetune = measured
+sys.exit(run_classifier.run(["", *sys.argv[1:]]))
 """
 
 

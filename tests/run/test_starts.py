@@ -6,14 +6,14 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_mgpu.config import BertConfig
-from bert_mgpu.interop import google_ckpt, huggingface, huggingface_export
-from bert_mgpu.nn import params as params_lib
+from bert_mgpu.checkpoints import google_read, huggingface_read, huggingface_write
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
 from tests.conftest import write_task
 
 
 def weights_of(output_dir):
-    return google_ckpt.read(output_dir)
+    return google_read.read(output_dir)
 
 
 def short(tiny, output_dir, **changed):
@@ -30,7 +30,7 @@ def folder(tiny, tmp_path):
     weights = params_lib.initialize(specs, 0.3, seed=9)
     labels = ["0", "1"]
     path = tmp_path / "hf"
-    huggingface_export.export(
+    huggingface_write.export(
         path, weights, config, tiny.model / "vocab.txt", True, labels
     )
     return path, weights
@@ -41,7 +41,7 @@ def test_google_checkpoint(tiny, tmp_path, inside):
     assert code == 0, err
     assert "weights: 39 of 41 start from" in err
     assert "new, start at random: output_bias, output_weights" in err
-    first = google_ckpt.read(tiny.model / "bert_model.ckpt")
+    first = google_read.read(tiny.model / "bert_model.ckpt")
     now = weights_of(tmp_path)
     assert all(np.array_equal(now[name], value) for name, value in first.items())
 
@@ -120,9 +120,9 @@ def test_checkpoint_of_a_run_of_googles_code_is_resumed(tiny, tmp_path, inside):
     assert inside(tiny.flags(straight, do_train=True, save_checkpoints_steps=3))[0] == 0
     google = tmp_path / "google"
     google.mkdir()
-    tensors = google_ckpt.read(straight / "model.ckpt-3")
+    tensors = google_read.read(straight / "model.ckpt-3")
     del tensors["bert_mgpu/identity"]
-    google_ckpt.write(google / "model.ckpt-3", tensors)
+    google_read.write(google / "model.ckpt-3", tensors)
     code, _, err = inside(tiny.flags(google, do_train=True))
     assert code == 0, err
     assert "resuming from" in err and "step 3 with" in err
@@ -162,7 +162,7 @@ def test_export_is_what_was_trained(tiny, tmp_path, inside):
     out, exported = tmp_path / "out", tmp_path / "hf"
     flags = tiny.flags(out, do_train=True, do_predict=True, export_hf=exported)
     assert inside(flags)[0] == 0
-    stored, trained = huggingface.read(exported), weights_of(out)
+    stored, trained = huggingface_read.read(exported), weights_of(out)
     assert all(np.array_equal(trained[name], value) for name, value in stored.items())
     shutil.copy(out / "test_results.tsv", tmp_path / "wanted")
     code, _, err = inside(

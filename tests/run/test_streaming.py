@@ -8,20 +8,20 @@ import subprocess
 import numpy as np
 import pytest
 
-from bert_mgpu import streaming
-from bert_mgpu.data import orders
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.data import batching
+from bert_mgpu.runs import predict_stream
 from tests.conftest import process, rows
 from tests.run.conftest import assert_refused, tree
 
 
 @pytest.fixture(scope="module")
 def trained(tiny, tmp_path_factory):
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("streams") / "out"
     flags = tiny.flags(out, "own", do_train=True, num_train_epochs=4)
-    assert run.finetune(["", *flags], "") == 0
+    assert run_classifier.run(["", *flags]) == 0
     return out
 
 
@@ -107,9 +107,9 @@ def test_outputs_that_are_no_numbers_are_no_predictions(
     out = tmp_path / "out"
     shutil.copytree(trained, out)
     (name,) = {path.name.partition(".index")[0] for path in out.glob("*.index")}
-    tensors = google_ckpt.read(out)
+    tensors = google_read.read(out)
     tensors["output_bias"] = np.full_like(tensors["output_bias"], np.nan)
-    google_ckpt.write(out / name, tensors)
+    google_read.write(out / name, tensors)
     run = listening(output_dir=out)
     said, err = run.communicate("?\tsun\n", 120)
     assert (run.returncode, said) == (3, ""), err
@@ -152,9 +152,9 @@ def test_a_reader_that_goes_away_is_no_error(listening):
 def test_a_block_has_every_row_once_and_room_for_it(count, longest):
     lengths = np.full(count, 3)
     lengths[-1] = longest
-    placed = streaming.placement(lengths, 2, 4, 50)
+    placed = predict_stream.placement(lengths, 2, 4, 50)
     numbers = placed.numbers.reshape(-1)
-    assert sorted(numbers[numbers != orders.EMPTY]) == [*range(count)]
+    assert sorted(numbers[numbers != batching.EMPTY]) == [*range(count)]
     assert longest <= placed.length <= 50
     assert placed.length == 50 or placed.length.bit_count() == 1
 

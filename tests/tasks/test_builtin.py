@@ -5,11 +5,12 @@ import json
 
 import pytest
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.tasks import custom
-from bert_mgpu.tasks.builtin import BUILTIN, lookup
-from bert_mgpu.tasks.reading import predict_file_split, read_examples, split_path
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.tasks.classification import task_json
+from bert_mgpu.tasks.classification.builtin import BUILTIN, lookup
+from bert_mgpu.tasks.classification.reader import read_examples
+from bert_mgpu.tasks.classification.sources import predict_file_split, split_path
 from tests.tasks.conftest import ID8, write_file
 
 SPLITS = ("train", "dev", "test")
@@ -163,9 +164,9 @@ def test_a_subset_is_a_sample_in_file_order_of_the_rows_that_count(tmp_path):
 
 def test_task_json_beside_a_builtin_task_is_said_not_read(tmp_path):
     run = FinetuneConfig(task_name="MRPC", data_dir=str(tmp_path))
-    assert custom.overlooked(run) is None
+    assert task_json.overlooked(run) is None
     (tmp_path / "task.json").write_text('{"no": "task"}')
-    assert custom.find(run) is BUILTIN["mrpc"]
-    remark = custom.overlooked(run)
+    assert task_json.find(run) is BUILTIN["mrpc"]
+    remark = task_json.overlooked(run)
     assert remark.startswith(f"{tmp_path}/task.json is not read: MRPC is a built-in")
-    assert custom.overlooked(dataclasses.replace(run, task_name="mine")) is None
+    assert task_json.overlooked(dataclasses.replace(run, task_name="mine")) is None

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from bert_mgpu.tasks.builtin import BUILTIN
-from bert_mgpu.tasks.reading import read_examples
+from bert_mgpu.tasks.classification.builtin import BUILTIN
+from bert_mgpu.tasks.classification.reader import read_examples
 from tests.tasks.conftest import ID8, write_file
 
 BOM = "\ufeff"

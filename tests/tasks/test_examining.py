@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bert_mgpu.task import Example
-from bert_mgpu.tasks import classification, examining
-from bert_mgpu.tasks.kinds import KINDS
+from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks.classification import data_checks, task
+from bert_mgpu.tasks.classification.problem_types import KINDS
 from bert_mgpu.text.tokenization import Tokenizer
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
@@ -32,10 +32,10 @@ def looked_at(words):
                 for n, (texts, label) in enumerate(pairs, 1)
             ]
             how = labels, length, "head", 0, KINDS[kind]
-            features = classification.featurise(examples, words, *how)
+            features = task.featurise(examples, words, *how)
             path, unknown = f"{split}.tsv", words.unk_id
-            read[split] = examining.Rows(split, path, features, unknown, KINDS[kind])
-        return examining.warnings(read, labels)
+            read[split] = data_checks.Rows(split, path, features, unknown, KINDS[kind])
+        return data_checks.warnings(read, labels)
 
     return look
 

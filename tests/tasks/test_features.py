@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from bert_mgpu.data import packing, pipeline
-from bert_mgpu.tasks import classification
-from bert_mgpu.tasks.builtin import BUILTIN
-from bert_mgpu.tasks.reading import read_examples
+from bert_mgpu.tasks.classification import task as task_lib
+from bert_mgpu.tasks.classification.builtin import BUILTIN
+from bert_mgpu.tasks.classification.reader import read_examples
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.tasks.test_builtin_formats import CASES
 
@@ -52,7 +52,7 @@ def test_inputs_are_googles(tmp_path, length):
         check=True,
     )
     wanted = json.loads(done.stdout)
-    features = classification.featurise(examples, tokenizer, labels, length, "head", 0)
+    features = task_lib.featurise(examples, tokenizer, labels, length, "head", 0)
     placement = packing.one_a_row(np.arange(len(examples)), 1, length)
     batch = pipeline.collate(features, placement)
     for name in ("input_ids", "input_mask", "segment_ids"):
@@ -74,10 +74,8 @@ def test_truncation_of_long_texts(tmp_path, how, head_tokens, kept):
     vocab.write_text("".join(f"{token}\n" for token in VOCAB), encoding="utf-8")
     tokenizer = Tokenizer(vocab)
     text = " ".join("abcdefghijklmnopqr")
-    examples = [classification.Example("x", text), classification.Example("y", "a b")]
-    features = classification.featurise(
-        examples, tokenizer, ["0"], LENGTH, how, head_tokens
-    )
+    examples = [task_lib.Example("x", text), task_lib.Example("y", "a b")]
+    features = task_lib.featurise(examples, tokenizer, ["0"], LENGTH, how, head_tokens)
     row = [tokenizer.tokens[index] for index in features.ragged["input_ids"].row(0)]
     assert row == ["[CLS]", *kept.split(), "[SEP]"]
     assert features.notes["truncated"] == 1 and features.notes["rows"] == 2

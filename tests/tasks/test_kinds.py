@@ -7,10 +7,10 @@ from scipy import stats
 from sklearn import metrics as sk
 from sklearn.utils.class_weight import compute_class_weight
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.tasks import label_values
-from bert_mgpu.tasks.kind import Loss, Outputs
-from bert_mgpu.tasks.kinds import KINDS
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.tasks.classification import label_weights
+from bert_mgpu.tasks.classification.problem_type import Loss, Outputs
+from bert_mgpu.tasks.classification.problem_types import KINDS
 
 LABELS = ("a", "b", "c")
 WEIGHTS = np.array([0.5, 2.0, 3.0], np.float32)
@@ -142,10 +142,10 @@ def test_thresholds_decide(rng):
 def test_balanced_weights_are_those_of_scikit_learn(rng):
     truth = rng.choice(3, 200, p=[0.7, 0.2, 0.1]).astype(np.int32)
     wanted = compute_class_weight("balanced", classes=np.arange(3), y=truth)
-    found = label_values.weights("balanced", KINDS["single"], LABELS, truth)
+    found = label_weights.weights("balanced", KINDS["single"], LABELS, truth)
     np.testing.assert_allclose(found, wanted, 1e-6)
     several = (rng.random((200, 3)) < [0.5, 0.1, 0.01]).astype(np.uint8)
-    found = label_values.weights("balanced", KINDS["multi"], LABELS, several)
+    found = label_weights.weights("balanced", KINDS["multi"], LABELS, several)
     assert found == pytest.approx((200 - several.sum(0)) / several.sum(0), 1e-6)
 
 
@@ -165,22 +165,22 @@ def test_a_file_of_weights_has_a_line_for_each_label(tmp_path, text, said):
     path = tmp_path / "weights.tsv"
     path.write_text(text)
     with pytest.raises(UserError) as error:
-        label_values.weights(str(path), KINDS["single"], LABELS, None)
+        label_weights.weights(str(path), KINDS["single"], LABELS, None)
     assert said in str(error.value)
     path.write_text("c\t3\n\na\t1\nb\t0.5\n")
-    found = label_values.weights(str(path), KINDS["single"], LABELS, None)
+    found = label_weights.weights(str(path), KINDS["single"], LABELS, None)
     assert found.tolist() == [1, 0.5, 3]
 
 
 def test_thresholds_that_make_no_sense():
     def said(*args):
         with pytest.raises(UserError) as error:
-            label_values.thresholds(*args)
+            label_weights.thresholds(*args)
         return str(error.value)
 
     assert "two labels" in said("0.5", KINDS["single"], LABELS)
     assert "two labels" in said("0.5", KINDS["regression"], ())
     assert "0 to 1" in said("1.5", KINDS["multi"], LABELS)
     assert "no such file" in said("/half", KINDS["multi"], LABELS)
-    assert label_values.thresholds(None, KINDS["multi"], LABELS) is None
-    assert label_values.thresholds("0.3", KINDS["multi"], LABELS).tolist() == [0.3] * 3
+    assert label_weights.thresholds(None, KINDS["multi"], LABELS) is None
+    assert label_weights.thresholds("0.3", KINDS["multi"], LABELS).tolist() == [0.3] * 3

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.config import BertConfig
+from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.data import packing, pipeline
-from bert_mgpu.nn import params as params_lib
-from bert_mgpu.task import Features, Ragged
-from bert_mgpu.tasks.pretraining import MASKED, NEXT, Pretraining
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.tasks.masked_lm.task import MASKED, NEXT, Pretraining
 
 CONFIG = BertConfig(
     vocab_size=97,
@@ -119,7 +119,7 @@ def test_packed_rows_give_the_losses_of_single_ones(features, next_sentence, com
 @BOTH
 def test_outputs_are_the_sums_of_each_row(features, next_sentence):
     """Row by row, in numpy, from the logits of the whole vocabulary."""
-    from bert_mgpu.nn import bert, heads
+    from bert_mgpu.model import bert, heads
 
     task = Pretraining(CONFIG, LONGEST, next_sentence)
     params = weights_of(task)

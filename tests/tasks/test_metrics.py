@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from bert_mgpu.tasks.metrics import (
+from bert_mgpu.tasks.classification.metrics import (
     aligned,
     classification_cells,
     classification_metrics,

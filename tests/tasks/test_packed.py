@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.config import BertConfig
+from bert_mgpu.core.rows import Features, Ragged
+from bert_mgpu.core.task import Noise
 from bert_mgpu.data import packing, pipeline
-from bert_mgpu.nn import params as params_lib
-from bert_mgpu.task import Features, Noise, Ragged
-from bert_mgpu.tasks.classification import Classification
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.tasks.classification.task import Classification
 
 CONFIG = BertConfig(
     vocab_size=97,

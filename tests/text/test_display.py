@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_mgpu.text import display
+from bert_mgpu.core import terminal
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,7 @@ from bert_mgpu.text import display
     [("abc", 3), ("中文", 4), ("ｅ", 2), ("e\u0301", 1), ("a\u200bb", 2), ("", 0)],
 )
 def test_width(text, columns):
-    assert display.width(text) == columns
+    assert terminal.width(text) == columns
 
 
 @pytest.mark.parametrize(
@@ -25,16 +25,16 @@ def test_width(text, columns):
     ],
 )
 def test_a_text_is_cut_at_its_end_or_its_front(text, columns, start, end):
-    assert display.fit(text, columns) == start
-    assert display.fit_end(text, columns) == end
+    assert terminal.fit(text, columns) == start
+    assert terminal.fit_end(text, columns) == end
 
 
 def test_lines_are_wrapped_at_blanks_alone():
     text = "ab 中文  cd\nefg longerword x"
-    assert display.wrap(text, 7) == ["ab 中文", "cd efg", "longerword", "x"]
-    assert display.wrap("") == []
+    assert terminal.wrap(text, 7) == ["ab 中文", "cd efg", "longerword", "x"]
+    assert terminal.wrap("") == []
 
 
 def test_numbers_stand_below_each_other():
-    lines = display.align([("", "a"), ("中", "10"), ("name", "7")], (4,)).splitlines()
+    lines = terminal.align([("", "a"), ("中", "10"), ("name", "7")], (4,)).splitlines()
     assert lines == ["       a", "中    10", "name   7"]

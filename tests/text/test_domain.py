@@ -6,9 +6,11 @@ import pathlib
 import numpy as np
 import pytest
 
-from bert_mgpu.text import display, domain, domain_report
-from bert_mgpu.text.domain import Census, Found, Tally
+from bert_mgpu.core import terminal
+from bert_mgpu.data_prep import vocab_report
+from bert_mgpu.text import vocab_coverage
 from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.text.vocab_coverage import Census, Found, Tally
 
 HEADLINES = pathlib.Path(__file__).parents[3] / "shared/data/thucnews_title/sub_dev.txt"
 VOCAB = HEADLINES.parents[1] / "vocab" / "chinese_vocab.txt"
@@ -28,7 +30,7 @@ def rows_of(texts):
 
 def census_of(vocab_file, texts, lower=True, **options):
     census = Census(Tokenizer(vocab_file, lower), **options)
-    for block in domain.in_blocks(rows_of(texts), characters=12):
+    for block in vocab_coverage.in_blocks(rows_of(texts), characters=12):
         census.add(block)
     return census
 
@@ -114,13 +116,13 @@ def test_forgotten_words_are_said_and_rates_stay_exact(small_vocab):
     assert census.totals.unknown == 100
     assert census.lacking.counts["x0"] == 51
     assert census.lacking.missed > 0
-    lines = " ".join(domain_report.lists(census, census.found()))
+    lines = " ".join(vocab_report.lists(census, census.found()))
     assert f"lack words that occur at most {census.lacking.missed} times" in lines
 
 
 def test_blocks_hold_all_rows_in_order():
     rows = rows_of(["a" * size for size in (3, 30, 1, 1, 1, 12, 0)])
-    blocks = list(domain.in_blocks(rows, characters=10))
+    blocks = list(vocab_coverage.in_blocks(rows, characters=10))
     assert [len(block) for block in blocks] == [2, 4, 1]
     assert sum(blocks, []) == rows
 
@@ -139,27 +141,27 @@ def test_the_choice_of_new_tokens():
         Found("x" * 41, 9, "", CUT),
         Found("mp3", 6, "", CUT),
     ]
-    chosen = domain.choose(found, 5, None)
+    chosen = vocab_coverage.choose(found, 5, None)
     assert [one.word for one in chosen] == ["☃☃", "often", "usual", "mp3", "٣"]
-    assert [one.word for one in domain.choose(found, 5, 2)] == ["☃☃", "often"]
+    assert [one.word for one in vocab_coverage.choose(found, 5, 2)] == ["☃☃", "often"]
 
 
 def test_places_of_new_tokens():
     tokens = ["[PAD]", "[unused1]", "a", "[unused]", "[unused12]", "unused3", "[UNK]"]
-    assert domain.free_rows(tokens) == [1, 4]
-    assert domain.rows_of_new(tokens, 1, "unused") == [1]
-    assert domain.rows_of_new(tokens, 5, "unused") == [1, 4]
-    assert domain.rows_of_new(tokens, 2, "append") == [7, 8]
+    assert vocab_coverage.free_rows(tokens) == [1, 4]
+    assert vocab_coverage.rows_of_new(tokens, 1, "unused") == [1]
+    assert vocab_coverage.rows_of_new(tokens, 5, "unused") == [1, 4]
+    assert vocab_coverage.rows_of_new(tokens, 2, "append") == [7, 8]
 
 
 @pytest.mark.parametrize("char", "中\u3400\uf900\U00020000")
 def test_ideographs(char):
-    assert domain.is_ideograph(char)
+    assert vocab_coverage.is_ideograph(char)
 
 
 @pytest.mark.parametrize("char", ["a", "é", "の", "한", "！", "1", "☃", " "])
 def test_what_is_no_ideograph(char):
-    assert not domain.is_ideograph(char)
+    assert not vocab_coverage.is_ideograph(char)
 
 
 def test_words_of_several_ideographs_never_become_a_token(google, tmp_path):
@@ -173,7 +175,7 @@ def test_words_of_several_ideographs_never_become_a_token(google, tmp_path):
     census = census_of(vocab, texts, segment=lambda t: [t[:2], t[2:5], t[5:]])
     assert census.compounds.counts == {"中文": 2, "文中": 1}
     assert census.frequent_compounds(1) == [Found("中文", 2, "f:1")]
-    lines = " ".join(domain_report.lists(census, census.found()))
+    lines = " ".join(vocab_report.lists(census, census.found()))
     assert "words of several CJK characters: 2 different, 3 times" in lines
     assert "0 of them come out as one token" in lines
 
@@ -184,21 +186,23 @@ def test_a_report_fits_into_80_columns(small_vocab):
     census.add(
         [("/long/path/长长长" * 9 + f":{n}", text) for n, text in enumerate(texts)]
     )
-    lines = domain_report.lists(census, census.found())
+    lines = vocab_report.lists(census, census.found())
     totals = census.totals
-    lines += domain_report.rates([("before", totals), ("after", totals)]).splitlines()
-    assert max(map(display.width, lines)) <= 80
+    lines += vocab_report.rates([("before", totals), ("after", totals)]).splitlines()
+    assert max(map(terminal.width, lines)) <= 80
     assert len(lines) > 20
 
 
 def test_rates_are_shares_in_percent():
-    totals = domain.Totals(1, words=400, tokens=500, unknown=2, cut=50, pieces=150)
-    lines = domain_report.rates([("", totals)]).splitlines()
+    totals = vocab_coverage.Totals(
+        1, words=400, tokens=500, unknown=2, cut=50, pieces=150
+    )
+    lines = vocab_report.rates([("", totals)]).splitlines()
     values = dict(line.rsplit(maxsplit=1) for line in lines)
     assert values["tokens a word"] == "1.250"
     assert values["[UNK], % of tokens"] == "0.400"
     assert values["[UNK], % of words"] == "0.500"
     assert values["words in several pieces, % of words"] == "12.500"
     assert values["pieces of such a word"] == "3.000"
-    empty = domain_report.rates([("", domain.Totals())])
+    empty = vocab_report.rates([("", vocab_coverage.Totals())])
     assert empty.count("-\n") + empty.endswith("-") == 5

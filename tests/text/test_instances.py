@@ -9,8 +9,8 @@ import random
 import numpy as np
 import pytest
 
-from bert_mgpu.text import instances, masked_rows
-from bert_mgpu.text.instances import Documents, assemble, plan
+from bert_mgpu.data_prep import instances, mask_rows
+from bert_mgpu.data_prep.instances import Documents, assemble, plan
 from bert_mgpu.text.masking import Masking
 from tests.reference import instance_cases as cases
 
@@ -63,7 +63,7 @@ def our_rows(made, case, seed):
     for _ in range(cases.DUPES):
         rows = plan("nsp", made, length, short, draws)
         batch = assemble(made, rows.pieces, length, cases.CLS, cases.SEP)
-        masked = masked_rows.mask_rows(how, batch, rng)
+        masked = mask_rows.mask_rows(how, batch, rng)
         for i, size in enumerate(batch.lengths.tolist()):
             count = int(masked.weights[i].sum())
             yield cases.Row(
@@ -246,8 +246,8 @@ def test_whole_words_as_masks_of_one_row_at_a_time():
     """Which tokens are masked, and how often, is what masking.apply does."""
     batch = whole_word_rows()
     how = Masking("token", 1999, 2000, 0.3, 20)
-    together = masked_rows._words(how, batch, np.random.default_rng(1))
-    alone = masked_rows._one_by_one(how, batch, np.random.default_rng(2))
+    together = mask_rows._words(how, batch, np.random.default_rng(1))
+    alone = mask_rows._one_by_one(how, batch, np.random.default_rng(2))
     sets = []
     for masked in (together, alone):
         assert masked.kept.all()
@@ -282,7 +282,7 @@ def test_whole_words_as_masks_of_one_row_at_a_time():
 def test_positions_ascend_and_zeros_follow():
     batch = whole_word_rows(50)
     how = Masking("token", cases.MASK, 2000, 0.3, 20)
-    masked = masked_rows.mask_rows(how, batch, np.random.default_rng(1))
+    masked = mask_rows.mask_rows(how, batch, np.random.default_rng(1))
     assert masked.positions.shape == (50, 20)
     for row in range(50):
         count = int(masked.weights[row].sum())
@@ -299,7 +299,7 @@ def test_a_row_without_a_word_that_fits_is_not_kept():
     batch = assemble(made, pieces, 8, cases.CLS, cases.SEP)
     for kind in ("token", "span"):
         how = Masking(kind, cases.MASK, 2000, 0.15, 2)
-        masked = masked_rows.mask_rows(how, batch, np.random.default_rng(1))
+        masked = mask_rows.mask_rows(how, batch, np.random.default_rng(1))
         assert masked.kept.tolist() == [False, True]
         np.testing.assert_array_equal(masked.input_ids[0], batch.input_ids[0])
 
@@ -308,7 +308,7 @@ def test_spans_come_from_masking(made):
     rows = plan("nsp", made, 64, 0.0, random.Random(1))
     batch = assemble(made, rows.pieces[:64], 64, cases.CLS, cases.SEP)
     how = Masking("span", cases.MASK, 2000, 0.15, 20)
-    masked = masked_rows.mask_rows(how, batch, np.random.default_rng(1))
+    masked = mask_rows.mask_rows(how, batch, np.random.default_rng(1))
     gaps = [
         gap
         for row in range(64)

@@ -11,7 +11,7 @@ import pickle
 import numpy as np
 import pytest
 
-from bert_mgpu.errors import UserError
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.text import masking
 from bert_mgpu.text.masking import Masking
 

@@ -11,7 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from bert_mgpu.errors import UserError
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.text.tokenization import Tokenizer
 
 DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"

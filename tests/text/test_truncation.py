@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from bert_mgpu.errors import UserError
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.text import truncation
 
 

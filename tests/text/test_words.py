@@ -11,10 +11,11 @@ import sys
 import numpy as np
 import pytest
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.text import words
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.text import segmenter, whole_words
+from bert_mgpu.text.segmenter import UserWord
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.text.words import ChineseWords, UserWord
+from bert_mgpu.text.whole_words import ChineseWords
 
 DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(
@@ -88,7 +89,7 @@ def assert_by_the_rule(tokenizer, texts):
 
 def test_pieces_continue_a_word():
     tokens = ["[CLS]", "un", "##aff", "##able", "#", "a##", "##"]
-    continues = words.continuing(tokens)
+    continues = whole_words.continuing(tokens)
     assert continues.tolist() == [False, False, True, True, False, False, True]
 
 
@@ -107,7 +108,7 @@ def test_pieces_continue_a_word():
 def test_numbers_of_a_row(starts, is_text, expected):
     arrays = [np.array([*map(int, bits)], bool) for bits in (starts, is_text)]
     before = [array.copy() for array in arrays]
-    found = words.numbered(*arrays)
+    found = whole_words.numbered(*arrays)
     assert found.dtype == np.int32
     assert found.tolist() == expected
     assert all(map(np.array_equal, arrays, before))
@@ -115,7 +116,7 @@ def test_numbers_of_a_row(starts, is_text, expected):
 
 def test_every_token_alone():
     is_text = np.array([0, 1, 1, 0, 1, 0], bool)
-    assert words.alone(is_text).tolist() == [-1, 0, 1, -1, 2, -1]
+    assert whole_words.alone(is_text).tolist() == [-1, 0, 1, -1, 2, -1]
 
 
 @needs_jieba
@@ -204,7 +205,7 @@ def test_forgetting_words_changes_nothing(tokenizer, monkeypatch):
     expected = rows_of(found.batch_ids_and_starts(texts))
     assert "我" in found._units
     assert "ab" * 99 not in found._units  # long words hardly recur
-    monkeypatch.setattr(words, "_MEMO_WORDS", 2)
+    monkeypatch.setattr(whole_words, "_MEMO_WORDS", 2)
     found = ChineseWords(tokenizer)
     assert rows_of(found.batch_ids_and_starts(texts)) == expected
     assert len(found._units) <= 2
@@ -287,7 +288,7 @@ def test_user_dictionaries_in_jiebas_format(tmp_path):
         "\ufeff云计算 5\r\n李小福 2 nr\n\n创新办  i\n韩玉赏鉴\n 台中 \n"
         "Apex Legends\n王者·荣耀 7 nz\n3\n大 99999999999999999999\n".encode()
     )
-    assert words.read_user_dict(path) == [
+    assert segmenter.read_user_dict(path) == [
         ("云计算", 5),
         ("李小福", 2),
         ("创新办", None),
@@ -314,7 +315,7 @@ def test_faulty_user_dictionaries(tmp_path, content, message):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UserError, match=message) as caught:
-        words.read_user_dict(path)
+        segmenter.read_user_dict(path)
     assert "\n" not in str(caught.value)
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bert_mgpu.config import BertConfig
+from bert_mgpu.model.config import BertConfig
 
 CONFIG = BertConfig(
     vocab_size=61,
@@ -51,8 +51,8 @@ def split(batch, towers):
 
 @pytest.fixture(scope="session")
 def first_params():
-    from bert_mgpu.nn import params
-    from bert_mgpu.tasks.classification import Classification
+    from bert_mgpu.model import params
+    from bert_mgpu.tasks.classification.task import Classification
 
     specs = Classification("x", CONFIG, LABELS, LENGTH).param_specs()
     return params.initialize(specs, 0.1, seed=5)
@@ -61,9 +61,9 @@ def first_params():
 @pytest.fixture(scope="session")
 def train(first_params):
     """train(n_towers, n_devices, batches, ...) -> (params, losses, norms)."""
-    from bert_mgpu.tasks.classification import Classification
-    from bert_mgpu.train import devices
-    from bert_mgpu.train.towers import Towers
+    from bert_mgpu.distributed import devices
+    from bert_mgpu.tasks.classification.task import Classification
+    from bert_mgpu.training.towers import Towers
 
     def run(
         n_towers,

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.errors import UserError
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train import checkpoint
-from bert_mgpu.train.checkpoint import TrainState
-from bert_mgpu.train.optimizers import Optimizer
+from bert_mgpu.checkpoints import google_read, train_state
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.training.optimizers import Optimizer
 
 
 def make_state(step, value=1.0):
@@ -35,13 +34,13 @@ def assert_equal(one, other):
 
 def newest(directory):
     said = []
-    found = checkpoint.newest(directory, said.append)
+    found = train_state.newest(directory, said.append)
     return found, said
 
 
 def test_comes_back_as_it_was(tmp_path):
     state = make_state(7)
-    checkpoint.save(tmp_path, state, keep=5)
+    train_state.save(tmp_path, state, keep=5)
     (found, prefix), said = newest(tmp_path)
     assert_equal(found, state)
     assert prefix.endswith("model.ckpt-7") and said == []
@@ -53,8 +52,8 @@ def test_an_empty_folder_has_no_checkpoint(tmp_path):
 
 def test_keeps_the_newest_and_points_to_it(tmp_path):
     for step in (2, 9, 10, 100):
-        checkpoint.save(tmp_path, make_state(step), keep=2)
-    assert checkpoint.saved_steps(tmp_path) == [10, 100]
+        train_state.save(tmp_path, make_state(step), keep=2)
+    assert train_state.saved_steps(tmp_path) == [10, 100]
     assert {path.name for path in tmp_path.iterdir()} == {
         "checkpoint",
         *(f"model.ckpt-{step}.index" for step in (10, 100)),
@@ -62,13 +61,13 @@ def test_keeps_the_newest_and_points_to_it(tmp_path):
     }
     latest = tf.train.latest_checkpoint(str(tmp_path))
     assert latest == str(tmp_path / "model.ckpt-100")
-    checkpoint.save(tmp_path, make_state(101), keep=0)
-    assert checkpoint.saved_steps(tmp_path) == [10, 100, 101]
+    train_state.save(tmp_path, make_state(101), keep=0)
+    assert train_state.saved_steps(tmp_path) == [10, 100, 101]
 
 
 def test_names_are_those_of_tf1(tmp_path):
     """Read by TensorFlow's own reader: Google's names, nothing in place of them."""
-    checkpoint.save(tmp_path, make_state(7), keep=5)
+    train_state.save(tmp_path, make_state(7), keep=5)
     reader = tf.train.load_checkpoint(str(tmp_path))
     shapes = reader.get_variable_to_shape_map()
     params = {"bert/a/kernel": [3, 2], "output_bias": [2]}
@@ -83,7 +82,7 @@ def test_names_are_those_of_tf1(tmp_path):
 def test_checkpoint_of_tf1_has_no_identity(tmp_path):
     """As google-research/bert leaves it: weights, slots, global_step."""
     state = make_state(30)
-    google_ckpt.write(
+    google_read.write(
         tmp_path / "model.ckpt-30",
         {**state.params, **state.slots, "global_step": np.int64(30)},
     )
@@ -95,8 +94,8 @@ def test_checkpoint_of_tf1_has_no_identity(tmp_path):
 @pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
 @pytest.mark.parametrize("damage", ["flip", "truncate", "zero", "delete"])
 def test_damaged_one_gives_way_to_the_one_before(tmp_path, suffix, damage):
-    checkpoint.save(tmp_path, make_state(1, 1.0), keep=5)
-    checkpoint.save(tmp_path, make_state(2, 2.0), keep=5)
+    train_state.save(tmp_path, make_state(1, 1.0), keep=5)
+    train_state.save(tmp_path, make_state(2, 2.0), keep=5)
     path = tmp_path / f"model.ckpt-2{suffix}"
     content = bytearray(path.read_bytes())
     if damage == "flip":
@@ -116,7 +115,7 @@ def test_damaged_one_gives_way_to_the_one_before(tmp_path, suffix, damage):
 
 
 def test_all_damaged_is_an_error_not_a_fresh_start(tmp_path):
-    checkpoint.save(tmp_path, make_state(1), keep=5)
+    train_state.save(tmp_path, make_state(1), keep=5)
     (tmp_path / "model.ckpt-1.data-00000-of-00001").write_bytes(b"")
     with pytest.raises(UserError, match="all 1 checkpoints are damaged"):
         newest(tmp_path)
@@ -124,17 +123,17 @@ def test_all_damaged_is_an_error_not_a_fresh_start(tmp_path):
 
 @pytest.mark.parametrize("keep", [1, 2, 0])
 def test_run_that_went_back_drops_the_damaged_later_one(tmp_path, keep):
-    checkpoint.save(tmp_path, make_state(8), keep=5)
-    checkpoint.save(tmp_path, make_state(12), keep=5)
+    train_state.save(tmp_path, make_state(8), keep=5)
+    train_state.save(tmp_path, make_state(12), keep=5)
     (tmp_path / "model.ckpt-12.data-00000-of-00001").write_bytes(b"")
     assert newest(tmp_path)[0][0].step == 8
-    checkpoint.save(tmp_path, make_state(9), keep=keep)
-    assert checkpoint.saved_steps(tmp_path) == ([9] if keep == 1 else [8, 9])
-    assert google_ckpt.resolve(tmp_path).endswith("model.ckpt-9")
+    train_state.save(tmp_path, make_state(9), keep=keep)
+    assert train_state.saved_steps(tmp_path) == ([9] if keep == 1 else [8, 9])
+    assert google_read.resolve(tmp_path).endswith("model.ckpt-9")
 
 
 def test_leftovers_of_a_killed_save_are_no_checkpoint(tmp_path):
-    checkpoint.save(tmp_path, make_state(1), keep=5)
+    train_state.save(tmp_path, make_state(1), keep=5)
     saving = tmp_path / ".saving"
     saving.mkdir()
     (saving / "model.ckpt-2.index").write_bytes(b"half")
@@ -142,7 +141,7 @@ def test_leftovers_of_a_killed_save_are_no_checkpoint(tmp_path):
     (tmp_path / "model.ckpt-2.data-00000-of-00001").write_bytes(b"half")
     (found, _), _ = newest(tmp_path)
     assert found.step == 1
-    checkpoint.save(tmp_path, make_state(2, 5.0), keep=5)
+    train_state.save(tmp_path, make_state(2, 5.0), keep=5)
     (found, _), _ = newest(tmp_path)
     assert_equal(found, make_state(2, 5.0))
     assert not saving.exists()
@@ -151,17 +150,17 @@ def test_leftovers_of_a_killed_save_are_no_checkpoint(tmp_path):
 FULL_DISK = """
 import json, pathlib, resource, sys
 import numpy as np
-from bert_mgpu.errors import UserError
-from bert_mgpu.train import checkpoint
-from bert_mgpu.train.checkpoint import TrainState
-from bert_mgpu.train.optimizers import Optimizer
+from bert_mgpu.checkpoints import train_state
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.training.optimizers import Optimizer
 directory = pathlib.Path(sys.argv[1])
 params = {"a/kernel": np.ones((1000, 100), np.float32)}
 state = lambda step: TrainState(params, Optimizer().zero_slots(params), step, {})
-checkpoint.save(directory, state(1), 5)
+train_state.save(directory, state(1), 5)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 try:
-    checkpoint.save(directory, state(2), 5)
+    train_state.save(directory, state(2), 5)
 except UserError as error:
     print(json.dumps(str(error)))
 """

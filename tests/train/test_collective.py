@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu import opening, pretrain, starting, training
-from bert_mgpu.config import BertConfig
-from bert_mgpu.errors import RunError, UserError
-from bert_mgpu.job import Job
-from bert_mgpu.sources import Model
+from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.distributed import collective, topology
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.runs import identity, pretrain, train
+from bert_mgpu.runs.run import Job
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.train import checkpoint, collective
-from bert_mgpu.train.checkpoint import TrainState
 
 
 class Two:
@@ -42,13 +42,13 @@ def test_other_weights_in_a_process_are_an_error():
             seen.append(json.loads(value))
             return super().gather(value)
 
-    checkpoint.check_same(state(1.0), Listening())
-    checkpoint.check_same(
+    collective.check_same(state(1.0), Listening())
+    collective.check_same(
         state(np.nextafter(np.float32(1), np.float32(2))), Listening()
     )
     assert seen[0] != seen[1]  # one bit of one value
     with pytest.raises(RunError, match="step 7: process 1 holds other weights"):
-        checkpoint.check_same(state(1.0), Two(seen[1]))
+        collective.check_same(state(1.0), Two(seen[1]))
 
 
 def test_what_a_process_has_otherwise_is_named():
@@ -99,17 +99,17 @@ def job_of(tmp_path):
 
     def made(other, **run):
         run = types.SimpleNamespace(max_seq_length=8, do_train=False, **run)
-        world = opening.World(Two(other), ["CPU:0"], 2)
+        world = topology.World(Two(other), ["CPU:0"], 2)
         return Job(run, model, task, None, world, tmp_path)
 
     return made
 
 
 def test_runs_that_do_not_train_compare_the_model_too(job_of):
-    facts = starting.model_identity(job_of(None).model, job_of(None).task)
+    facts = identity.model_identity(job_of(None).model, job_of(None).task)
     for name, value in (("vocab_file", "0"), ("labels", ["bad", "good"])):
         with pytest.raises(UserError, match=f"{name}: process 1 has another one"):
-            training.trained(job_of(facts | {name: value}))
+            train.trained(job_of(facts | {name: value}))
 
 
 def test_the_lines_to_score_are_compared(job_of, tmp_path):

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.errors import RunError
-from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import devices, loop, strategies, turns
-from bert_mgpu.train.checkpoint import TrainState
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.core.errors import RunError
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.distributed import devices, pairwise, strategies
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training import loop
+from bert_mgpu.training.towers import Towers
 from tests.marks import rarely
 from tests.train.compare import NOISE
 from tests.train.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
@@ -219,6 +220,6 @@ def test_few_operations_stand_outside_what_is_compiled(first_params, default):
 def test_the_graph_does_not_grow_with_the_parts(parts):
     size = 8
     rows = tf.TensorSpec([parts, size])
-    summed = tf.function(lambda x: turns.sum_in_turn(lambda i: x[i], parts, size))
+    summed = tf.function(lambda x: pairwise.sum_in_turn(lambda i: x[i], parts, size))
     graph = summed.get_concrete_function(rows).graph
     assert len(graph.as_graph_def().node) < 40

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from bert_mgpu import launch, opening
-from bert_mgpu.errors import UserError
-from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.train import devices
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.distributed import devices, launcher
+from bert_mgpu.runs import init_distributed
 
 CARDS = ["card0", "card1", "card2", "card3"]
 
@@ -50,16 +50,16 @@ def test_the_last_process_of_an_elastic_job_takes_cards_for_all_towers(
     visible, monkeypatch
 ):
     run = FinetuneConfig()
-    place = opening.Place()
-    opening._devices(run, place)
+    place = init_distributed.Place()
+    init_distributed._devices(run, place)
     assert visible == CARDS[:1]
     monkeypatch.setenv("BERT_MGPU_TOWERS", "3")
-    opening._devices(run, place)
+    init_distributed._devices(run, place)
     assert visible == CARDS[:3]
 
 
 def test_threads_are_a_share_of_the_cores_or_what_is_asked_for(monkeypatch):
-    monkeypatch.setattr(launch, "_CORES", [*range(8)])
+    monkeypatch.setattr(launcher, "_CORES", [*range(8)])
     assert [devices.threads(size) for size in (1, 2, 3, 16)] == [8, 4, 2, 1]
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
     assert devices.threads(2) == 3
@@ -79,7 +79,7 @@ def test_processes_keep_to_their_share_of_the_cores(
     monkeypatch, cores, local_rank, local_size, asked, kept
 ):
     told = []
-    monkeypatch.setattr(launch, "_CORES", cores)
+    monkeypatch.setattr(launcher, "_CORES", cores)
     monkeypatch.setattr(devices.os, "sched_setaffinity", lambda *to: told.append(to))
     monkeypatch.setattr(devices, "configure", lambda *_, **__: ["CPU:0"])
     threads = tf.config.threading
@@ -93,13 +93,13 @@ def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
     """The norm of a gradient would differ in its last bit, and then all weights."""
     said = []
     monkeypatch.setattr(
-        opening.collective, "agree", lambda _, facts: said.append(facts)
+        init_distributed.collective, "agree", lambda _, facts: said.append(facts)
     )
-    monkeypatch.setattr(opening.collective, "all_of", lambda *_: [])
+    monkeypatch.setattr(init_distributed.collective, "all_of", lambda *_: [])
     monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=False, version="0.28.1")
     for device in ("CPU:0", "GPU:0"):
-        opening._agree(group, FinetuneConfig(), [device], 4)
+        init_distributed._agree(group, FinetuneConfig(), [device], 4)
     name = "threads of a process (TF_NUM_INTRAOP_THREADS sets them)"
     assert said[0][name] == 4 and name not in said[1]
 
@@ -108,15 +108,15 @@ def test_processes_with_cards_of_other_kinds_are_refused(monkeypatch):
     """They round differently: nothing that they train could be saved."""
     said = []
     monkeypatch.setattr(
-        opening.collective, "agree", lambda _, facts: said.append(facts)
+        init_distributed.collective, "agree", lambda _, facts: said.append(facts)
     )
-    monkeypatch.setattr(opening.collective, "all_of", lambda *_: [])
+    monkeypatch.setattr(init_distributed.collective, "all_of", lambda *_: [])
     monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=False, version="0.28.1")
     for card in ("NVIDIA A", "NVIDIA B"):
         details = {"device_name": card}
         monkeypatch.setattr(devices, "_details", lambda _, one=details: [one])
-        opening._agree(group, FinetuneConfig(), ["GPU:0"], 4)
+        init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], 4)
     first, second = said
     assert {name for name in first if first[name] != second[name]} == {"GPU"}
 
@@ -152,11 +152,11 @@ def test_a_card_is_asked_for_with_the_settings_of_this_process(
 def test_processes_that_share_a_card_are_refused(monkeypatch):
     cards = [("a", "x"), ("a", "y"), ("b", "x"), ("a", None), ("a", None)]
     said = [{"machine": m, "card": c, "host": "h", "towers": None} for m, c in cards]
-    monkeypatch.setattr(opening.collective, "agree", lambda *_: None)
-    monkeypatch.setattr(opening.collective, "all_of", lambda *_: said)
+    monkeypatch.setattr(init_distributed.collective, "agree", lambda *_: None)
+    monkeypatch.setattr(init_distributed.collective, "all_of", lambda *_: said)
     monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=True, version="0.28.1")
-    assert opening._agree(group, FinetuneConfig(), ["GPU:0"], 1) == said
+    assert init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], 1) == said
     said.append(said[2])
     with pytest.raises(UserError, match="processes 2 and 5 share the GPU x of h"):
-        opening._agree(group, FinetuneConfig(), ["GPU:0"], 1)
+        init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], 1)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import devices, rules
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.distributed import devices
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training import rules
+from bert_mgpu.training.towers import Towers
 from tests.train.conftest import CONFIG, LABELS, LENGTH, NO_DROPOUT, make_batch, split
 
 

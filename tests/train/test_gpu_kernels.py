@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tensorflow.python.framework import kernels
 
-from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import devices, strategies
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.distributed import devices, strategies
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training.towers import Towers
 from tests.train.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
 
 # Not run on a device: arguments, calls, what a loop is made of before it is lowered.

@@ -13,10 +13,10 @@ SCRIPT = """
 import dataclasses, sys
 import numpy as np
 from bert_mgpu.config import BertConfig
-from bert_mgpu.nn import params as params_lib
+from bert_mgpu.model import params as params_lib
 from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import devices
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.distributed import devices
+from bert_mgpu.training.towers import Towers
 n, rows, xla, recompute = *map(int, sys.argv[1:3]), sys.argv[3] == "xla", sys.argv[4]
 config = BertConfig(61, 128, 4, 4, 512, max_position_embeddings=256)
 task = Classification("x", config, ["0", "1"], 256, recompute=recompute)
@@ -50,7 +50,7 @@ def test_peak_is_not_that_of_the_parent():
     parent = """
 import subprocess, sys
 held = b"1" * (2 << 30)
-child = "from bert_mgpu.train import devices; print(devices.peak_of_process())"
+child = "from bert_mgpu.distributed import devices; print(devices.peak_of_process())"
 subprocess.run([sys.executable, "-c", child], check=True)
 """
     done = subprocess.run(

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.train import optimizers, update
-from bert_mgpu.train.optimizers import Optimizer
+from bert_mgpu.core import tensor_names
+from bert_mgpu.training import optimizers, update
+from bert_mgpu.training.optimizers import Optimizer
 
 STEPS = 100
 SHAPES = {
@@ -193,7 +194,7 @@ def test_an_update_returns_the_slots_it_was_given(name, bits):
     assert list(after) == list(slots)
     for key, value in after.items():
         assert (value.shape, value.dtype) == (slots[key].shape, slots[key].dtype), key
-        assert key.rpartition("/")[2] in optimizers.SLOTS
+        assert key.rpartition("/")[2] in tensor_names.SLOTS
 
 
 def test_average_is_tensorflows():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bert_mgpu.data import orders, pipeline
-from bert_mgpu.task import Features, Ragged
+from bert_mgpu.core.rows import Features, Ragged
+from bert_mgpu.data import batching, pipeline
 from tests.train.compare import assert_close
 from tests.train.conftest import LABELS, LENGTH, NO_DROPOUT
 
@@ -28,16 +28,16 @@ def features():
 @pytest.fixture(scope="module")
 def train_on(features, first_params):
     """train_on(padding, towers, ...) -> (params, losses, shapes of the batches)."""
-    from bert_mgpu.tasks.classification import Classification
-    from bert_mgpu.train import devices
-    from bert_mgpu.train.towers import Towers
+    from bert_mgpu.distributed import devices
+    from bert_mgpu.tasks.classification.task import Classification
+    from bert_mgpu.training.towers import Towers
 
     def run(padding, towers, *, steps=20, xla=False, config=NO_DROPOUT, devices_used=1):
         task = Classification("x", config, LABELS, LENGTH)
         visible = devices.configure("cpu", devices_used)
         made = Towers(task, towers, visible, 3, xla)
         made.load(first_params, made.first_slots(first_params))
-        order = orders.TrainingOrder(
+        order = batching.TrainingOrder(
             features.lengths, towers, 12 // towers, padding, LENGTH, 4
         )
         losses, shapes = [], set()

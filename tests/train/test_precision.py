@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.errors import Diverged
-from bert_mgpu.nn import bert
-from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import checkpoint, collective, devices, loop, precision, update
-from bert_mgpu.train.optimizers import Optimizer
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.core import task as task_lib
+from bert_mgpu.core import tensor_names
+from bert_mgpu.core.errors import Diverged
+from bert_mgpu.distributed import collective, devices
+from bert_mgpu.model import bert
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training import loop, precision, update
+from bert_mgpu.training.optimizers import Optimizer
+from bert_mgpu.training.towers import Towers
 from tests.train.compare import assert_same_bits
 from tests.train.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
 
@@ -120,21 +123,25 @@ def made(params, kind, group=collective.SOLO, **slots):
 
 def test_a_gradient_that_overflows_changes_only_the_scale(first_params):
     scale = np.float32(2.0**24)
-    towers = made(first_params, "float16", **{precision.SCALE: scale})
+    towers = made(first_params, "float16", **{tensor_names.SCALE: scale})
     (batch,) = batches(8, 1)
     before, slots_before = towers.snapshot()
     done = towers.train_step(split(batch, 1), 0, RATE)
     after, slots = towers.snapshot()
     assert not np.isfinite(float(done.norm))
     assert_same_bits(after, before)
-    assert float(done.scaling[precision.SCALE]) == slots.pop(precision.SCALE) == 2**23
-    assert float(done.scaling[precision.SKIPS]) == slots.pop(precision.SKIPS) == 1
-    assert slots.pop(precision.SKIPPED) == 1
+    assert (
+        float(done.scaling[tensor_names.SCALE])
+        == slots.pop(tensor_names.SCALE)
+        == 2**23
+    )
+    assert float(done.scaling[tensor_names.SKIPS]) == slots.pop(tensor_names.SKIPS) == 1
+    assert slots.pop(tensor_names.SKIPPED) == 1
     assert_same_bits(slots, {name: slots_before[name] for name in slots})
     for step in range(1, 25):  # until a scale is found that fits
         done = towers.train_step(split(batch, 1), step, RATE)
     assert np.isfinite(float(done.norm))
-    assert float(done.scaling[precision.SKIPS]) == 0
+    assert float(done.scaling[tensor_names.SKIPS]) == 0
     assert not np.array_equal(
         towers.snapshot()[0]["output_weights"], before["output_weights"]
     )
@@ -145,7 +152,7 @@ def test_scale_leaves_the_update(first_params):
     (batch,) = batches(8, 1)
     results = []
     for scale in (2.0**7, 2.0**9):
-        slots = {precision.SCALE: np.float32(scale)}
+        slots = {tensor_names.SCALE: np.float32(scale)}
         towers = made(first_params, "float16", **slots)
         done = towers.train_step(split(batch, 1), 0, RATE)
         results.append((float(done.norm), towers.snapshot()[0]))
@@ -156,11 +163,11 @@ def test_scale_leaves_the_update(first_params):
 
 
 def followed(finite_steps, scale):
-    state = {name: tf.constant(0.0) for name in precision.STATE}
-    state[precision.SCALE] = tf.constant(scale)
+    state = {name: tf.constant(0.0) for name in tensor_names.STATE}
+    state[tensor_names.SCALE] = tf.constant(scale)
     for finite in finite_steps:
         state = precision.after_step(state, tf.constant(finite))
-    names = (precision.SCALE, precision.GOOD_STEPS, precision.SKIPS)
+    names = (tensor_names.SCALE, tensor_names.GOOD_STEPS, tensor_names.SKIPS)
     return tuple(float(state[name]) for name in names)
 
 
@@ -185,7 +192,7 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
         def step(self, done):
             told.append(done.step)
 
-    state = checkpoint.TrainState({}, {}, 0, {})
+    state = task_lib.TrainState({}, {}, 0, {})
     with pytest.raises(Diverged, match=r"step 25: 25 steps in a row .* scale 1:"):
         loop.train(
             *(towers, state, loop.Plan(60, 0, RATE, 1000)),
@@ -206,7 +213,7 @@ def test_a_loss_that_no_scale_mends_ends_the_run_at_once(first_params):
     towers = made(broken, "float32", group=Rounding())
     assert precision.scaling(towers.snapshot()[1])
     data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 9]
-    state = checkpoint.TrainState({}, {}, 0, {})
+    state = task_lib.TrainState({}, {}, 0, {})
     with pytest.raises(Diverged, match=r"^step 1: loss nan"):
         loop.train(
             *(towers, state, loop.Plan(9, 0, RATE, 1000)),
@@ -219,7 +226,7 @@ def test_clip_is_that_of_the_gradient_without_the_scale():
     params = {"a": tf.constant([0.0, 0.0])}
     optimizer = Optimizer()
     slots = optimizer.zero_slots({"a": np.zeros(2, "f")})
-    state = precision.first_state() | {precision.SCALE: np.float32(1024)}
+    state = precision.first_state() | {tensor_names.SCALE: np.float32(1024)}
     plain = applied(optimizer, params, slots, {"a": tf.constant([3.0, 4.0])}, 0)
     scaled = applied(optimizer, params, slots | state, grads, 0)
     assert float(plain[2]) == float(scaled[2]) == 5.0
@@ -246,7 +253,7 @@ def test_an_optimizer_does_not_count_steps_that_overflowed(name):
     found, own = params, slots | precision.first_state()
     for step in range(3):
         found, own, _ = applied(optimizer, found, own, infinite, step)
-    scaled = {"a/kernel": grads["a/kernel"] * own[precision.SCALE]}
+    scaled = {"a/kernel": grads["a/kernel"] * own[tensor_names.SCALE]}
     found, own, _ = applied(optimizer, found, own, scaled, 3)
-    assert float(own[precision.SKIPPED]) == 3
+    assert float(own[tensor_names.SKIPPED]) == 3
     np.testing.assert_allclose(found["a/kernel"], wanted["a/kernel"], rtol=1e-6)

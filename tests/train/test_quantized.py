@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.train import quantized
-from bert_mgpu.train.optimizers import Optimizer
+from bert_mgpu.training import quantized_moments
+from bert_mgpu.training.optimizers import Optimizer
 
 both = pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
 with_xla = pytest.mark.parametrize("xla", [False, True], ids=["eager", "xla"])
@@ -27,8 +27,12 @@ def defined_map(signed):
 @functools.cache
 def coder(signed, xla):
     def there_and_back(values):
-        codes, scales = quantized.quantize(values, signed)
-        return codes, scales, quantized.dequantize(codes, scales, values.shape, signed)
+        codes, scales = quantized_moments.quantize(values, signed)
+        return (
+            codes,
+            scales,
+            quantized_moments.dequantize(codes, scales, values.shape, signed),
+        )
 
     jitted = tf.function(there_and_back, jit_compile=True, autograph=False)
     return lambda values: [
@@ -38,7 +42,7 @@ def coder(signed, xla):
 
 @both
 def test_map_is_the_dynamic_one(signed):
-    numbers = quantized.dynamic_map(signed)
+    numbers = quantized_moments.dynamic_map(signed)
     assert numbers.shape == (256,) and numbers[0] == 0
     np.testing.assert_allclose(np.sort(numbers), defined_map(signed), rtol=1e-12)
 
@@ -50,11 +54,11 @@ def samples(signed):
     middles = (numbers[1:] + numbers[:-1]) / 2
     # Not the middles themselves, where both neighbours are right.
     edges = np.concatenate([numbers, middles * (1 - 1e-5), middles * (1 + 1e-5)])
-    blocks = np.zeros((3, quantized.BLOCK))
-    blocks[0] = 10 ** rng.uniform(-8.5, 0, quantized.BLOCK)
-    blocks[1] = rng.uniform(0, 1, quantized.BLOCK)
+    blocks = np.zeros((3, quantized_moments.BLOCK))
+    blocks[0] = 10 ** rng.uniform(-8.5, 0, quantized_moments.BLOCK)
+    blocks[1] = rng.uniform(0, 1, quantized_moments.BLOCK)
     if signed:
-        blocks[:2] *= rng.choice([-1, 1], (2, quantized.BLOCK))
+        blocks[:2] *= rng.choice([-1, 1], (2, quantized_moments.BLOCK))
     blocks[2, : len(edges)] = edges
     blocks[:, 0] = [1.0, -1.0 if signed else 1.0, 1.0]  # the scales
     return (blocks * np.array([[1.0], [3e-9], [250.0]])).astype("f")
@@ -74,7 +78,7 @@ def test_every_value_becomes_the_nearest_number(signed, xla):
         nearest[(nearest == 0) & (values > 0)] = numbers[1]
     wanted = nearest * scales[:, None]
     np.testing.assert_allclose(back, wanted, rtol=2e-6, atol=0)
-    found = quantized.dynamic_map(signed)[codes.reshape(parts.shape)]
+    found = quantized_moments.dynamic_map(signed)[codes.reshape(parts.shape)]
     np.testing.assert_allclose(found, nearest, rtol=1e-12)
 
 
@@ -86,7 +90,11 @@ def test_what_comes_back_exactly(signed, xla):
     values[1, 5:50] = 0
     values = np.concatenate([values, np.zeros_like(values[:1])])
     codes, scales, back = coder(signed, xla)(values)
-    assert scales[3] == 0 and not back[3].any() and not codes[-quantized.BLOCK :].any()
+    assert (
+        scales[3] == 0
+        and not back[3].any()
+        and not codes[-quantized_moments.BLOCK :].any()
+    )
     np.testing.assert_array_equal(back[values == 0], 0)
     np.testing.assert_array_equal(back[:, 0], values[:, 0])
     for again, before in zip(
@@ -102,7 +110,7 @@ def test_zeros_make_no_nan_on_the_way(signed):
     """What a NaN becomes as a code is the processor's choice."""
     tf.debugging.enable_check_numerics()
     try:
-        quantized.quantize(np.zeros(10, "f"), signed)
+        quantized_moments.quantize(np.zeros(10, "f"), signed)
     finally:
         tf.debugging.disable_check_numerics()
 
@@ -115,15 +123,17 @@ def test_any_shape_within_the_bounds(shape, signed, xla):
     values = rng.standard_normal(shape).astype("f")
     values = values if signed else values**2
     codes, scales, back = coder(signed, xla)(values)
-    blocks = -(-values.size // quantized.BLOCK)
+    blocks = -(-values.size // quantized_moments.BLOCK)
     assert back.shape == shape
-    assert (codes.size, scales.size) == (blocks * quantized.BLOCK, blocks)
-    specs = quantized.specs(["m"], values.size)
+    assert (codes.size, scales.size) == (blocks * quantized_moments.BLOCK, blocks)
+    specs = quantized_moments.specs(["m"], values.size)
     assert specs == {
         "m_q8": (codes.shape, codes.dtype),
         "m_scale": (scales.shape, scales.dtype),
     }
-    scale = np.repeat(np.abs(scales), quantized.BLOCK)[: values.size].reshape(shape)
+    scale = np.repeat(np.abs(scales), quantized_moments.BLOCK)[: values.size].reshape(
+        shape
+    )
     error, size = np.abs(back - values), np.abs(values)
     of_scale, of_value = (0.00704, 0.071) if signed else (0.00352, 0.0355)
     assert (error <= of_scale * scale).all()
@@ -151,7 +161,7 @@ def trained(optimizer, gradient, start, rate):
     ("name", "rate"), [("adamw_google", 1e-3), ("adamw", 2e-3), ("lamb", 3e-2)]
 )
 def test_noisy_quadratic_is_solved_as_in_32_bits(name, rate):
-    size = 3 * quantized.BLOCK - 100
+    size = 3 * quantized_moments.BLOCK - 100
     rng = np.random.default_rng(3)
     curvature = 10 ** rng.uniform(-2, 0, size)
     start, lowest = 0.05 * rng.standard_normal((2, size))
@@ -171,7 +181,7 @@ def test_noisy_quadratic_is_solved_as_in_32_bits(name, rate):
 
 def test_no_step_runs_away_where_gradients_differ_a_millionfold():
     """A second moment of 0 beside a first one that is not would divide by 1e-8."""
-    size = 2 * quantized.BLOCK
+    size = 2 * quantized_moments.BLOCK
     sizes = 10.0 ** np.random.default_rng(5).uniform(-6, 0, size)
 
     def gradient(rng, weights):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.nn import bert
-from bert_mgpu.task import Noise
-from bert_mgpu.train import precision
+from bert_mgpu.core.task import Noise
+from bert_mgpu.model import bert
+from bert_mgpu.training import precision
 from tests.train.conftest import CONFIG, make_batch
 
 

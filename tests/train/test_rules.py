@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from bert_mgpu.config import BertConfig
-from bert_mgpu.nn import params as params_lib
-from bert_mgpu.train import rules
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.training import rules
 
 LAYERS = 12
 CONFIG = BertConfig(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.run_config import FinetuneConfig
-from bert_mgpu.train import rules, schedule
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.training import rules, schedule
 
 
 @pytest.mark.parametrize("power", [1.0, 0.5])

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.errors import Interrupted, Preempted
-from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import devices, loop
-from bert_mgpu.train.checkpoint import TrainState
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.core.errors import Interrupted, Preempted
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.distributed import devices
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training import loop
+from bert_mgpu.training.towers import Towers
 from tests.train.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
 
 STEPS = 6

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.nn import bert, heads
-from bert_mgpu.task import Noise
-from bert_mgpu.train import devices, towers, turns
+from bert_mgpu.core.task import Noise
+from bert_mgpu.distributed import devices, pairwise
+from bert_mgpu.model import bert, heads
+from bert_mgpu.training import towers
 from tests.marks import PLAIN_AND_RARELY_XLA
 from tests.train.compare import assert_close, assert_same_bits
 from tests.train.conftest import CONFIG, LABELS, LENGTH, NO_DROPOUT, make_batch, split
@@ -102,9 +103,9 @@ def test_pairwise_sum_is_a_balanced_tree():
         def __add__(self, other):
             return Term(f"({str(self)}{str(other)})")
 
-    assert turns.pairwise_sum([Term(x) for x in letters[:4]]) == "((ab)(cd))"
-    assert turns.pairwise_sum([Term(x) for x in letters]) == "(((ab)(cd))((ef)g))"
-    assert turns.pairwise_sum([Term("a")]) == "a"
+    assert pairwise.pairwise_sum([Term(x) for x in letters[:4]]) == "((ab)(cd))"
+    assert pairwise.pairwise_sum([Term(x) for x in letters]) == "(((ab)(cd))((ef)g))"
+    assert pairwise.pairwise_sum([Term("a")]) == "a"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ def test_placement_is_told():
 
 
 def test_outputs_come_in_the_order_of_rows(first_params):
-    from bert_mgpu.tasks.classification import Classification
+    from bert_mgpu.tasks.classification.task import Classification
 
     task = Classification("x", CONFIG, LABELS, LENGTH)
     batch = make_batch(np.random.default_rng(0), 6, ragged=False)
@@ -194,7 +195,7 @@ def test_accumulation_equals_one_large_batch(train, xla):
 def test_sum_in_turn_is_the_pairwise_sum(count):
     values = np.random.default_rng(count).standard_normal((count, 50)).astype("f")
     summed = tf.function(
-        lambda rows: turns.sum_in_turn(lambda index: rows[index], count, 50)
+        lambda rows: pairwise.sum_in_turn(lambda index: rows[index], count, 50)
     )
     found = summed(tf.constant(values))
-    assert np.array_equal(found.numpy(), turns.pairwise_sum(values))
+    assert np.array_equal(found.numpy(), pairwise.pairwise_sum(values))

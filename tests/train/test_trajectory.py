@@ -5,10 +5,11 @@ import importlib.util
 import numpy as np
 import pytest
 
-from bert_mgpu.nn import params as params_lib
-from bert_mgpu.tasks.classification import Classification
-from bert_mgpu.train import devices, schedule
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.distributed import devices
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training import schedule
+from bert_mgpu.training.towers import Towers
 from tests.reference import google_trajectory
 from tests.train.compare import assert_close
 from tests.train.conftest import LABELS, LENGTH, NO_DROPOUT, make_batch, split

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from bert_mgpu.preparing import domain_vocabulary
+from bert_mgpu.cli import domain_vocab
 
 SCRIPT = pathlib.Path(__file__).parents[3] / "data_prep" / "domain_vocab.py"
 # Every \r is dropped, and a token may look like a line end to others.
@@ -72,7 +72,7 @@ def call(capsys):
     """call(flags) -> (exit code, stdout, stderr)."""
 
     def run(args):
-        code = domain_vocabulary.main(["domain_vocab.py", *args], "usage")
+        code = domain_vocab.main(["domain_vocab.py", *args])
         return code, *capsys.readouterr()
 
     return run

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from bert_mgpu.preparing import domain_vocabulary
-from bert_mgpu.text import display
+from bert_mgpu.config import domain_vocab as domain_vocab_lib
+from bert_mgpu.core import terminal
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.preparing.domain.conftest import (
     BEFORE,
@@ -40,7 +40,7 @@ def test_the_report(files, call):
         out
     )
     assert files.tree() == before
-    assert max(display.width(line) for line in out.splitlines()) <= 80
+    assert max(terminal.width(line) for line in out.splitlines()) <= 80
 
 
 def test_free_places_are_filled_and_the_new_vocabulary_is_used(files, call):
@@ -173,6 +173,6 @@ def test_the_script_runs_from_anywhere_without_tensorflow(files):
 def test_help_names_every_flag(call):
     code, out, _ = call(["--help"])
     assert code == 0 and out.startswith("usage\n")
-    for field in domain_vocabulary.DomainVocabConfig.__dataclass_fields__:
+    for field in domain_vocab_lib.DomainVocabConfig.__dataclass_fields__:
         assert field == "given" or f"  --{field}=" in out
     assert max(map(len, out.splitlines())) <= 80

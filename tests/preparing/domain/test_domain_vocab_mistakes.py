@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from bert_mgpu.preparing import domain_vocabulary
+from bert_mgpu.data_prep import domain_vocab
 from tests.preparing.domain.conftest import VOCAB
 
 
@@ -129,7 +129,7 @@ def test_ctrl_c_writes_nothing(files, call, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(domain_vocabulary.vocabulary, "count", interrupt)
+    monkeypatch.setattr(domain_vocab.vocabulary, "count", interrupt)
     before = files.tree()
     code, _, err = call(files.flags(output_vocab_file=files.out))
     assert code == 130 and err == "stopped: by Ctrl-C: nothing is written\n"

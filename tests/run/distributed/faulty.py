@@ -81,7 +81,7 @@ def watch_over(child):
 
 
 def faulty_step(fault):
-    from bert_mgpu.train import towers
+    from bert_mgpu.training import towers
 
     original = towers.Towers.train_step
 
@@ -95,7 +95,7 @@ def faulty_step(fault):
 
 def faulty_forward(fault):
     """In its second batch, the first time."""
-    from bert_mgpu.train import towers
+    from bert_mgpu.training import towers
 
     original, batches = towers.Towers.ask, []
 
@@ -117,20 +117,21 @@ def main():
         rank = None
     sys.argv = [script, *sys.argv[5:]]
     if os.environ["HOROVOD_RANK"] == rank and fault == "full disk":
-        from bert_mgpu.interop import google_ckpt
+        from bert_mgpu.checkpoints import google_read
 
         def full(*_):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "model.ckpt")
 
-        google_ckpt.write = full
+        google_read.write = full
     elif os.environ["HOROVOD_RANK"] == rank and fault.endswith(FORWARD):
         faulty_forward(fault.removesuffix(FORWARD))
     elif os.environ["HOROVOD_RANK"] == rank:
         faulty_step(fault)
-    from bert_mgpu import launch, run
+    from bert_mgpu.cli import run_classifier, run_pretraining
+    from bert_mgpu.distributed import launcher
 
-    work = run.pretrain if "pretraining" in script else run.finetune
-    sys.exit(work(sys.argv, "usage", launch.start_anew))
+    work = run_pretraining.run if "pretraining" in script else run_classifier.run
+    sys.exit(work(sys.argv, launcher.start_anew))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ Here gloo's ring stands in the place of NCCL:
 
 import sys
 
-from bert_mgpu import launch, run
-from bert_mgpu.train import collective
+from bert_mgpu.cli import run_classifier, run_pretraining
+from bert_mgpu.distributed import collective, launcher
 
 
 def main():
@@ -20,8 +20,8 @@ def main():
 
     collective.Horovod.__init__ = init
     kind, *rest = sys.argv[1:]
-    work = {"classifier": run.finetune, "pretraining": run.pretrain}[kind]
-    return work([sys.argv[0], *rest], "usage", launch.start_anew)
+    work = {"classifier": run_classifier.run, "pretraining": run_pretraining.run}[kind]
+    return work([sys.argv[0], *rest], launcher.start_anew)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train import devices, precision
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core import tensor_names
+from bert_mgpu.distributed import devices
+from bert_mgpu.training import precision
 from tests.conftest import VOCAB
 from tests.run.conftest import (
     assert_same_run,
@@ -71,7 +73,7 @@ def test_the_same_bits(tiny, tmp_path, alone, cluster, processes, flags):
     output = tmp_path / "several"
     code, out = cluster.run(processes, tiny.flags(output, **{**FLAGS, **flags}))
     assert code == 0, out
-    assert google_ckpt.read(output)["global_step"] == STEPS
+    assert google_read.read(output)["global_step"] == STEPS
     assert_same_run(wanted, output)
     assert losses(output) == losses(wanted) and len(losses(output)) == STEPS
     for name in OUTPUTS:
@@ -100,7 +102,7 @@ def test_the_same_bits_at_the_size_of_real_models(work, cluster, script):
     args = work.flags(several, **flags, n_gpus=2)
     code, out = cluster.run(2, args)
     assert code == 0, out
-    assert google_ckpt.read(several)["global_step"] == 16
+    assert google_read.read(several)["global_step"] == 16
     assert_same_run(one, several)
     assert losses(several) == losses(one)
 
@@ -109,12 +111,12 @@ def test_the_same_bits_at_the_size_of_real_models(work, cluster, script):
 def test_three_processes_agree_up_to_rounding(tiny, tmp_path, alone, cluster):
     """The tolerance of weights after many steps: 1e-4 of the largest of a tensor."""
     flags = {"train_batch_size": 4, "num_train_epochs": 25}  # 50 steps of 12 rows
-    wanted = google_ckpt.read(alone("one", n_gpus=3, **flags))
+    wanted = google_read.read(alone("one", n_gpus=3, **flags))
     output = tmp_path / "several"
     args = tiny.flags(output, **{**FLAGS, "n_gpus": 1, **flags})
     code, out = cluster.run(3, args)
     assert code == 0, out
-    found = google_ckpt.read(output)
+    found = google_read.read(output)
     assert found["global_step"] == 50 and found.keys() == wanted.keys()
     for name, value in wanted.items():
         if name.startswith("bert/") and "self/key/bias" not in name:
@@ -135,7 +137,7 @@ def test_float16_halves_the_bytes_and_changes_little(
     assert losses(output)[1:] != losses(wanted)[1:]  # it is rounded
     np.testing.assert_allclose(losses(output), losses(wanted), rtol=2e-3)
     records = [json.loads(line) for line in (output / "metrics.jsonl").open()]
-    tensors = google_ckpt.read(output)
+    tensors = google_read.read(output)
     values = sum(v.size for n, v in tensors.items() if n.endswith("/adam_m"))
     assert {one.get("allreduce_bytes") for one in records[1:]} == {2 * values}
     assert all(one["allreduce_seconds"] > 0 for one in records[1:])
@@ -143,10 +145,10 @@ def test_float16_halves_the_bytes_and_changes_little(
     keep_only(output, 2)
     code, _, err = inside(tiny.flags(output, **{**FLAGS, **flags, "n_gpus": TOWERS}))
     assert code == 0, err
-    after = google_ckpt.read(output)
-    assert {name: after[name] for name in precision.STATE} == {
-        precision.SCALE: precision.FIRST_SCALE,
-        precision.GOOD_STEPS: after["global_step"],
-        **{precision.SKIPS: 0, precision.SKIPPED: 0},
+    after = google_read.read(output)
+    assert {name: after[name] for name in tensor_names.STATE} == {
+        tensor_names.SCALE: precision.FIRST_SCALE,
+        tensor_names.GOOD_STEPS: after["global_step"],
+        **{tensor_names.SKIPS: 0, tensor_names.SKIPPED: 0},
     }
     np.testing.assert_allclose(losses(output), losses(wanted), rtol=2e-3)

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from bert_mgpu.errors import Lost
-from bert_mgpu.train import checkpoint
+from bert_mgpu.checkpoints import train_state
+from bert_mgpu.core.errors import Lost
 from tests.run.conftest import assert_same_run
 
 FAULTY = pathlib.Path(__file__).with_name("faulty.py")
@@ -84,16 +84,16 @@ def test_sigterm_at_one_stops_all_after_the_same_step(
     args = flags_of(tiny, tmp_path / "out", save_checkpoints_steps=1000)
     end, found, said = run_with(cluster, "SIGTERM", 1, 7, args, tmp_path)
     assert found == [75, 75] and end["code"] == 75, said
-    (step,) = checkpoint.saved_steps(tmp_path / "out")
+    (step,) = train_state.saved_steps(tmp_path / "out")
     assert 7 < step < 11 and any(f"stopped: step {step} of 18" in x for x in said)
     assert run_alone(flags_of(tiny, tmp_path / "out", n_gpus=2)) == 0
     assert_same_run(straight, tmp_path / "out")
 
 
 def run_alone(args):
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
-    return run.finetune(["run_classifier_mgpu.py", *args], "usage")
+    return run_classifier.run(["run_classifier_mgpu.py", *args])
 
 
 @pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.faults)])

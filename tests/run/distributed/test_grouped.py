@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 from tests.conftest import ROOT
 from tests.run.conftest import keep_only
 
@@ -40,7 +40,7 @@ def test_trains_resumes_and_predicts(tiny, tmp_path, grouped, inside):
     assert code == 0, err
     out = grouped(2, tiny.flags(two, **FLAGS))
     assert "sums by NCCL" in out  # so this branch says
-    wanted, found = google_ckpt.read(one), google_ckpt.read(two)
+    wanted, found = google_read.read(one), google_read.read(two)
     assert found["global_step"] == wanted["global_step"] == 50
     np.testing.assert_allclose(losses(two), losses(one), rtol=1e-5)
     for name, value in wanted.items():
@@ -52,7 +52,7 @@ def test_trains_resumes_and_predicts(tiny, tmp_path, grouped, inside):
     do = {"do_eval": True, "do_predict": True}
     out = grouped(2, tiny.flags(two, **FLAGS, **do))
     assert "step 25 with" in out
-    resumed = google_ckpt.read(two)
+    resumed = google_read.read(two)
     assert all(np.array_equal(resumed[name], value) for name, value in found.items())
     again = tiny.flags(one, n_gpus=TOWERS, **do)
     assert inside(again)[0] == 0
@@ -67,4 +67,4 @@ def test_float16_is_scaled(tiny, tmp_path, grouped, processes):
     grouped(processes, tiny.flags(wanted, **flags))
     grouped(processes, tiny.flags(rounded, allreduce_dtype="float16", **flags))
     np.testing.assert_allclose(losses(rounded), losses(wanted), rtol=2e-3)
-    assert google_ckpt.read(rounded)["bert_mgpu/loss_scale"] == 2.0**15
+    assert google_read.read(rounded)["bert_mgpu/loss_scale"] == 2.0**15

@@ -1,16 +1,16 @@
-"""python -m bert_mgpu.doctor --selftest, on this machine."""
+"""python -m bert_mgpu doctor --selftest, on this machine."""
 
 import subprocess
 import sys
 
 import numpy as np
 
-from bert_mgpu import selftest
+from bert_mgpu.cli.doctor import selftest
 from tests.conftest import ROOT
 
 
 def test_says_that_towers_and_processes_agree(cluster):
-    command = [sys.executable, "-m", "bert_mgpu.doctor", "--selftest"]
+    command = [sys.executable, "-m", "bert_mgpu", "doctor", "--selftest"]
     done = subprocess.run(
         *(command,), cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -39,7 +39,7 @@ def looked(tiny, later, tmp_path_factory):
     import contextlib
     import io
 
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("looked") / "out"
     flags = {**TRAINED, **LOOKS, "eval_files": f"later={later}", "do_eval": True}
@@ -47,5 +47,5 @@ def looked(tiny, later, tmp_path_factory):
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         args = tiny.flags(out, "own", **flags, n_gpus=1, report=True)
-        assert run.finetune(["", *args], "") == 0, said.getvalue()
+        assert run_classifier.run(["", *args]) == 0, said.getvalue()
     return out

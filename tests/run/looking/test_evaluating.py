@@ -9,9 +9,9 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.train.towers import Towers
+from bert_mgpu.training.towers import Towers
 from tests.run.conftest import assert_refused, assert_same_run, keep_only, tree
 from tests.run.looking.conftest import (
     LOOKS,
@@ -68,8 +68,8 @@ def test_best_holds_the_weights_of_the_best_evaluation(
     said = json.loads((out / "best" / "best.json").read_text())
     assert said.pop("of")
     assert said == {"step": step, "value": wanted, "metric": metric, "set": "dev"}
-    best = google_ckpt.read(out / "best")
-    then = google_ckpt.read(out / f"model.ckpt-{step}")
+    best = google_read.read(out / "best")
+    then = google_read.read(out / f"model.ckpt-{step}")
     assert best["global_step"] == step < STEPS
     for name in best:
         if not name.startswith("bert_mgpu/"):
@@ -170,7 +170,7 @@ def test_early_stopping_ends_and_stays_ended(tiny, inside, tmp_path):
     assert code == 0, err
     assert [row["step"] for row in history(out)] == [1, 2, 3, 4]
     assert "3 evaluations without a better eval_accuracy" in err
-    assert google_ckpt.read(out)["global_step"] == 4  # saved, though no save was due
+    assert google_read.read(out)["global_step"] == 4  # saved, though no save was due
     assert len((out / "predict.txt").read_text().splitlines()) == 11
     before = tree(out)
     code, _, err = inside(tiny.flags(out, "own", **flags))

@@ -95,9 +95,9 @@ def flags(tiny, data):
 @pytest.fixture
 def pretrain(started):
     """pretrain(flags) -> (exit code, stdout, stderr), in this process."""
-    from bert_mgpu import run
+    from bert_mgpu.cli import run_pretraining
 
-    return functools.partial(started, run.pretrain)
+    return functools.partial(started, run_pretraining.run)
 
 
 SCORES = [

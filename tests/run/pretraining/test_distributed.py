@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read
 from tests.conftest import PRETRAINING
 from tests.run.conftest import assert_same_run
 
@@ -22,7 +22,7 @@ def test_the_same_bits(flags, data, tmp_path, cluster, script):
     args = flags(several, "unmasked", **asked, n_gpus=2)
     code, out = cluster.run(2, args, program=PRETRAINING)
     assert code == 0, out
-    assert google_ckpt.read(several)["global_step"] == STEPS
+    assert google_read.read(several)["global_step"] == STEPS
     assert_same_run(one, several)
     for name in ("eval_results.txt", "test_results.json", "predictions.jsonl"):
         assert (several / name).read_bytes() == (one / name).read_bytes(), name

@@ -8,9 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_mgpu import remembered
-from bert_mgpu.data import drawing
-from bert_mgpu.interop import google_ckpt
+from bert_mgpu.checkpoints import google_read, run_folder
+from bert_mgpu.data import dynamic_masking
 from tests.conftest import CONFIG, PRETRAINING, VOCAB, process
 from tests.run.conftest import assert_same_run, keep_only, resume_halfway
 from tests.run.pretraining.conftest import (
@@ -42,12 +41,12 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
     if with_next:
         total += float(scores["next_sentence_loss"])
     assert float(scores["loss"]) == pytest.approx(total)
-    saved = google_ckpt.read(out)
+    saved = google_read.read(out)
     heads = {name for name in saved if name.startswith("cls/") and "adam" not in name}
     assert "cls/predictions/output_bias" in heads
     assert ("cls/seq_relationship/output_weights" in heads) == with_next
     pooler = saved["bert/pooler/dense/kernel"]
-    first = google_ckpt.read(tiny.model / "bert_model.ckpt")["bert/pooler/dense/kernel"]
+    first = google_read.read(tiny.model / "bert_model.ckpt")["bert/pooler/dense/kernel"]
     assert np.array_equal(pooler, first) == (not with_next)
     # The vocabulary, the sizes and the casing come from the folder.
     args = tiny.flags(
@@ -92,19 +91,19 @@ def test_a_run_of_before_keeps_numpys_rows_and_masks(
     whole, stopped, new = (tmp_path / name for name in ("whole", "stopped", "new"))
     with monkeypatch.context() as patch:
         patch.setattr(
-            *(remembered, "as_begun"),
+            *(run_folder, "as_begun"),
             lambda run, *_: dataclasses.replace(run, random_numbers="numpy"),
         )
         assert pretrain(flags(whole, "unmasked", **settings))[0] == 0
     shutil.copytree(whole, stopped)
     keep_only(stopped, 8)
     with monkeypatch.context() as patch:
-        patch.delitem(drawing._DRAWS, "counters")
+        patch.delitem(dynamic_masking._DRAWS, "counters")
         code, _, err = pretrain(flags(stopped, "unmasked", **settings))
     assert code == 0 and "resuming from" in err, err
     assert_same_run(whole, stopped)
     assert pretrain(flags(new, "unmasked", **settings))[0] == 0
-    old, other = google_ckpt.read(whole), google_ckpt.read(new)
+    old, other = google_read.read(whole), google_read.read(new)
     bias = "cls/predictions/output_bias"
     assert not np.array_equal(old[bias], other[bias])
 
@@ -152,7 +151,7 @@ def test_towers_with_unequal_masks_are_one_tower(tmp_path, flags, pretrain):
     args = flags(one, **settings, n_gpus=1, train_batch_size=8)
     assert pretrain(args)[0] == 0
     assert pretrain(flags(two, **settings))[0] == 0
-    wanted, found = google_ckpt.read(one), google_ckpt.read(two)
+    wanted, found = google_read.read(one), google_read.read(two)
     for name, value in wanted.items():
         if value.dtype == np.float32 and not name.endswith("key/bias"):
             limit = 1e-4 * np.abs(value).max() + 1e-6
@@ -206,8 +205,8 @@ def test_what_is_frozen_in_training_does_not_hinder_scoring(tmp_path, flags, pre
 
 def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
     """Against one forward pass for every word, with the masks put by hand."""
-    from bert_mgpu.config import BertConfig
-    from bert_mgpu.nn import bert, heads
+    from bert_mgpu.model import bert, heads
+    from bert_mgpu.model.config import BertConfig
 
     out, texts = tmp_path / "out", ["sun joys 好", "", "the rain xyz of loss"]
     assert pretrain(flags(out))[0] == 0
@@ -220,7 +219,7 @@ def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
     lines = [json.loads(line) for line in lines_of(out / "predictions.jsonl")]
     assert [{"line": n + 1, **one} for n, one in enumerate(found)] == lines
     assert found[1] == {"tokens": [], "ppl": None}
-    params = google_ckpt.read(out)
+    params = google_read.read(out)
     config = BertConfig.from_dict(CONFIG, "test")
     tokens = {0: ["sun", "joy", "##s", "好"], 2: ["the", "rain", "[UNK]", "of", "loss"]}
     words = {0: [(1,), (2, 3), (4,)], 2: [(1,), (2,), (3,), (4,), (5,)]}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bert_mgpu.interop import google_ckpt
-from bert_mgpu.train import strategies
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.distributed import strategies
 
 
 @pytest.mark.nightly
@@ -16,8 +16,8 @@ def test_two_losses_of_unequal_weights(tmp_path, flags, pretrain, monkeypatch, k
     monkeypatch.setattr(strategies, "strategy", strategies.mirrored)
     code, _, err = pretrain(flags(tmp_path / "four", kind, cpu_devices=4, **asked))
     assert code == 0, err
-    wanted = google_ckpt.read(tmp_path / "one")
-    found = google_ckpt.read(tmp_path / "four")
+    wanted = google_read.read(tmp_path / "one")
+    found = google_read.read(tmp_path / "four")
     for name, value in wanted.items():
         if name.startswith(("bert/", "cls/")) and "self/key/bias" not in name:
             limit = 1e-5 * np.abs(value).max()

@@ -1,0 +1,207 @@
+"""Checkpoints as google-research/bert's TensorFlow 1 code has them.
+
+The format is TensorFlow's TensorBundle (checkpoint V2): PREFIX.index holds
+names, shapes and a CRC32C of every tensor, PREFIX.data-* the values. TensorFlow
+verifies the checksums of values while it reads; what fails there is a `UserError`
+here. `bundle.py` looks through the index before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.checkpoints import tensor_bundle
+from bert_mgpu.core import files
+from bert_mgpu.core.errors import UserError, listed
+
+_BUNDLE_FILE = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
+_GRAPH_NODE = re.compile(r"\{\{.*?\}\} ?")
+_USUAL = "bert_model.ckpt"
+_STATE = "checkpoint"
+_MOST_STATE = 1 << 20  # bytes of that file
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+def resolve(path: str | os.PathLike[str]) -> str:
+    """Prefix of the checkpoint that `path` means.
+
+    `path` is a prefix, one of the checkpoint's files, or a directory: there
+    the file `checkpoint` decides, else bert_model.ckpt, else the only one.
+    """
+    prefix = _BUNDLE_FILE.sub("", os.fspath(path))
+    if os.path.isfile(f"{prefix}.index"):
+        return prefix
+    if os.path.isdir(prefix):
+        return _resolve_directory(pathlib.Path(prefix))
+    if _is_v1(prefix):
+        raise UserError(
+            f"{prefix}: a checkpoint of TensorFlow's old V1 format: convert it"
+            " once: restore it and save it with tf.compat.v1.train.Saver(),"
+            " which writes V2"
+        )
+    raise UserError(
+        f"{prefix}.index: no such file: pass a checkpoint's name without"
+        " .index, such as DIR/bert_model.ckpt, or its directory"
+    )
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Is this the name of a checkpoint, or of one of its files?"""
+    return os.path.isfile(f"{_BUNDLE_FILE.sub('', os.fspath(path))}.index")
+
+
+def read_names(
+    path: str | os.PathLike[str],
+) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Name -> (shape, dtype) of every tensor; strings have dtype object."""
+    prefix = resolve(path)
+    with _errors_name(f"{prefix}.index"):
+        reader = _open(prefix)
+        dtypes = reader.get_variable_to_dtype_map()
+        return {
+            name: (tuple(shape), np.dtype(dtypes[name].as_numpy_dtype))
+            for name, shape in sorted(reader.get_variable_to_shape_map().items())
+        }
+
+
+def read(
+    path: str | os.PathLike[str], names: Iterable[str] | None = None
+) -> dict[str, np.ndarray]:
+    """Name -> value of the tensors `names`, or of all.
+
+    A scalar string is an array of dtype object whose `.item()` is `bytes`.
+    """
+    prefix = resolve(path)
+    with _errors_name(f"{prefix}.index"):
+        reader = _open(prefix)
+        found = reader.get_variable_to_shape_map()
+    wanted = sorted(found if names is None else set(names))
+    absent = [name for name in wanted if name not in found]
+    if absent:
+        raise UserError(
+            f"{prefix}: has no tensor {absent[0]}"
+            f" ({len(absent)} of {len(wanted)} are missing)"
+        )
+    with _errors_name(f"{prefix}.data-*"):
+        return {name: _as_array(reader.get_tensor(name)) for name in wanted}
+
+
+def verify(path: str | os.PathLike[str]) -> None:
+    """Reads every tensor once, so that a bad checksum raises UserError."""
+    prefix = resolve(path)
+    with _errors_name(f"{prefix}.index"):
+        reader = _open(prefix)
+        found = reader.get_variable_to_shape_map()
+    with _errors_name(f"{prefix}.data-*"):
+        for name in found:
+            reader.get_tensor(name)
+
+
+def write(prefix: str | os.PathLike[str], tensors: Mapping[str, Any]) -> None:
+    """Writes arrays, TensorFlow tensors, numbers and `bytes` under `prefix`.
+
+    Strings come as `bytes` or arrays of dtype object: numpy's own string type
+    drops zero bytes at the end. Neither atomic nor rotating.
+    """
+    import tensorflow as tf
+
+    names = sorted(tensors)
+    with (
+        _errors_name(f"{os.fspath(prefix)}.index", "cannot be written"),
+        tf.device("CPU:0"),
+    ):
+        pathlib.Path(prefix).parent.mkdir(parents=True, exist_ok=True)
+        tf.raw_ops.SaveV2(
+            prefix=os.fspath(prefix),
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
+        )
+
+
+def _open(prefix: str) -> Any:
+    """TensorFlow's reader of `prefix`, which must not be object-based."""
+    import tensorflow as tf
+
+    tensor_bundle.check(prefix)
+    reader = tf.train.load_checkpoint(prefix)
+    if reader.has_tensor(_OBJECT_GRAPH):
+        raise UserError(
+            f"{prefix}: written by tf.train.Checkpoint or Keras, whose names"
+            " are not those of google-research/bert: pass a TF1 checkpoint or a"
+            " Hugging Face folder with model.safetensors"
+        )
+    return reader
+
+
+def _as_array(value: Any) -> np.ndarray:
+    """The reader gives `bytes` for a scalar string, numpy arrays otherwise."""
+    return np.asarray(value, object if isinstance(value, bytes) else None)
+
+
+@contextlib.contextmanager
+def _errors_name(file: str, what: str = "damaged") -> Iterator[None]:
+    """Turns TensorFlow's errors on a checkpoint into one line about `file`."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (tf.errors.OpError, OSError, IndexError, RuntimeError) as error:
+        # A short read is an IndexError; ops put their graph node in front.
+        reason = _GRAPH_NODE.sub("", str(getattr(error, "message", error)))
+        reason = reason.strip().split("\n")[0]
+        raise UserError(f"{file}: {what}: {reason}") from None
+
+
+def _resolve_directory(directory: pathlib.Path) -> str:
+    said = directory / _STATE
+    if files.is_there(said):
+        named = _named_newest(said)
+        # Only what is beside it: it may hold paths from before the directory was
+        # moved or copied, or lead anywhere.
+        prefix = directory / pathlib.PurePath(named).name
+        if os.path.isfile(f"{prefix}.index"):
+            return os.fspath(prefix)
+        raise UserError(
+            f"{said}: names {listed([named])}, which is not there: pass a checkpoint's"
+            " name instead of the directory"
+        )
+    found = sorted(file.stem for file in directory.glob("*.index"))
+    if len(found) != 1 and _USUAL not in found:
+        raise UserError(
+            f"{directory}: holds {len(found)} checkpoints"
+            f" ({', '.join(found[:5]) or 'no *.index file'}): pass the name of"
+            " one, without .index"
+        )
+    return os.fspath(directory / (found[0] if len(found) == 1 else _USUAL))
+
+
+def _named_newest(path: pathlib.Path) -> str:
+    """What the file `checkpoint` says is the newest."""
+    import tensorflow as tf
+
+    files.read_text(path, _MOST_STATE)  # or it is no text, or endless
+    state = None
+    with contextlib.suppress(ValueError):
+        state = tf.train.get_checkpoint_state(os.fspath(path.parent))
+    if state is None:
+        raise UserError(
+            f"{path}: damaged: pass a checkpoint's name instead of the directory"
+        )
+    return state.model_checkpoint_path
+
+
+def _is_v1(path: str) -> bool:
+    try:
+        with files.open_regular(pathlib.Path(path)) as file:
+            file.seek(-len(tensor_bundle.MAGIC), os.SEEK_END)
+            return file.read() == tensor_bundle.MAGIC
+    except OSError:
+        return False

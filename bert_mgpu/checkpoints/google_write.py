@@ -1,0 +1,69 @@
+"""A model's folder as google-research/bert publishes one, which is also ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core import files
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.model.config import BertConfig
+
+CHECKPOINT, CONFIG, VOCAB = "bert_model.ckpt", "bert_config.json", "vocab.txt"
+LABELS, RUN = "label_list.txt", "run.json"
+_PRODUCER = {"producer": "bert_mgpu"}
+_EXPORTED = {CONFIG, VOCAB, LABELS, RUN}
+
+
+def export(
+    directory: str | os.PathLike[str],
+    params: Mapping[str, np.ndarray],
+    config: BertConfig,
+    vocab_file: str | os.PathLike[str],
+    labels: Sequence[str] | None,
+    flags: Mapping[str, Any],
+) -> None:
+    """Writes bert_model.ckpt, bert_config.json and vocab.txt.
+
+    Google's format has no place for what else a model needs: labels go to
+    label_list.txt and flags, such as do_lower_case, to run.json, where our own runs
+    have and look for them. The folder appears whole or not at all; of what is there
+    already, only an earlier export is replaced.
+
+    Raises UserError where something else is there, or the disk refuses.
+    """
+    target = pathlib.Path(directory).absolute()
+    check_replaceable(target)
+    facts = json.dumps({**_PRODUCER, "flags": dict(flags)}, indent=2)
+    try:
+        with files.replacing_folder(target) as new:
+            (new / VOCAB).write_bytes(pathlib.Path(vocab_file).read_bytes())
+            (new / CONFIG).write_text(config.to_google_json(), encoding="utf-8")
+            (new / RUN).write_text(facts + "\n", encoding="utf-8")
+            if labels:
+                lines = "".join(f"{label}\n" for label in labels)
+                (new / LABELS).write_text(lines, encoding="utf-8")
+            google_read.write(new / CHECKPOINT, params)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot export: {error.strerror}") from None
+
+
+def check_replaceable(target: pathlib.Path) -> None:
+    """Raises UserError where something else is there, or nothing can be written."""
+
+    def ours(found: set[str]) -> bool:
+        others = {name for name in found if not name.startswith(f"{CHECKPOINT}.")}
+        if not (RUN in others and others <= _EXPORTED):
+            return False
+        try:
+            return files.read_json(target / RUN).items() >= _PRODUCER.items()
+        except UserError:  # not ours
+            return False
+
+    files.check_replaceable(target, ours)

@@ -1,0 +1,177 @@
+"""Hugging Face folders, as they are read: weights and settings.
+
+Only safetensors and JSON are read: pickle and HDF5 files can run code.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ml_dtypes  # noqa: F401  (gives numpy the bfloat16 of safetensors)
+import numpy as np
+import safetensors
+
+from bert_mgpu.checkpoints import weight_names
+from bert_mgpu.core import files
+from bert_mgpu.core.errors import UserError, listed, shown
+
+WEIGHTS = "model.safetensors"
+VOCAB = "vocab.txt"
+_SHARDS = "model.safetensors.index.json"
+_UNSAFE = (".bin", ".h5", ".keras", ".pkl", ".pickle", ".pt", ".pth", ".ckpt")
+_LONGEST_REASON = 300
+_FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' names
+_POSITION_IDS = re.compile(r"(^|\.)embeddings\.position_ids$")  # 0, 1, 2, ...
+# The output embedding of masked words is the word embedding, stored once more.
+_TIED = ("cls.predictions.decoder.weight", "bert/embeddings/word_embeddings")
+
+_INDEX = re.compile("[0-9]{1,9}")
+_PLACEHOLDER = re.compile(r"LABEL_\d+$")  # what transformers writes by default
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Google name -> float32 array of a folder or one .safetensors file.
+
+    A tensor that BERT does not have keeps its own name, so that a comparison
+    with the model names it. Position ids and the second copy of a tied
+    embedding are left out; one that is not a copy keeps its own name too.
+    """
+    params: dict[str, np.ndarray] = {}
+    for file, shard in _weight_files(pathlib.Path(path)).items():
+        for name, value in _load(file, shard):
+            row = weight_names.of_hugging_face(name)
+            key = row.google if row else name
+            value = value.T if row and row.transposed else value
+            if key in params and not np.array_equal(params[key], value):
+                raise UserError(
+                    f"{file}: {listed([name])} is there twice, with other values: this"
+                    " is not a BERT model"
+                )
+            params[key] = np.ascontiguousarray(value, np.float32)
+    copy, original = _TIED
+    if {copy, original} <= params.keys() and np.array_equal(
+        params[copy], params[original]
+    ):
+        del params[copy]
+    return params
+
+
+def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
+    """File -> the names to read there (None: all)."""
+    if path.is_dir():
+        for name in (WEIGHTS, _SHARDS):
+            if (path / name).is_file():
+                return _weight_files(path / name)
+        unsafe = [p for p in sorted(path.iterdir()) if p.suffix in _UNSAFE]
+        if not unsafe:
+            raise UserError(f"{path}: holds no {WEIGHTS}")
+        path = unsafe[0]
+    if path.suffix in _UNSAFE:
+        raise UserError(
+            f"{path}: files of this kind can run code and are never read:"
+            f" convert it to {WEIGHTS} with transformers:"
+            " AutoModel.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
+        )
+    if not path.name.endswith(".index.json"):
+        return {path: None}
+    weight_map = files.read_json(path).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise UserError(f"{path}: has no weight_map of names and files")
+    shards: dict[pathlib.Path, set[str]] = {}
+    for name, file in weight_map.items():
+        if pathlib.PurePath(str(file)).name != file or "\0" in file:
+            raise UserError(
+                f"{path}: {shown(name)} is in {shown(file)}, not a file beside the"
+                " index"
+            )
+        shards.setdefault(path.parent / file, set()).add(name)
+    return shards
+
+
+def _load(
+    file: pathlib.Path, wanted: set[str] | None
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and value of the file's tensors, all of them floats."""
+    try:
+        files.open_regular(file).close()  # nothing else would end
+        with safetensors.safe_open(file, framework="numpy") as opened:
+            found = set(opened.keys())
+            absent = sorted((wanted or set()) - found)
+            if absent:
+                raise UserError(f"{file}: has no tensor {listed(absent, 1)}")
+            for name in sorted(found if wanted is None else wanted):
+                if _POSITION_IDS.search(name):
+                    continue
+                kind = opened.get_slice(name).get_dtype()
+                if kind not in _FLOATS:
+                    raise UserError(
+                        f"{file}: {listed([name])} is of type {kind}: quantized weights"
+                        f" are not read; pass one of {', '.join(_FLOATS)}"
+                    )
+                yield name, opened.get_tensor(name)
+    except (safetensors.SafetensorError, OSError) as error:
+        reason = str(error)[:_LONGEST_REASON]  # it may quote the file
+        raise UserError(
+            f"{file}: not a whole safetensors file: {reason}: download"
+            " it anew (git lfs pull, if it came by git)"
+        ) from None
+
+
+def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a folder says of its model; None for what it does not say.
+
+    Keys: vocab_file and config_file (paths), do_lower_case, labels (in order),
+    problem_type.
+    A model that is not a plain BERT encoder raises UserError.
+    """
+    folder = pathlib.Path(path)
+    config_file, vocab_file = folder / "config.json", folder / VOCAB
+    config = files.read_json(config_file) if files.is_there(config_file) else {}
+    for key, value in (
+        ("model_type", "bert"),
+        ("position_embedding_type", "absolute"),
+        ("is_decoder", False),
+    ):
+        if config.get(key) not in (None, value):
+            raise UserError(
+                f"{config_file}: {key} is {shown(config[key])}; only {value!r} is"
+                " supported"
+            )
+    return {
+        "vocab_file": str(vocab_file) if files.is_there(vocab_file) else None,
+        "config_file": str(config_file) if config else None,
+        "do_lower_case": _do_lower_case(folder),
+        "labels": _labels(config, config_file),
+        "problem_type": config.get("problem_type"),
+    }
+
+
+def _do_lower_case(folder: pathlib.Path) -> bool | None:
+    for name, keys in (
+        ("tokenizer_config.json", ("do_lower_case",)),
+        ("tokenizer.json", ("normalizer", "lowercase")),
+    ):
+        there = files.is_there(folder / name)  # whatever it is, it was meant
+        value: Any = files.read_json(folder / name) if there else {}
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, bool):
+            return value
+    return None
+
+
+def _labels(config: Mapping[str, Any], file: pathlib.Path) -> list[str] | None:
+    """Labels by index; transformers' placeholders are no labels."""
+    labels = config.get("id2label")
+    if not isinstance(labels, dict) or not all(map(_INDEX.fullmatch, labels)):
+        return None
+    ordered = [str(labels[index]) for index in sorted(labels, key=int)]
+    if any(not one or "\n" in one or "\r" in one for one in ordered):
+        raise UserError(f"{file}: id2label: a label is empty, or has a line's end")
+    if len(set(ordered)) < len(ordered):
+        raise UserError(f"{file}: id2label names a label twice")
+    return None if all(map(_PLACEHOLDER.match, ordered)) else ordered

@@ -1,0 +1,171 @@
+"""Hugging Face folders, as they are written, for transformers to read."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from bert_mgpu.checkpoints import weight_names
+from bert_mgpu.checkpoints.huggingface_read import VOCAB, WEIGHTS
+from bert_mgpu.core import files
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.model.config import BertConfig
+
+_ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}
+_OURS = {"format": "pt", "producer": "bert_mgpu"}  # header of model.safetensors
+_EXPORTED = {
+    WEIGHTS,
+    VOCAB,
+    "config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+}
+_SPECIAL_TOKENS = {
+    "unk_token": "[UNK]",
+    "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "cls_token": "[CLS]",
+    "mask_token": "[MASK]",
+}
+
+
+def export(
+    directory: str | os.PathLike[str],
+    params: Mapping[str, Any],
+    config: BertConfig,
+    vocab_file: str | os.PathLike[str],
+    do_lower_case: bool,
+    labels: Sequence[str] | None,
+    problem_type: str | None = None,
+) -> None:
+    """Writes a folder for AutoModelForSequenceClassification and AutoTokenizer.
+
+    labels: of a classifier; without them it is one for the model that
+    `names.architecture_of` finds, and a classifier's labels are LABEL_0 and so on.
+
+    problem_type: what transformers calls the kind of a classifier.
+
+    `params` may hold more than that model. The folder appears whole or not
+    at all; of what is there already, only an earlier export is replaced.
+    """
+    target = pathlib.Path(directory).absolute()
+    check_replaceable(target)
+    classifies = labels is not None
+    architecture = (
+        weight_names.CLASSIFIER if classifies else weight_names.architecture_of(params)
+    )
+    tensors = _tensors(params, config, architecture)
+    if architecture == weight_names.CLASSIFIER:
+        classes = len(tensors["classifier.bias"])
+        labels = labels or [f"LABEL_{index}" for index in range(classes)]
+        if len(labels) != classes:
+            raise UserError(
+                f"{directory}: cannot export: {len(labels)} labels for a classifier of"
+                f" {classes}"
+            )
+    try:
+        vocab = pathlib.Path(vocab_file).read_bytes()
+        with files.replacing_folder(target) as new:
+            (new / VOCAB).write_bytes(vocab)
+            for name, value in (
+                (
+                    "config.json",
+                    _model_config(config, architecture, labels, vocab)
+                    | ({"problem_type": problem_type} if problem_type else {}),
+                ),
+                ("tokenizer_config.json", _tokenizer_config(config, do_lower_case)),
+                ("special_tokens_map.json", _SPECIAL_TOKENS),
+            ):
+                text = json.dumps(value, indent=2, ensure_ascii=False)
+                (new / name).write_text(text + "\n", encoding="utf-8")
+            safetensors.numpy.save_file(tensors, new / WEIGHTS, _OURS)
+            # It makes a file that only its owner may read.
+            (new / WEIGHTS).chmod((new / VOCAB).stat().st_mode)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(f"{directory}: cannot export: {error}") from None
+
+
+def check_replaceable(target: pathlib.Path) -> None:
+    """Lets pass an empty directory, and an earlier export with nothing else in it.
+
+    Raises:
+      UserError: it holds something else, or nothing can be written there.
+    """
+
+    def ours(found: set[str]) -> bool:
+        with (
+            contextlib.suppress(OSError, safetensors.SafetensorError),
+            safetensors.safe_open(target / WEIGHTS, "numpy") as opened,
+        ):
+            return opened.metadata() == _OURS and found <= _EXPORTED
+        return False
+
+    files.check_replaceable(target, ours)
+
+
+def _tensors(
+    params: Mapping[str, Any], config: BertConfig, architecture: str
+) -> dict[str, np.ndarray]:
+    tensors = {}
+    unpooled = "bert/pooler/dense/kernel" not in params
+    for row in weight_names.of_architecture(architecture, config.num_hidden_layers):
+        if (
+            unpooled
+            and architecture == weight_names.ENCODER
+            and "/pooler/" in row.google
+        ):
+            continue  # transformers starts one at random, and says so
+        if row.google not in params:
+            raise UserError(
+                f"cannot export: the model has no {row.google}, which {architecture}"
+                " needs"
+            )
+        value = np.asarray(params[row.google], np.float32)
+        tensors[row.hugging_face] = np.ascontiguousarray(
+            value.T if row.transposed else value
+        )
+    return tensors
+
+
+def _model_config(
+    config: BertConfig, architecture: str, labels: Sequence[str] | None, vocab: bytes
+) -> dict[str, Any]:
+    """config.json; a classifier_dropout of null is hidden_dropout_prob."""
+    words = [word.strip() for word in vocab.decode("utf-8").split("\n")]
+    act = config.hidden_act
+    classes: dict[str, Any] = {}
+    if labels is not None:
+        classes["classifier_dropout"] = None
+        classes["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        classes["label2id"] = {label: i for i, label in enumerate(labels)}
+    return {
+        **dataclasses.asdict(config),
+        **classes,
+        "architectures": [architecture],
+        "dtype": "float32",
+        "hidden_act": _ACTIVATIONS.get(act, act),
+        "model_type": "bert",
+        "pad_token_id": words.index("[PAD]") if "[PAD]" in words else 0,
+        "tie_word_embeddings": True,
+    }
+
+
+def _tokenizer_config(config: BertConfig, do_lower_case: bool) -> dict[str, Any]:
+    """tokenizer_config.json of Google's tokenizer."""
+    return {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": do_lower_case,
+        "strip_accents": None,  # as do_lower_case says
+        "tokenize_chinese_chars": True,
+        "model_max_length": config.max_position_embeddings,
+        **_SPECIAL_TOKENS,
+    }

@@ -1,0 +1,84 @@
+"""What a run left in its output_dir: its labels, the text of its model, its order."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from bert_mgpu.config.base import fields
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.config.pretraining import PretrainConfig
+from bert_mgpu.core import files
+from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.text_files import read_lines
+
+# What a later run of a trained model need not say again.
+NAMES = (
+    *("max_seq_length", "truncation", "head_tokens", "max_predictions_per_seq"),
+    *("dynamic_masking", "masking", "masked_lm_prob", "task_type"),
+)
+
+
+def labels(path: pathlib.Path) -> list[str]:
+    """The lines of label_list.txt. Raises UserError where they cannot be labels."""
+    found = [label for _, label in read_lines(path)]
+    if "" in found or len(set(found)) < max(2, len(found)):
+        raise UserError(
+            f"{path}: damaged: it has no label, one alone, an empty one or one twice:"
+            " restore it"
+        )
+    return found
+
+
+def settings(path: pathlib.Path) -> dict[str, Any]:
+    """What run.json says of the trained model's text; empty if it is not ours.
+
+    Raises UserError where it is damaged.
+    """
+    if not files.is_there(path):
+        return {}
+    try:
+        flags = files.read_json(path).get("flags")
+        if not isinstance(flags, dict):
+            return {}
+        kept = {n: flags[n] for n in (*NAMES, "do_lower_case") if n in flags}
+        for name, value in kept.items():
+            if not _can_be(name, value):
+                raise UserError(f"{path}: {name} is {shown(value)}")
+        return kept
+    except UserError as error:
+        reason = str(error).removeprefix(f"{path}: ")
+        raise UserError(
+            f"{path}: damaged ({reason}): restore it, or delete it and pass"
+            " --do_lower_case and --max_seq_length as in training"
+        ) from None
+
+
+def of_model(path: pathlib.Path) -> dict[str, Any]:
+    """What run.json says of how a model reads and answers, the kind of its task too.
+
+    That may stand in task.json alone; `settings` are flags.
+    """
+    found = {name: v for name, v in settings(path).items() if v is not None}
+    if found:
+        identity = files.read_json(path).get("identity")
+        kind = identity.get("task_type") if isinstance(identity, dict) else None
+        found |= {"task_type": kind} if kind else {}
+    return {name: found[name] for name in NAMES if name in found}
+
+
+def _can_be(name: str, value: Any) -> bool:
+    """Could a flag of this name, of either script, have this value?"""
+    tables = (*fields(FinetuneConfig), *fields(PretrainConfig))
+    field = next(field for field in tables if field.name == name)
+    if value is None:
+        return field.default is None
+    kind = str(field.type).removesuffix(" | None")
+    if type(value).__name__ not in (kind, "int" if kind == "float" else kind):
+        return False
+    choices, least, most = (field.metadata[k] for k in ("choices", "least", "most"))
+    return (
+        (not choices or value in choices)
+        and (least is None or value >= least)
+        and (most is None or value <= most)
+    )

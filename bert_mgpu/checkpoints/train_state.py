@@ -1,0 +1,158 @@
+"""Checkpoints of a run: TensorBundles with Google's TF1 names, written whole.
+
+A checkpoint `model.ckpt-STEP` is written under a temporary name, read back, and
+only then renamed, its index last: without an index there is no checkpoint. What
+a resume needs beyond Google's tensors stands beside them as `bert_mgpu/...`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Callable
+
+import numpy as np
+
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core import files, tensor_names
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.task import TrainState
+
+_STEM = "model.ckpt"
+_SAVING = ".saving"
+_OURS = "bert_mgpu/"
+_STEP = "global_step"
+
+
+def _to_tensors(state: TrainState) -> dict[str, np.ndarray]:
+    identity = json.dumps(state.identity, sort_keys=True)
+    return {
+        **state.params,
+        **state.slots,
+        _STEP: np.array(state.step, np.int64),
+        f"{_OURS}identity": np.array(identity.encode(), dtype=object),
+    }
+
+
+def _from_tensors(tensors: dict[str, np.ndarray], prefix: str) -> TrainState:
+    """Raises UserError for a step or an identity that is none."""
+    first = tensors.pop(_STEP, np.array(0, np.int64))
+    slots = {
+        name: tensors.pop(name)
+        for name in [*tensors]
+        if name.rpartition("/")[2] in tensor_names.SLOTS or name in tensor_names.STATE
+    }
+    ours = {name: tensors.pop(name) for name in [*tensors] if name.startswith(_OURS)}
+    said = ours.get(f"{_OURS}identity", np.array(b"null", object))
+    try:
+        step, identity = int(first.item()), json.loads(said.item())
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise UserError(f"{prefix}: damaged: {_STEP} or identity: {error}") from None
+    numbered = first.dtype.kind in "iu" and step >= 0
+    if not (numbered and isinstance(identity, dict | None)):
+        raise UserError(f"{prefix}: damaged: not the {_STEP} or identity of a run")
+    return TrainState(tensors, slots, step, identity)
+
+
+def stem(step: int) -> str:
+    """The name of the checkpoint of a step, as TensorFlow wants it."""
+    return f"{_STEM}-{step}"
+
+
+def saved_steps(directory: pathlib.Path) -> list[int]:
+    """Steps that have a checkpoint in the directory, ascending."""
+    found = []
+    for path in directory.glob(f"{_STEM}-*.index"):
+        if match := re.fullmatch(rf"{re.escape(_STEM)}-([0-9]+)\.index", path.name):
+            found.append(int(match[1]))
+    return sorted(found)
+
+
+def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
+    """Writes model.ckpt-STEP and removes all but the newest `keep` (0: none).
+
+    Raises UserError where the disk refuses; what was there before stays whole.
+    """
+    temporary = directory / _SAVING
+    name = stem(state.step)
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+        temporary.mkdir()
+        prefix = str(temporary / name)
+        google_read.write(prefix, _to_tensors(state))
+        google_read.verify(prefix)
+        written = sorted(temporary.iterdir(), key=lambda p: p.suffix == ".index")
+        for path in written:
+            _flush(path)
+        for path in written:  # the index last
+            path.rename(directory / path.name)
+        _flush(directory)
+        # Later steps are damaged ones that this run did not resume from.
+        steps = [step for step in saved_steps(directory) if step <= state.step]
+        kept = steps[-keep:] if keep else steps
+        _point_to(directory, kept)
+        for step in set(saved_steps(directory)) - set(kept):
+            _remove(directory, step)
+    except (OSError, UserError) as error:
+        raise UserError(
+            f"{directory / name}: cannot save the checkpoint ({error}): free some"
+            f" space and start the same command again: {_left(directory)}"
+        ) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _left(directory: pathlib.Path) -> str:
+    steps = saved_steps(directory)
+    if not steps:
+        return "it will start from the beginning"
+    return f"it will resume at step {steps[-1]}"
+
+
+def _flush(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(directory: pathlib.Path, step: int) -> None:
+    (directory / f"{stem(step)}.index").unlink(missing_ok=True)
+    for path in directory.glob(f"{stem(step)}.*"):
+        path.unlink(missing_ok=True)
+
+
+def _point_to(directory: pathlib.Path, steps: list[int]) -> None:
+    """Writes the `checkpoint` file by which TensorFlow finds the newest."""
+    lines = [f'model_checkpoint_path: "{stem(steps[-1])}"']
+    lines += [f'all_model_checkpoint_paths: "{stem(step)}"' for step in steps]
+    with files.replacing(directory / "checkpoint") as temporary:
+        temporary.write_text("\n".join(lines) + "\n")
+
+
+def newest(
+    directory: pathlib.Path, say: Callable[[str], None]
+) -> tuple[TrainState, str] | None:
+    """The newest checkpoint that is whole, and its prefix; None without any.
+
+    A damaged one is reported and the one before it is taken. Raises UserError
+    where checkpoints are there and all are damaged: starting afresh would lose
+    what the run has done.
+    """
+    steps = saved_steps(directory)
+    for step in reversed(steps):
+        prefix = str(directory / stem(step))
+        try:
+            return _from_tensors(google_read.read(prefix), prefix), prefix
+        except UserError as error:
+            say(f"{error}; taking the checkpoint before it")
+    if steps:
+        raise UserError(
+            f"{directory}: all {len(steps)} checkpoints are damaged: restore one"
+            " from a copy, or pass another --output_dir to start afresh"
+        )
+    return None

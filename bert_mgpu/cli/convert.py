@@ -1,0 +1,51 @@
+"""Writes a model as another program reads it: python -m bert_mgpu convert FLAGS
+
+  python -m bert_mgpu convert --init_checkpoint=model/bert_model.ckpt \\
+    --export_hf=model_hf --input_file=texts.txt
+  python -m bert_mgpu convert --init_checkpoint=model_hf --export_google=model_tf1
+
+--init_checkpoint is a checkpoint of google-research/bert or of bert_mgpu, or a folder
+of Hugging Face. What was written is read again and compared, on lines of --input_file.
+Exit codes: 0 done; 1 what was written differs; 2 wrong flags, or no model.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+from bert_mgpu.cli import process
+from bert_mgpu.config.convert import ConvertConfig
+from bert_mgpu.core.errors import RunError, UserError
+
+
+def main(argv: Sequence[str]) -> int:
+    """The flags -> the exit code."""
+    with process.apart(pathlib.Path(os.devnull)):
+        return process.run(
+            ["", *argv],
+            str(__doc__),
+            ConvertConfig,
+            _convert,
+            _explained,
+            "what is not yet written is not there",
+        )
+
+
+def _explained(run: ConvertConfig, error: Exception) -> RunError | None:
+    flag = "export_hf" if run.export_hf else "export_google"
+    output = pathlib.Path(getattr(run, flag) or "")
+    return process.explain(error, output, flag, "use a larger machine")
+
+
+def _convert(run: ConvertConfig) -> None:
+    """TensorFlow is loaded when the flags are known to be right."""
+    if run.init_checkpoint is None:
+        raise UserError("--init_checkpoint is missing (--help lists all flags)")
+    if not (run.export_hf or run.export_google):
+        raise UserError("nothing to do: pass --export_hf or --export_google")
+    from bert_mgpu.export import convert
+    from bert_mgpu.tasks.classification.problem_types import KINDS
+
+    convert.convert(run, {kind.problem_type: name for name, kind in KINDS.items()})

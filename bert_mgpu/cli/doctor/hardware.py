@@ -1,0 +1,73 @@
+"""Facts about this machine: small probes, each of a text or a folder that is given."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+SMI = (
+    "nvidia-smi",
+    "--query-gpu=name,memory.total,driver_version",
+    "--format=csv,noheader,nounits",
+)
+# Asked in a process of its own: TensorFlow may end the process that imports it.
+SEEN = """
+import json
+import tensorflow as tf
+gpus = tf.config.list_physical_devices("GPU")
+built = tf.sysconfig.get_build_info()
+cuda = {key: built.get(f"{key}_version") for key in ("cuda", "cudnn")}
+print(json.dumps({"gpus": len(gpus), **cuda}))
+"""
+Result = TypeVar("Result")
+
+
+def tried(probe: Callable[[], Result]) -> Result | None:
+    """What a probe found; None if it failed: a report tells what it can."""
+    try:
+        return probe()
+    except Exception:
+        return None
+
+
+class Gpu(NamedTuple):
+    """A card, as nvidia-smi tells."""
+
+    name: str
+    mib: float
+    driver: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}, {self.mib / 1024:.1f} GiB, driver {self.driver}"
+
+
+def gpus_of(text: str) -> list[Gpu]:
+    """The cards in nvidia-smi's CSV; a card without memory of its own has 0."""
+    rows = [line.rsplit(",", 2) for line in text.splitlines() if line.count(",") > 1]
+    return [
+        Gpu(name.strip(), float(mib) if mib.strip().isdigit() else 0, driver.strip())
+        for name, mib, driver in rows
+    ]
+
+
+def output(command: Sequence[str]) -> str:
+    """What a command prints, within two minutes."""
+    quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return subprocess.run(
+        command, env=quiet, text=True, capture_output=True, timeout=120, check=True
+    ).stdout
+
+
+def pinned(requirements: Iterable[str]) -> str | None:
+    """The version of TensorFlow among lines of requirements.txt."""
+    found = (re.fullmatch(r"tensorflow==(\S+)", line) for line in requirements)
+    return next((match[1] for match in found if match), None)
+
+
+def version(package: str) -> str | None:
+    return tried(lambda: importlib.metadata.version(package))

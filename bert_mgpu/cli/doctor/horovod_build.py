@@ -1,0 +1,292 @@
+"""Builds Horovod 0.28.1 for the TensorFlow of this venv, and proves that it works.
+
+  python -m bert_mgpu install_horovod
+
+It needs a C++17 compiler and make. With the CUDA toolkit and NCCL there,
+processes exchange gradients from GPU to GPU. The environment's own HOROVOD_*
+variables win.
+Exit codes: 0 installed and working, 1 the build failed, 2 something is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Sequence
+
+from bert_mgpu.cli.doctor import horovod_probe
+from bert_mgpu.cli.doctor.horovod_probe import VERSION, Environ
+from bert_mgpu.core import extras
+from bert_mgpu.core.errors import Interrupted, RunError, UserError
+
+SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+LOG = pathlib.Path(sys.prefix, "horovod-build.log")
+# Says which build the two processes have proved.
+PROVED = pathlib.Path(sys.prefix, ".horovod-proved")
+# The build needs others than constraints.txt pins: these stay out of the venv.
+TOOLS = ("setuptools==80.10.2", "wheel==0.48.0", "packaging==26.3", "cmake==3.31.10")
+GPU = "HOROVOD_GPU_OPERATIONS"
+COMPILER = 1 << 30  # bytes of memory that a compiler takes for TensorFlow's headers
+BUILD = {
+    "HOROVOD_WITH_TENSORFLOW": "1",
+    "HOROVOD_WITHOUT_PYTORCH": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+    "HOROVOD_WITHOUT_MPI": "1",
+    "HOROVOD_WITH_GLOO": "1",
+}
+PROOF = """
+import tensorflow as tf, horovod.tensorflow as hvd
+hvd.init()
+total = hvd.allreduce(tf.constant(hvd.rank() + 1.0), op=hvd.Sum)
+print(f"rank {hvd.rank()} of {hvd.size()} has {float(total)};")
+"""
+SUMS = ("rank 0 of 2 has 3.0;", "rank 1 of 2 has 3.0;")
+PATIENCE = 300  # seconds: two processes import TensorFlow, perhaps on a busy machine
+
+
+def for_nccl(environ: Environ) -> tuple[dict[str, str], str]:
+    """The variables that build with NCCL, and where it is; none, and why.
+
+    Raises:
+      UserError: it was asked for and cannot be had.
+    """
+    asked = environ.get(GPU)
+    if asked not in (None, "NCCL"):
+        return {}, f"{GPU}={asked}"
+    cuda, nccl = horovod_probe.find_cuda(environ), horovod_probe.find_nccl(environ)
+    if cuda and nccl:
+        return {
+            GPU: "NCCL",
+            "HOROVOD_CUDA_HOME": str(cuda),
+            "HOROVOD_NCCL_INCLUDE": str(nccl.include),
+            "HOROVOD_NCCL_LIB": str(nccl.library.parent),
+            "HOROVOD_NCCL_LINK": "SHARED",
+        }, f"NCCL {nccl.version}, {cuda}"
+    lacking = "no libnccl found" if cuda else "no CUDA found"
+    if asked:
+        raise UserError(
+            f"{GPU}={asked}: {lacking}: set HOROVOD_CUDA_HOME and HOROVOD_NCCL_HOME, or"
+            f" unset {GPU}"
+        )
+    return {}, lacking
+
+
+def name_for_linkers(folder: pathlib.Path) -> None:
+    """Gives libnccl.so.2 its name without a number, which pip's package lacks."""
+    if not (folder / "libnccl.so").exists():
+        (folder / "libnccl.so").symlink_to("libnccl.so.2")
+
+
+def reason(log: str) -> str:
+    """The first error that a log tells; CMake's stands on the line below."""
+    told = re.search(
+        r"^.*([Ee]rror: |ERROR: |CMake Error).*(?<!:)$",
+        re.sub(r":\n\s*", ": ", log),
+        re.M,
+    )
+    return told[0].strip()[:200] if told else "no reason was given"
+
+
+def step(
+    what: str, command: Sequence[str], environ: Environ, seconds: int | None = None
+) -> str:
+    """Runs a part of the work; what it prints goes to the log, and is returned.
+
+    Raises:
+      RunError: it failed, or took longer.
+    """
+    with LOG.open("a+", errors="replace") as log:
+        log.write(f"\n$ {shlex.join(command)}\n")
+        log.flush()
+        start = log.tell()
+        try:
+            code = subprocess.run(
+                command,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            raise RunError(f"{what}: no end after {seconds} s: see {LOG}") from None
+        log.seek(start)
+        text = log.read()
+    if code:
+        raise RunError(f"{what} failed: {reason(text)}: see {LOG}")
+    return text
+
+
+def run_pip(what: str, *arguments: object, environ: Environ) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    step(what, [*command, *map(str, arguments)], environ)
+
+
+def download(folder: pathlib.Path, environ: Environ, sha256: str = SHA256) -> None:
+    """Brings Horovod's source; pip refuses another one before anything of it runs."""
+    pinned = folder / "source.txt"
+    pinned.write_text(f"horovod=={VERSION} --hash=sha256:{sha256}\n")
+    options = "--require-hashes --no-deps --no-build-isolation --no-binary=horovod"
+    run_pip(
+        f"the download of horovod {VERSION}",
+        *("download", *options.split(), "--dest", folder, "-r", pinned),
+        environ=environ,
+    )
+
+
+def build(folder: pathlib.Path, environ: Environ) -> pathlib.Path:
+    """Unpacks, patches and builds what was downloaded; the wheel."""
+    source = folder / f"horovod-{VERSION}"
+    shutil.rmtree(source, ignore_errors=True)  # a build that failed leaves its marks
+    shutil.unpack_archive(folder / f"{source.name}.tar.gz", folder)
+    for patch in horovod_probe.PATCHES:
+        horovod_probe.apply(patch, source)
+    run_pip(
+        f"the build of horovod {VERSION}",
+        *("wheel", "-v", "--no-build-isolation", "--no-deps", "-w", folder, source),
+        environ=environ,
+    )
+    return next(folder.glob("*.whl"))
+
+
+def build_environment(environ: Environ, tools: pathlib.Path) -> dict[str, str]:
+    """The environment of the build: what its HOROVOD_* variables say wins over ours."""
+    cores, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PHYS_PAGES")
+    jobs = max(1, min(cores, memory * os.sysconf("SC_PAGE_SIZE") // COMPILER))
+    folders = [pathlib.Path(sys.executable).parent, tools / "bin"]
+    if cuda := environ.get("HOROVOD_CUDA_HOME"):
+        folders.append(pathlib.Path(cuda, "bin"))
+    opposite = {"WITH": "WITHOUT", "WITHOUT": "WITH"}
+    ours = {
+        name: value
+        for name, value in BUILD.items()
+        if re.sub("WITH(OUT)?", lambda part: opposite[part[0]], name) not in environ
+    }
+    return {
+        **ours,
+        **environ,
+        "CXX": horovod_probe.compiler(environ),
+        "MAKEFLAGS": f"-j{jobs}",  # `make horovod` hands its own down
+        "PATH": os.pathsep.join([*map(str, folders), environ.get("PATH", "")]),
+        "PYTHONPATH": str(tools),
+    }
+
+
+def prove(environ: Environ) -> None:
+    """Two processes on this machine add up their numbers.
+
+    Raises:
+      RunError: they did not.
+    """
+    own = {k: v for k, v in environ.items() if not k.startswith("HOROVOD_")}
+    run = [str(pathlib.Path(sysconfig.get_path("scripts"), "horovodrun")), "-np", "2"]
+    run += [f"--start-timeout={PATIENCE}", f"--gloo-timeout-seconds={PATIENCE}"]
+    quiet = {**own, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    load = [sys.executable, "-c", "import horovod.tensorflow"]
+    step("the import of horovod", load, quiet, PATIENCE)  # horovodrun hides why not
+    what = "an all-reduce of two processes"
+    told = step(what, [*run, sys.executable, "-c", PROOF], quiet, PATIENCE)
+    if not all(line in told for line in SUMS):
+        raise RunError(f"{what}: no sum of 3 on both of them: see {LOG}")
+    if there := horovod_probe.installed():
+        PROVED.write_text(there.stamp)
+
+
+def place(wheel: pathlib.Path, environ: Environ) -> None:
+    """Installs a wheel and what it needs, and proves that it works."""
+    needs = extras.lines("horovod")  # each of one version: no need of more pins
+    for what in (needs, ("--no-index", "--force-reinstall", wheel)):
+        run_pip("the installation", "install", "--no-deps", *what, environ=environ)
+    prove(environ)
+
+
+def install(environ: Environ) -> str:
+    """Builds and installs Horovod; why it has no NCCL, if it has none."""
+    nccl, found = for_nccl(environ)
+    with tempfile.TemporaryDirectory(prefix="horovod-") as name:
+        folder, tools = pathlib.Path(name), pathlib.Path(name, "tools")
+        fetched = ("install", "--target", tools, *TOOLS)
+        run_pip("the download of its tools", *fetched, environ=environ)
+        download(folder, build_environment(environ, tools))
+        say(f"building with gloo {f'and {found}' if nccl else f'({found})'}: minutes")
+        began = time.monotonic()
+        if nccl:
+            name_for_linkers(pathlib.Path(nccl["HOROVOD_NCCL_LIB"]))
+        try:
+            place(build(folder, build_environment({**nccl, **environ}, tools)), environ)
+        except RunError as error:
+            if not nccl or GPU in environ:
+                raise
+            found = "its build failed"
+            say(f"no NCCL: {error}")
+            say("building without: GPUs will exchange gradients by the CPU, slower")
+            place(build(folder, build_environment(environ, tools)), environ)
+        say(f"built in {time.monotonic() - began:.0f} s")
+    return found
+
+
+def works(environ: Environ) -> bool:
+    """Whether our Horovod is there already, built for this TensorFlow."""
+    there = horovod_probe.installed()
+    if there is None or not PROVED.exists() or PROVED.read_text() != there.stamp:
+        return False
+    versions = (VERSION, horovod_probe.tensorflow(environ))
+    asked = environ.get(GPU) == "NCCL" and "NCCL" not in there.has
+    return (there.version, there.tensorflow) == versions and there.patched and not asked
+
+
+def run(force: bool) -> int:
+    environ = dict(os.environ)
+    if lacking := horovod_probe.missing(environ):
+        for line in lacking:
+            print(f"error: {line}", file=sys.stderr)
+        return UserError.exit_code
+    if force or not works(environ):
+        LOG.write_text("")
+        say(f"horovod {VERSION} for TensorFlow {horovod_probe.tensorflow(environ)}")
+        say(f"log: {LOG}")
+        without = install(environ)
+    else:
+        nccl, without = for_nccl(environ)
+        without = "--force builds with it" if nccl else without
+    there = horovod_probe.installed()
+    has = there.has if there else ()
+    kinds = " and ".join(has) + ("" if "NCCL" in has else f"; no NCCL: {without}")
+    say(f"horovod {VERSION} is installed ({kinds}): horovodrun -np 2 ... works")
+    return 0
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command line -> the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bert_mgpu install_horovod",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--force", action="store_true", help="build it anew")
+    options = parser.parse_args(argv)
+    try:
+        return run(options.force)
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return UserError.exit_code
+    except KeyboardInterrupt:
+        print("stopped: by Ctrl-C: start it again", file=sys.stderr)
+        return Interrupted.exit_code

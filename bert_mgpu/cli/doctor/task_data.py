@@ -1,0 +1,186 @@
+"""Looks through the files of a task: python -m bert_mgpu doctor data FLAGS
+
+  python -m bert_mgpu doctor data --task_name=reviews --data_dir=data/reviews \\
+    --vocab_file=model/vocab.txt --max_seq_length=128
+
+Takes the flags of run_classifier_mgpu.py, also those that mean nothing here, and reads
+the train, dev and test file (or --predict_file) as a training would; changes nothing.
+Exit codes: 0 told; 2 rows that cannot be read, or wrong flags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bert_mgpu.checkpoints import pretrained
+from bert_mgpu.cli import process
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core import terminal
+from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks.classification import data_checks, reader, sources, task_json
+from bert_mgpu.tasks.classification import task as task_lib
+from bert_mgpu.tasks.classification.builtin import TaskFiles
+from bert_mgpu.tasks.classification.labels import labels_of
+from bert_mgpu.tasks.classification.problem_types import KINDS
+from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.text.vocab_coverage import Census, in_blocks
+
+_FAULTS, _UNKNOWN = 20, 20  # that are shown
+_NUMBER = 12  # columns of the terminal
+
+
+class Set(NamedTuple):
+    """A file that was read."""
+
+    split: str
+    path: pathlib.Path
+    examples: list[Example]
+    faults: list[str]
+    labelled: bool
+
+
+def main(argv: Sequence[str]) -> int:
+    """The flags -> the exit code."""
+    return process.run(
+        ["", *argv], __doc__, FinetuneConfig, _tell, _explained, "nothing was changed"
+    )
+
+
+def _explained(run: FinetuneConfig, error: Exception) -> RunError | None:
+    return process.explain(error, pathlib.Path(), "data_dir", "use a larger machine")
+
+
+def _tell(run: FinetuneConfig) -> None:
+    for name in ("task_name", "data_dir"):
+        if getattr(run, name) is None:
+            raise UserError(f"--{name} is missing (--help lists all flags)")
+    task, words = task_json.find(run), _tokenizer(run)
+    sets: list[Set] = []
+    others = *sources.named_files(run.eval_files), *sources.predicted(run)
+    for name in ("train", "dev", *others):
+        if _is_there(run, task, name):
+            sets.append(_read(run, task, name))
+        if name == "train" and sets:  # the other files may have no others
+            known = labels_of(task, [sets[0].examples])
+            task = dataclasses.replace(task, labels=tuple(known))
+    if not sets:
+        raise UserError(f"--data_dir={run.data_dir}: none of the task's files is there")
+    labels = labels_of(task, [one.examples for one in sets if one.labelled])
+    kind = KINDS[task.kind]
+    rows = {
+        one.split: data_checks.Rows(
+            one.split,
+            str(one.path),
+            task_lib.featurise(
+                *(one.examples, words, labels, run.max_seq_length),
+                *(run.truncation, run.head_tokens, kind),
+            ),
+            words.unk_id,
+            kind,
+            one.labelled,
+        )
+        for one in sets
+        if one.examples
+    }
+    if rows:
+        print(_sizes(run, [*rows.values()]))
+    if rows and kind.has_labels:
+        print(f"\n{_labels(labels, [one for one in rows.values() if one.labelled])}")
+    print(f"\n{_unknown(words, sets)}")
+    found = data_checks.warnings(rows, labels)
+    faults = [fault for one in sets for fault in one.faults]
+    print("\nlooks wrong:" if found or faults else "\nnothing looks wrong")
+    for line in [*faults[:_FAULTS], *found]:
+        print(f"- {line}")
+    if len(faults) > _FAULTS:
+        print(f"- and {len(faults) - _FAULTS} more rows that cannot be read")
+    if faults:
+        raise UserError(
+            f"{len(faults)} rows cannot be read: a training would end there"
+        )
+
+
+def _tokenizer(run: FinetuneConfig) -> Tokenizer:
+    if run.vocab_file:
+        return Tokenizer(run.vocab_file, run.do_lower_case)
+    return pretrained.find_model(run, pathlib.Path(run.output_dir or ".")).tokenizer
+
+
+def _is_there(run: FinetuneConfig, task: TaskFiles, split: str) -> bool:
+    """Every set but the task's own has been named, and has to be there."""
+    name = {"train": task.train, "dev": task.dev, "test": task.test}.get(split)
+    if split not in sources.SPLITS or (split == "test" and run.predict_file):
+        return True
+    return bool(name) and pathlib.Path(str(run.data_dir), str(name)).exists()
+
+
+def _read(run: FinetuneConfig, task: TaskFiles, split: str) -> Set:
+    source = sources.source(task, run, split)
+    faults: list[str] = []
+    labelled = source.labelled and task.columns_of(source.split).label is not None
+    examples = []
+    for example in reader.stream(
+        task, source.path, source.split, with_label=labelled, faults=faults
+    ):
+        if example.label == "":
+            faults.append(f"{source.path}:{example.line}: the label is empty")
+        else:
+            examples.append(example)
+    if not (examples or faults):
+        raise UserError(f"{source.path}: no rows for the task {task.name}")
+    return Set(split, source.path, examples, faults, labelled)
+
+
+def _sizes(run: FinetuneConfig, sets: Sequence[data_checks.Rows]) -> str:
+    """Rows, lengths and what becomes of them: a column for each set."""
+
+    def line(name: str, values: list[str]) -> tuple[str, ...]:
+        return name, *values
+
+    every = [one.features for one in sets]
+    lines = [line("", [one.split for one in sets])]
+    lines.append(line("rows", [str(len(one)) for one in every]))
+    for share in every[0].notes["length_percentiles"]:
+        values = [str(one.notes["length_percentiles"][share]) for one in every]
+        lines.append(line(f"tokens of a row, {share} % have at most", values))
+    truncated = [one.notes["truncated"] / one.notes["rows"] for one in every]
+    what = f"truncated at {run.max_seq_length} tokens"
+    lines.append(line(what, [f"{share:.1%}" for share in truncated]))
+    lines.append(
+        line("[UNK] among the tokens", [f"{s.unknown_share:.2%}" for s in sets])
+    )
+    again = [data_checks.repeated(one) for one in sets]
+    lines.append(line("rows with the text of an earlier one", [*map(str, again)]))
+    return terminal.align(lines, [_NUMBER] * len(sets))
+
+
+def _labels(labels: Sequence[str], sets: Sequence[data_checks.Rows]) -> str:
+    lines = [("label", *(one.split for one in sets))]
+    counts = [one.counts(labels) for one in sets]
+    for index, label in enumerate(labels):
+        lines.append((f"{index} {label}", *(str(of_set[index]) for of_set in counts)))
+    return terminal.align(lines, [_NUMBER] * len(sets))
+
+
+def _unknown(words: Tokenizer, sets: Sequence[Set]) -> str:
+    """What becomes [UNK], the most frequent first."""
+    census = Census(words)
+    texts = (
+        (f"{one.path}:{example.line}", text)
+        for one in sets
+        for example in one.examples
+        for text in (example.text_a, example.text_b or "")
+    )
+    for block in in_blocks(texts):
+        census.add(block)
+    unknown = [found for found in census.found() if not found.pieces]
+    if not unknown:
+        return "every word is in the vocabulary"
+    unknown.sort(key=lambda found: (-found.count, found.word))
+    shown = "  ".join(f"{found.word} {found.count}" for found in unknown[:_UNKNOWN])
+    more = f"  and {len(unknown) - _UNKNOWN} others" if len(unknown) > _UNKNOWN else ""
+    return "\n".join(terminal.wrap(f"becomes [UNK], and how often: {shown}{more}"))

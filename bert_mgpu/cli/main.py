@@ -1,0 +1,37 @@
+"""What helps around a training, by one name: bert_mgpu COMMAND FLAGS
+
+  bert_mgpu convert FLAGS    a model from one program's format to another's
+  bert_mgpu doctor           what this machine has for training
+  bert_mgpu doctor data FLAGS    looks through a task's files
+  bert_mgpu install_horovod  builds Horovod, for several processes or machines
+
+In a clone: python -m bert_mgpu COMMAND. Each command has its own --help.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from bert_mgpu.cli import process
+from bert_mgpu.core import log
+from bert_mgpu.core.errors import UserError
+
+# The module of each command has main(flags) -> exit code; only the one asked for is
+# imported.
+COMMANDS = {
+    "convert": "convert",
+    "doctor": "doctor.environment",
+    "install_horovod": "doctor.horovod_build",
+}
+
+
+def main() -> int:
+    """The command line -> the exit code."""
+    name, *flags = sys.argv[1:] or ["--help"]
+    if name in ("--help", "-h"):
+        return log.show(str(__doc__).strip())
+    if name not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        return process.fail(UserError(f"{name}: no such command: pass one of {known}"))
+    return importlib.import_module(f"bert_mgpu.cli.{COMMANDS[name]}").main(flags)

@@ -1,0 +1,191 @@
+"""How a script ends: its exit code, and one line on standard error that says why."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import pathlib
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TextIO, cast
+
+from bert_mgpu.config import parsing
+from bert_mgpu.config.parsing import Settings
+from bert_mgpu.core.errors import (
+    LONGEST,
+    Interrupted,
+    OutOfMemory,
+    Preempted,
+    RunError,
+    UserError,
+    out_of_memory,
+)
+from bert_mgpu.core.log import show
+
+# What the user's disk refuses is not our fault.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+_NAME_ERRORS = (
+    *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
+
+
+class Unbroken:
+    """Standard error whose reader may go away: work must not end with it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._try(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def close(self) -> None:
+        self._try(self._stream.close)
+
+    def _try(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except BrokenPipeError:
+            # What is left in the buffer goes there too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def unbroken_log() -> Iterator[None]:
+    """Goes on silently when no one reads standard error any more."""
+    before, sys.stderr = sys.stderr, cast(TextIO, Unbroken(sys.stderr))
+    try:
+        yield
+    finally:
+        sys.stderr = before
+
+
+@contextlib.contextmanager
+def apart(log: pathlib.Path | None, heard: bool = True) -> Iterator[None]:
+    """Sends what TensorFlow's C++ prints to a file; None leaves it where it goes.
+
+    It writes to the process's standard error, before any of its settings act; so
+    ours moves to a descriptor of its own. heard: whether that leads anywhere.
+    Raises OSError where the file cannot be written.
+    """
+    sys.stderr.flush()
+    ours, before = os.dup(2), sys.stderr
+    try:
+        if log is not None:
+            with log.open("wb") as file:
+                os.dup2(file.fileno(), 2)
+        said = os.dup(ours) if heard else os.open(os.devnull, os.O_WRONLY)
+        # For the log, whatever the names of files and the locale are.
+        lines = os.fdopen(said, "w", buffering=1, errors="backslashreplace")
+        sys.stderr = cast(TextIO, Unbroken(lines))
+        try:
+            yield
+        finally:
+            os.dup2(ours, 2)
+            sys.stderr.close()
+            sys.stderr = before
+    finally:
+        os.close(ours)
+
+
+def fail(error: RunError) -> int:
+    """Prints the error's line; its exit code."""
+    line = " ".join(str(error).split())  # a name of the user's may hold line ends
+    print(f"{error.label}: {line}", file=sys.stderr)
+    return error.exit_code
+
+
+def explain(
+    error: Exception, output: pathlib.Path, flag: str, smaller: str
+) -> RunError | None:
+    """What no one can foresee, in one line: no room on the disk or in memory.
+
+    output: what is written, by this flag; smaller: what to pass where memory is short.
+    TensorFlow tells a full disk by its messages alone.
+    """
+    message = str(getattr(error, "message", error))[:LONGEST]
+    message = re.sub(r"\{\{.*?\}\} *", "", message)  # TensorFlow's own names
+    full = re.search(
+        r"[^\n]*(no space left|quota exceeded|file too large)", message, re.I
+    )
+    disk = full[0].strip() if full else None
+    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+        disk = f"{error.filename or output}: {error.strerror}"
+    if disk:
+        return UserError(f"{disk}: free some space, or pass another --{flag}")
+    if isinstance(error, OSError) and error.errno in _NAME_ERRORS and error.filename:
+        return unusable(error, output, flag)
+    if what := out_of_memory(error):
+        return OutOfMemory(f"{what}: {smaller}")
+    return None
+
+
+def unusable(error: OSError, output: pathlib.Path | None, flag: str) -> UserError:
+    """What a file or folder of the user's refuses."""
+    path = pathlib.Path(os.fsdecode(error.filename)).absolute()
+    advice = "check its name and its permissions"
+    if output and path.is_relative_to(output.absolute()):
+        advice = f"pass another --{flag}"
+    return UserError(f"{path}: cannot use it: {error.strerror}: {advice}")
+
+
+@unbroken_log()
+def run(
+    argv: Sequence[str],
+    usage: str,
+    table: type[Settings],
+    work: Callable[[Settings], None],
+    explained: Callable[[Settings, Exception], RunError | None],
+    stopped: str,
+) -> int:
+    """A whole script without TensorFlow: the command line -> the exit code.
+
+    explained: what an unexpected error means, if it is not our fault; stopped: what
+    becomes of work that SIGTERM or Ctrl-C stops.
+    """
+
+    def preempt(number: int, frame: object) -> None:
+        raise Preempted(stopped)
+
+    before = signal.getsignal(signal.SIGTERM)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        settings, _ = parsing.parse(argv, usage, table)
+        signal.signal(signal.SIGTERM, preempt)
+        try:
+            work(settings)
+            sys.stdout.flush()
+        except (RunError, BrokenPipeError):
+            raise
+        except Exception as error:
+            if known := explained(settings, error):
+                raise known from None
+            raise
+        return 0
+    except parsing.HelpAsked as asked:
+        return show(str(asked))
+    except RunError as error:
+        return fail(error)
+    except KeyboardInterrupt:
+        return fail(Interrupted(f"by Ctrl-C: {stopped}"))
+    except BrokenPipeError:  # | head
+        return show("")
+    except Exception:
+        traceback.print_exc()
+        print("this is a fault of bert_mgpu: please report it", file=sys.stderr)
+        return 1
+    finally:
+        signal.signal(signal.SIGTERM, before)

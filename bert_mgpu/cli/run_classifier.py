@@ -1,0 +1,93 @@
+"""Fine-tunes BERT on N towers, evaluates it and predicts.
+
+Train on two GPUs (or on a CPU), measure on the dev set, predict the test set:
+
+  python run_classifier_mgpu.py --task_name=mrpc --data_dir=data/MRPC \\
+    --vocab_file=model/vocab.txt --bert_config_file=model/bert_config.json \\
+    --init_checkpoint=model/bert_model.ckpt --output_dir=out \\
+    --do_train=true --do_eval=true --do_predict=true --n_gpus=2
+
+Predict another file with the trained model:
+
+  python run_classifier_mgpu.py --task_name=mrpc --data_dir=data/MRPC \\
+    --output_dir=out --do_predict=true --predict_file=new.tsv
+
+Exit codes: 0 done, 1 our fault, 2 bad usage or data, 3 diverged, 4 out of
+memory, 5 lost another process, 75 stopped by SIGTERM and resumable, 130
+Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from bert_mgpu.cli import session
+from bert_mgpu.cli.flag_checks import EXPORTS, check_asked, check_used
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core import text_files
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.distributed import launcher
+from bert_mgpu.tasks.classification import sources, task_json
+
+
+def main() -> int:
+    """The command line -> the exit code."""
+    return run(sys.argv, launcher.start_anew)
+
+
+def run(argv: Sequence[str], anew: Callable[[int], int] | None = None) -> int:
+    """Runs the command line `argv`; returns the exit code. anew: see `session.run`."""
+    return session.run(argv, str(__doc__), FinetuneConfig, check, _load, anew)
+
+
+def _load() -> Callable[..., None]:
+    from bert_mgpu.runs import seeds
+
+    return seeds.run
+
+
+def check(run: FinetuneConfig) -> None:
+    """Raises UserError for flags that do not go together."""
+    check_asked(run, ["task_name", "data_dir"])
+    if run.truncation != "head_tail":
+        check_used(run, ["head_tokens"], "--truncation=head_tail")
+    if not os.path.isdir(str(run.data_dir)):
+        what = "a file" if os.path.exists(str(run.data_dir)) else "no such folder"
+        raise UserError(
+            f"--data_dir={run.data_dir}: {what}: pass the folder with the task's files"
+        )
+    task_json.find(run)
+    others = sources.named_files(run.eval_files)
+    if others and not (run.do_eval or run.eval_steps):
+        raise UserError(
+            "--eval_files is given: pass --do_eval=true or --eval_steps as well"
+        )
+    if run.predict_file == text_files.STANDARD_INPUT and (run.do_train or run.do_eval):
+        raise UserError(
+            "--predict_file=-: rows come to a trained model: leave --do_train and"
+            " --do_eval out"
+        )
+    if run.predict_file == text_files.STANDARD_INPUT and run.max_predict_examples:
+        raise UserError("--max_predict_examples: --predict_file=- has no known number")
+    if run.seeds > 1:
+        _check_seeds(run)
+    if run.eval_steps and not run.do_train:
+        raise UserError("--eval_steps is of a training: pass --do_train=true as well")
+    if not run.eval_steps:
+        check_used(run, ["early_stopping_patience", "best_metric"], "--eval_steps")
+        if run.use_best and run.do_train:
+            raise UserError("--use_best of a training needs --eval_steps: pass both")
+
+
+def _check_seeds(run: FinetuneConfig) -> None:
+    if not (run.do_train and run.do_eval):
+        raise UserError("--seeds: pass --do_train=true and --do_eval=true")
+    for name in (*EXPORTS, "plan"):
+        if getattr(run, name):
+            raise UserError(f"--{name}: is of one model: leave --seeds out")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

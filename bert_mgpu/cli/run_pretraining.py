@@ -1,0 +1,61 @@
+"""Pretrains BERT on N towers, from nothing or further on texts of your domain.
+
+Make records of a text file (a sentence a line, blank lines between documents),
+train on two GPUs (or on a CPU), and measure:
+
+  python data_prep/create_pretraining_data.py --input_file=corpus.txt \\
+    --output_file=corpus.tfrecord --vocab_file=model/vocab.txt
+
+  python run_pretraining_mgpu.py --input_file=corpus.tfrecord \\
+    --bert_config_file=model/bert_config.json --output_dir=out \\
+    --init_checkpoint=model/bert_model.ckpt --do_train=true --do_eval=true \\
+    --num_train_steps=10000 --num_warmup_steps=1000 --learning_rate=5e-5 \\
+    --n_gpus=2
+
+Exit codes: 0 done, 1 our fault, 2 bad usage or data, 3 diverged, 4 out of
+memory, 5 lost another process, 75 stopped by SIGTERM and resumable, 130
+Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from bert_mgpu.cli import session
+from bert_mgpu.cli.flag_checks import check_asked, check_used
+from bert_mgpu.config.pretraining import PretrainConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.distributed import launcher
+
+
+def main() -> int:
+    """The command line -> the exit code."""
+    return run(sys.argv, launcher.start_anew)
+
+
+def run(argv: Sequence[str], anew: Callable[[int], int] | None = None) -> int:
+    """Runs the command line `argv`; returns the exit code. anew: see `session.run`."""
+    return session.run(argv, str(__doc__), PretrainConfig, check, _load, anew)
+
+
+def _load() -> Callable[..., None]:
+    from bert_mgpu.runs import pretrain
+
+    return pretrain.pretrain
+
+
+def check(run: PretrainConfig) -> None:
+    """Raises UserError for flags that do not go together."""
+    reads = run.do_train or (run.do_eval and run.eval_input_file is None)
+    check_asked(run, ["input_file"] if reads else [])
+    if run.eval_input_file and not run.do_eval:
+        raise UserError("--eval_input_file is given: pass --do_eval=true as well")
+    if run.do_predict and run.predict_file is None:
+        raise UserError("--do_predict scores the lines of a file: pass --predict_file")
+    if not run.dynamic_masking:
+        check_used(run, ["masking", "masked_lm_prob"], "--dynamic_masking=true")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

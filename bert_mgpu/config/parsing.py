@@ -1,0 +1,184 @@
+"""The command line: a table of flags as in run_config.py, help, and their checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from absl import flags
+
+from bert_mgpu.config.base import RunConfig, Table, fields
+from bert_mgpu.core.errors import UserError, cut
+
+Settings = TypeVar("Settings", bound=Table)
+# google-research/bert's flags for TPUs: accepted so that old scripts run.
+_TPU_FLAGS = {
+    "tpu_name": None,
+    "tpu_zone": None,
+    "gcp_project": None,
+    "master": None,
+    "num_tpu_cores": 8,
+    "iterations_per_loop": 1000,
+}
+_DEFINE = {
+    "bool": flags.DEFINE_bool,
+    "int": flags.DEFINE_integer,
+    "float": flags.DEFINE_float,
+    "str": flags.DEFINE_string,
+}
+# What a value must be, by absl's name of the type.
+_WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+_BAD_VALUE = re.compile(r"flag --(\w+)=(.*?): ", re.DOTALL)
+_LONGEST_NAME = 80  # of a flag
+_SEE_HELP = "(--help lists all flags)"
+_MOST = 10**12  # of a number of steps, rows or the like that has no bound of its own
+
+
+class HelpAsked(Exception):
+    """--help was given: its argument is the text."""
+
+
+def _define(values: flags.FlagValues, table: type[Table]) -> None:
+    for field in fields(table):
+        text, choices = field.metadata["help"], field.metadata["choices"]
+        if choices:
+            flags.DEFINE_enum(field.name, field.default, choices, text, values)
+        else:
+            kind = str(field.type).removesuffix(" | None")
+            _DEFINE[kind](field.name, field.default, text, flag_values=values)
+    if issubclass(table, RunConfig):
+        flags.DEFINE_bool("use_tpu", False, "", values)
+        for name, default in _TPU_FLAGS.items():
+            kind = "str" if default is None else "int"
+            _DEFINE[kind](name, default, "", flag_values=values)
+    flags.DEFINE_bool("help", False, "", values, short_name="h")
+    flags.DEFINE_bool("helpfull", False, "", values)
+
+
+def _default(field: dataclasses.Field) -> str:
+    if field.default is None:
+        return ""
+    value = str(field.default).lower() if field.type == "bool" else field.default
+    return f" [{value}]"
+
+
+def help_text(usage: str, table: type[Table]) -> str:
+    """All flags by group, with defaults in brackets, 80 columns wide."""
+    lines = [usage.strip(), ""]
+    group = None
+    for field in fields(table):
+        if field.metadata["group"] != group:
+            group = field.metadata["group"]
+            lines += [f"{group}:"]
+        kind = "|".join(field.metadata["choices"])
+        kind = kind or {"bool": "true|false", "int": "N", "float": "X"}.get(
+            str(field.type).removesuffix(" | None"), "..."
+        )
+        lines.append(f"  --{field.name}={kind}")
+        lines += textwrap.wrap(
+            field.metadata["help"] + _default(field),
+            width=78,
+            initial_indent=" " * 8,
+            subsequent_indent=" " * 8,
+        )
+    return "\n".join(lines)
+
+
+def _explain(error: flags.Error, values: flags.FlagValues, table: type[Table]) -> str:
+    """absl's error in our words: what is wrong and what to pass instead."""
+    if isinstance(error, flags.UnrecognizedFlagError):
+        known, name = (
+            [field.name for field in fields(table)],
+            cut(error.flagname),
+        )
+        near = difflib.get_close_matches(name, known, n=2)
+        meant = " or ".join(f"--{name}" for name in near)
+        hint = f": did you mean {meant}?" if near else ""
+        return f"--{name}: there is no such flag{hint} {_SEE_HELP}"
+    if match := _BAD_VALUE.match(str(error)):
+        flag = values[match[1]]
+        choices = getattr(flag.parser, "enum_values", None)
+        wanted = ", ".join(choices) if choices else _WANTED[flag.flag_type()]
+        value = cut(match[2])
+        return f"--{match[1]}={value}: pass {'one of ' * bool(choices)}{wanted}"
+    return f"{cut(str(error))} {_SEE_HELP}"
+
+
+def _check_text(name: str, value: str) -> None:
+    shown = cut(value)
+    if value.startswith("--"):
+        raise UserError(f"--{name} has no value, {shown} follows: write --{name}=VALUE")
+    # TensorFlow takes no other names, and settings are kept as UTF-8.
+    if "\0" in value or not (value.isascii() or _is_utf_8(value)):
+        what = "holds a NUL byte" if "\0" in value else "is not UTF-8"
+        raise UserError(
+            f"--{name}={shown!r}: {what}: pass, or rename it to, plain text"
+        )
+
+
+def _is_utf_8(value: str) -> bool:
+    try:
+        return bool(value.encode())
+    except UnicodeEncodeError:  # bytes of a command line that are no characters
+        return False
+
+
+def _check(name: str, value: Any, least: float | None, most: float | None) -> None:
+    if isinstance(value, str):
+        _check_text(name, value)
+    elif isinstance(value, int) and most is None:
+        most = _MOST
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"--{name}={value}: pass a finite number")
+    if None not in (least, value) and value < least:
+        raise UserError(f"--{name}={cut(value)}: pass at least {least}")
+    if None not in (most, value) and value > most:
+        raise UserError(f"--{name}={cut(value)}: pass at most {most}")
+
+
+def parse(
+    argv: Sequence[str], usage: str, table: type[Settings]
+) -> tuple[Settings, list[str]]:
+    """argv as sys.argv -> the settings and notes for the log.
+
+    Raises UserError for flags that are unknown, malformed or out of range, and
+    HelpAsked for --help.
+    """
+    values = flags.FlagValues()
+    _define(values, table)
+    for name in (arg.partition("=")[0] for arg in argv[1:]):
+        if name.startswith("-") and len(name) > _LONGEST_NAME:  # absl recurses over it
+            raise UserError(f"{cut(name)}: there is no such flag {_SEE_HELP}")
+    try:
+        rest = values(list(argv))[1:]
+    except flags.Error as error:
+        raise UserError(_explain(error, values, table)) from None
+    if values.help or values.helpfull:
+        raise HelpAsked(help_text(usage, table))
+    if rest:
+        raise UserError(
+            f"{cut(rest[0])!r} is not a flag: write --NAME=VALUE {_SEE_HELP}"
+        )
+    if "use_tpu" in values and values.use_tpu:
+        raise UserError(
+            "--use_tpu=true: bert_mgpu runs on GPUs and CPUs: leave the flag out and"
+            " pass --n_gpus"
+        )
+    settings: dict[str, Any] = {}
+    for field in fields(table):
+        value = values[field.name].value
+        _check(field.name, value, field.metadata["least"], field.metadata["most"])
+        # A script that passes an empty variable means that it has no value.
+        settings[field.name] = None if value == "" else value
+    given = frozenset(name for name in values if values[name].present)
+    ignored = sorted(given & set(_TPU_FLAGS))
+    notes = []
+    if ignored:
+        names = ", ".join(f"--{name}" for name in ignored)
+        notes.append(f"{names}: for TPUs only, without effect here")
+    return table(**settings, given=given), notes

@@ -1,0 +1,111 @@
+"""The settings of data_prep/create_pretraining_data.py."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+
+from bert_mgpu.config.base import INPUT, MODEL, SPEED, TASK, Table, flag
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparationConfig(Table):
+    """Google's names, defaults and meanings, bert-ad's, and ours."""
+
+    input_file: str | None = flag(
+        None,
+        INPUT,
+        "text, one sentence a line, blank lines between documents: names and globs,"
+        " comma-separated; .gz and .xz are unpacked",
+    )
+    output_file: str | None = flag(
+        None,
+        INPUT,
+        "TFRecord files to write, comma-separated: rows go to one after the other",
+    )
+    root_data_path: str | None = flag(
+        None,
+        INPUT,
+        "folder for input files that are not found as they stand; outputs become"
+        " ROOT/SLICE_OUTPUT",
+    )
+    slice_name: str = flag("slice_1", INPUT, "the SLICE of root_data_path")
+
+    objective: str = flag(
+        "nsp",
+        TASK,
+        "rows: pairs of texts, of which half belong together; single sentences;"
+        " consecutive sentences of a document; or pairs of a phrase and an ad from"
+        " lines of flag, anything, phrase, ad with tabs between",
+        choices=("nsp", "mlm", "documents", "infill"),
+    )
+    masking: str = flag(
+        "token",
+        TASK,
+        "what is masked: single tokens or words, or spans of them; infill masks a span"
+        " of the ad as long as the phrase",
+        choices=("token", "span"),
+    )
+    do_whole_word_mask: bool = flag(False, TASK, "mask all ## pieces of a word or none")
+    segmenter: str = flag(
+        "none",
+        TASK,
+        "what finds words of several Chinese characters, for whole words; jieba needs"
+        " the package rjieba",
+        choices=("none", "jieba"),
+    )
+    user_dict: str | None = flag(
+        None, TASK, "words that jieba is to know: word [frequency] [tag] a line"
+    )
+    dynamic_masking: bool = flag(
+        False,
+        TASK,
+        "write tokens alone: run_pretraining_mgpu.py --dynamic_masking=true draws other"
+        " masks in every epoch",
+    )
+    dupe_factor: int = flag(
+        10,
+        TASK,
+        "times that the text is made into rows, each with other masks",
+        least=1,
+        most=2**20,
+    )
+    masked_lm_prob: float = flag(
+        0.15, TASK, "share of the tokens to mask", least=0.001, most=1
+    )
+    short_seq_prob: float = flag(
+        0.1, TASK, "share of documents with shorter rows", least=0, most=1
+    )
+    random_seed: int = flag(
+        12345, TASK, "of all random numbers", least=0, most=2**63 - 1
+    )
+
+    vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, a token a line")
+    do_lower_case: bool = flag(
+        True, MODEL, "fold case and accents, as uncased models want; false for cased"
+    )
+    max_seq_length: int = flag(
+        128, MODEL, "tokens of a row, [CLS] and [SEP] included", least=3, most=4096
+    )
+    max_predictions_per_seq: int = flag(
+        20, MODEL, "masked tokens of a row at most", least=1, most=4096
+    )
+
+    workers: int = flag(
+        0, SPEED, "processes; 0 takes as many as there are cores", least=0, most=1024
+    )
+
+    @property
+    def outputs(self) -> list[pathlib.Path]:
+        names = filter(None, map(str.strip, str(self.output_file).split(",")))
+        if not self.root_data_path:
+            return list(map(pathlib.Path, names))
+        root = pathlib.Path(self.root_data_path)
+        return [root / f"{self.slice_name}_{name}" for name in names]
+
+    @property
+    def processes(self) -> int:
+        """How many at a time; not every system says which cores are ours."""
+        cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+        return self.workers or len(cores(0))

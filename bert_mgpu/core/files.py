@@ -1,0 +1,250 @@
+"""JSON that is read, files written whole or not at all, folders for one run.
+
+What is read must be a regular file, or a link to one: a pipe would wait for ever.
+What is written takes the place of a link, and never goes through it.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import pathlib
+import re
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+from bert_mgpu.core.errors import UserError, shown
+
+# Of JSON with settings: the largest tokenizer.json of a BERT has 10 MB. What is read
+# may take thirty times as much memory.
+MOST_JSON = 32 << 20
+# What a run makes in its output_dir, and writes into.
+_FOLDERS = re.compile(r"cache|best|report|predicted|\.saving|seed-[0-9]+")
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a file to read it. Raises OSError for pipes, devices and folders."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return open(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a directory", os.fspath(path))
+    raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whatever it is: a broken link too. Raises OSError where no one may look."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # of a NUL
+        return False
+    return True
+
+
+def read_text(path: pathlib.Path, most: int) -> str:
+    """The text of a UTF-8 file of at most so many bytes.
+
+    Raises:
+      UserError: it cannot be read, or is none.
+    """
+    try:
+        with open_regular(path) as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+    if len(content) > most:
+        raise UserError(
+            f"{path}: more than {most >> 20} MiB: this is another file: pass the right"
+            " one"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}: not UTF-8: byte {error.start}: save it as UTF-8"
+        ) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        counts = collections.Counter(key for key, _ in pairs)
+        twice = shown(counts.most_common(1)[0][0])
+        raise ValueError(f"the key {twice} is there twice: remove one")
+    return value
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+    """The JSON object of a UTF-8 file of at most MOST_JSON bytes.
+
+    Raises:
+      UserError: it cannot be read, or is none; a key is there twice; a text in it is
+        no Unicode.
+    """
+    text = read_text(path, MOST_JSON)
+    try:
+        value = json.loads(text, object_pairs_hook=_object)
+        if "\\ud" in text.lower():  # half of a character, which no file could hold
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{path}: not a JSON file: half a character in it") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not a JSON file: {error}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: not a JSON object")
+    return value
+
+
+def check_folders(output_dir: pathlib.Path, unused: str | None = None) -> None:
+    """Raises UserError where a run would write outside of its output_dir.
+
+    Files take the place of links; but through a folder that is a link, they would go
+    elsewhere. unused: the name of one that this run does not write to.
+    """
+    for path in sorted(output_dir.iterdir()) if output_dir.is_dir() else ():
+        if not _FOLDERS.fullmatch(path.name) or path.name == unused:
+            continue
+        if not path.is_dir() and not path.is_symlink():
+            raise UserError(f"{path}: not a folder: remove it")
+        links = [path] if path.is_symlink() else []
+        for folder, names, _ in os.walk(path) if not links else ():
+            links += [p for n in names if (p := pathlib.Path(folder, n)).is_symlink()]
+        if links:
+            raise UserError(
+                f"{links[0]}: a link, and a run does not write through it: remove it,"
+                " or pass another --output_dir; --cache_dir names a place for the cache"
+            )
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A path beside `path` to write to, which takes its place if all went well."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.unlink(missing_ok=True)  # a link would lead elsewhere
+        yield temporary
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def write_bytes(path: pathlib.Path, parts: bytes | Iterable[bytes]) -> None:
+    """Writes a whole file or leaves the old one: never half of it.
+
+    Raises:
+      UserError: the disk refuses.
+    """
+    try:
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            file.writelines([parts] if isinstance(parts, bytes) else parts)
+            file.flush()
+    except OSError as error:
+        raise UserError(f"{path}: cannot write it: {error.strerror}") from None
+
+
+def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:
+    """The same for text, as UTF-8."""
+    lines = [text] if isinstance(text, str) else text
+    write_bytes(path, (line.encode() for line in lines))
+
+
+def make_folder(path: pathlib.Path) -> pathlib.Path:
+    """Raises UserError where the disk refuses."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot make it: {error.strerror}") from None
+    return path
+
+
+@contextlib.contextmanager
+def replacing_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder to write to, which takes the place of another if all went well."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        dir=target.parent, prefix=f".{target.name}."
+    ) as scratch:
+        new = pathlib.Path(scratch, "new")
+        new.mkdir()
+        yield new
+        if target.exists():
+            target.rename(pathlib.Path(scratch, "old"))
+        new.rename(target)
+
+
+def _takes_files(folder: pathlib.Path) -> bool:
+    """Tried, since permissions say nothing of a read-only disk, nor to root."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
+def check_replaceable(target: pathlib.Path, ours: Callable[[set[str]], bool]) -> None:
+    """Lets pass what is empty or absent, and an earlier export with nothing else in it.
+
+    ours: whether it is that, of the names in it.
+
+    Raises:
+      UserError: it holds something else, or nothing can be written there.
+    """
+    above = next(path for path in target.absolute().parents if path.exists())
+    if not _takes_files(above):
+        raise UserError(f"{target}: cannot export: {above} is no folder to write to")
+    found = {p.name for p in target.iterdir()} if target.is_dir() else set()
+    if target.is_file() or (found and not ours(found)):
+        raise UserError(
+            f"{target}: exists and is not just an export of bert_mgpu: pass a new"
+            " directory"
+        )
+
+
+def unwritable(name: str, instead: str, error: OSError) -> UserError:
+    return UserError(
+        f"{name}: cannot write there: {error.strerror}: pass another {instead}"
+    )
+
+
+@contextlib.contextmanager
+def locked(folder: pathlib.Path, name: str, instead: str) -> Iterator[pathlib.Path]:
+    """Makes a folder and takes it for this process; the lock goes with the process.
+
+    Yields the lock's file.
+
+    Args:
+      name: what an error calls the folder. instead: what to pass another one of.
+
+    Raises:
+      UserError: another process has it; nothing can be written there.
+    """
+    lock = folder / ".lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if lock.is_symlink():
+            raise UserError(f"{lock}: a link: remove it")
+        # Neither through a link, nor waiting for the reader of a pipe.
+        how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = open(os.open(lock, how, 0o666), "rb", buffering=0)  # noqa: SIM115
+    except OSError as error:
+        raise unwritable(name, instead, error) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{name}: another run is working in it: wait for it, or pass another"
+                f" {instead}"
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        yield lock

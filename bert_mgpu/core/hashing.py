@@ -1,0 +1,42 @@
+"""Hashes of files, of JSON values and of code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from bert_mgpu.core.errors import UserError
+
+_PACKAGE = pathlib.Path(__file__).parents[1]
+
+
+def file_hash(path: str | pathlib.Path) -> str:
+    """sha256 of a file's bytes. Raises UserError where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.sha256()
+            while block := file.read(1 << 20):
+                digest.update(block)
+            return digest.hexdigest()
+    except OSError as error:
+        raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+
+
+def fingerprint(parts: Mapping[str, Any]) -> str:
+    """A short name of JSON values."""
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def hash_of_code(*parts: str) -> str:
+    """Of modules and of all that packages hold, named below bert_mgpu: "data"."""
+    files: list[pathlib.Path] = []
+    for part in parts:
+        path = _PACKAGE.joinpath(*part.split("."))
+        files += (
+            sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+        )
+    return fingerprint({"code": [file_hash(file) for file in files]})

@@ -1,0 +1,73 @@
+"""In which order a run takes its rows, and which ones it samples: by its seed alone.
+
+A run that begins draws from counters (`rng`), so that another version of numpy is the
+same run, and holds no array of all its rows. A run that began before there were these
+goes on as numpy's Generator drew, whose streams another version may change (NEP 19).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Protocol
+
+import numpy as np
+
+from bert_mgpu.core.rng.permutation import permuted
+from bert_mgpu.core.rng.philox import Purpose, Stream
+
+
+class Shuffles(Protocol):
+    """What is drawn at random; rows are numbered from 0."""
+
+    def epoch(self, places: np.ndarray, rows: int, epoch: int, seed: int) -> np.ndarray:
+        """The rows at these places of an epoch, int64 [...] both."""
+        ...
+
+    def window(
+        self, batches: np.ndarray, first: int, last: int, seed: int
+    ) -> np.ndarray:
+        """The batches of the steps [first, last) in another order: int64 [S, B]."""
+        ...
+
+    def sample(self, total: int, keep: int, seed: int) -> np.ndarray:
+        """Which `keep` of `total` rows, int64 [keep] in any order."""
+        ...
+
+
+class _ByCounters:
+    def epoch(self, places: np.ndarray, rows: int, epoch: int, seed: int) -> np.ndarray:
+        return permuted(places, rows, Stream(seed, Purpose.ROWS, epoch))
+
+    def window(
+        self, batches: np.ndarray, first: int, last: int, seed: int
+    ) -> np.ndarray:
+        stream = Stream(seed, Purpose.WINDOW, first)
+        return batches[permuted(np.arange(len(batches)), len(batches), stream)]
+
+    def sample(self, total: int, keep: int, seed: int) -> np.ndarray:
+        return permuted(np.arange(keep), total, Stream(seed, Purpose.SAMPLE))
+
+
+class _ByNumpy:
+    """As version 0.1.0 did before its runs were drawn by counters."""
+
+    def epoch(self, places: np.ndarray, rows: int, epoch: int, seed: int) -> np.ndarray:
+        return _numpys_epoch(rows, epoch, seed)[places]
+
+    def window(
+        self, batches: np.ndarray, first: int, last: int, seed: int
+    ) -> np.ndarray:
+        return np.random.default_rng([seed, first, last]).permutation(batches)
+
+    def sample(self, total: int, keep: int, seed: int) -> np.ndarray:
+        return np.random.default_rng(seed).choice(total, keep, replace=False)
+
+
+@functools.lru_cache(maxsize=2)  # a batch may run across the end of an epoch
+def _numpys_epoch(rows: int, epoch: int, seed: int) -> np.ndarray:
+    """All rows in the order of one epoch, int64 [rows]."""
+    return np.random.default_rng([seed, epoch]).permutation(rows)
+
+
+# By `RunConfig.random_numbers`.
+SHUFFLES: dict[str, Shuffles] = {"counters": _ByCounters(), "numpy": _ByNumpy()}

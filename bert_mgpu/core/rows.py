@@ -1,0 +1,133 @@
+"""Rows of a data set: as texts (Example), and as the input of a model (Features)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Example:
+    """One raw row. `label` is None where the row is only to be predicted."""
+
+    guid: str
+    text_a: str
+    text_b: str | None = None
+    label: str | tuple[str, ...] | float | None = None
+    line: int = 0  # in its file, from 1
+
+
+POSITIONS = "masked_lm_positions"
+
+
+class Ragged(NamedTuple):
+    """Rows of different lengths: row i is `values[offsets[i]:offsets[i + 1]]`."""
+
+    values: np.ndarray  # int32 [sum of lengths]
+    offsets: np.ndarray  # int64 [rows + 1]
+
+    def row(self, index: int) -> np.ndarray:
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    @property
+    def places(self) -> np.ndarray:
+        """The place of each value in its row, from 0: int64 [sum of lengths]."""
+        return np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)
+
+    def take(self, numbers: np.ndarray) -> Ragged:
+        """These rows, one after the other."""
+        sizes = self.lengths[numbers]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        # Where each value comes from: as far from its row's start as it will be.
+        back = np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
+        return Ragged(self.values[np.arange(offsets[-1]) + back], offsets)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[int]]) -> Ragged:
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        values = np.fromiter(
+            (value for row in rows for value in row), np.int32, int(offsets[-1])
+        )
+        return cls(values, offsets)
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """Model input of many rows, by column; what the feature cache holds.
+
+    `ragged` columns are padded with zeros to the batch's length, `dense`
+    columns have one value or vector a row. `targets` are values at some tokens of a
+    row, whose places in it are the column POSITIONS. Every column has the same number
+    of rows. `keys` are hashes of the texts, by which rows of the same text are found.
+    `lines` are the rows' line numbers in their file, which no model reads;
+    `notes` are facts found on the way (truncated rows, ...), JSON values.
+    """
+
+    ragged: dict[str, Ragged]
+    dense: dict[str, np.ndarray]
+    lines: np.ndarray  # int64 [rows]
+    notes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    targets: dict[str, Ragged] = dataclasses.field(default_factory=dict)
+    keys: np.ndarray | None = None  # uint64 [rows]
+
+    def __len__(self) -> int:
+        return len(self.ragged["input_ids"].offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row, [CLS] and [SEP] included, int64 [rows]."""
+        return self.ragged["input_ids"].lengths
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Targets of each row at most, int64 [rows]."""
+        if not self.targets:
+            return np.zeros(len(self), np.int64)
+        return self.targets[POSITIONS].lengths
+
+    def take(self, numbers: np.ndarray) -> Features:
+        """The rows of these numbers (see `Rows`), without notes."""
+        rows = numbers % len(self)
+        return Features(
+            {name: column.take(rows) for name, column in self.ragged.items()},
+            {name: values[rows] for name, values in self.dense.items()},
+            self.lines[rows],
+            targets={name: column.take(rows) for name, column in self.targets.items()},
+        )
+
+
+class Rows(Protocol):
+    """What a set of rows is to the loop: features in memory, or records on a disk.
+
+    Row i of epoch e has the number e * len(rows) + i: what is drawn anew in each epoch
+    follows from it.
+    """
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row, [CLS] and [SEP] included, int64 [rows]."""
+        ...
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Targets of each row at most, int64 [rows]."""
+        ...
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Facts found on the way, for what a run says at its start."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, numbers: np.ndarray) -> Features:
+        """The rows of these numbers, in this order."""
+        ...

@@ -1,0 +1,94 @@
+"""What the loop knows of a task: rows, features, losses, outputs, scores."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bert_mgpu.core import tensor_names
+
+# A batch is a dict of tensors under google-research/bert's names. Shapes, with
+# B rows and T tokens: input_ids, input_mask, segment_ids int32 [B, T];
+# label_ids [B, ...], as its task says; is_real_example float32 [B], 0 where a row only
+# fills up;
+# masked_lm_positions, masked_lm_ids int32 [B, P], masked_lm_weights float32 [B, P].
+Batch = Mapping[str, Any]
+Params = Mapping[str, Any]  # name as in a Google TF1 checkpoint -> tensor
+
+
+class Noise(NamedTuple):
+    """Where the random numbers of a forward pass come from.
+
+    Dropout masks are a function of (seed, step, a row's place in the global
+    batch, site), so neither towers nor devices change them.
+    """
+
+    seed: Any  # uint64 scalar
+    step: Any  # int64 scalar, the optimizer step
+    first_row: Any  # int64 scalar, place of the batch's row 0 in the global batch
+
+
+class Task(Protocol):
+    """One kind of job. The loop, evaluation and prediction use only this."""
+
+    name: str
+    max_seq_length: int
+    labels: tuple[str, ...]  # of the classes; empty where there are none
+    unused: frozenset[str]  # parameters that no loss depends on
+    facts: dict[
+        str, Any
+    ]  # a trained model is of no use where these differ: flag -> value
+
+    def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Every parameter: name -> (shape, initializer), see model/params.py."""
+        ...
+
+    def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
+        """Denominator of each loss, from the labels of arrays [B, ...] alone."""
+        ...
+
+    def loss_sums(
+        self, params: Params, batch: Batch, noise: Noise | None
+    ) -> dict[str, Any]:
+        """Numerator of each loss, float32 scalars; no noise is inference."""
+        ...
+
+    def outputs(self, params: Params, batch: Batch) -> dict[str, Any]:
+        """What evaluation and prediction need of each row: tensors [B, ...]."""
+        ...
+
+    def score(self, outputs: Mapping[str, np.ndarray], rows: Any) -> dict[str, Any]:
+        """Metrics over a whole set of `Rows`, Google's names first."""
+        ...
+
+
+@dataclasses.dataclass
+class TrainState:
+    """Everything that a resume needs."""
+
+    params: dict[str, np.ndarray]
+    slots: dict[str, np.ndarray]  # "NAME/adam_m", "NAME/adam_v", ...
+    step: int = 0  # optimizer steps done; with the seed, also the data position
+    identity: dict[str, Any] | None = None  # of the run; None: not ours (TF1)
+
+    @property
+    def averaged(self) -> dict[str, np.ndarray]:
+        """The weights to use: their moving averages where these are kept."""
+        averages = {
+            name.removesuffix(f"/{tensor_names.AVERAGE}"): value
+            for name, value in self.slots.items()
+            if name.endswith(f"/{tensor_names.AVERAGE}")
+        }
+        return self.params | averages
+
+
+class Decisions(NamedTuple):
+    """What is written of rows; each has as many entries as there are rows."""
+
+    texts: list[str]  # the lines of predict.txt
+    values: np.ndarray  # [rows, W], those of test_results.tsv
+    labels: list[Any]  # JSON values
+    names: Sequence[str]  # of the W values, empty where there is one without a name

@@ -1,0 +1,36 @@
+"""Names of what a checkpoint holds beside the model's weights."""
+
+from __future__ import annotations
+
+AVERAGE = "ExponentialMovingAverage"  # as tf.train.ExponentialMovingAverage's
+
+
+# A slot's name in a checkpoint is NAME/adam_m.
+SLOTS = frozenset(
+    (
+        *("adam_m", "adam_m_q8", "adam_m_scale"),
+        *("adam_v", "adam_v_q8", "adam_v_scale"),
+        *("adafactor_v", "adafactor_vr", "adafactor_vc"),
+        "lion_m",
+        AVERAGE,
+    )
+)
+
+
+# Gradients of float16 vanish below 6e-8, so the loss is multiplied by a scale that
+# is found on the way: halved where a gradient overflows (that step changes nothing),
+# doubled after so many steps without. Its state stands among the slots of the
+# optimizer, so that every device and every checkpoint has it.
+SCALE = "bert_mgpu/loss_scale"
+
+
+GOOD_STEPS = "bert_mgpu/loss_scale_good_steps"  # since the scale last changed
+
+
+SKIPS = "bert_mgpu/loss_scale_skips"  # steps in a row that overflowed
+
+
+SKIPPED = "bert_mgpu/loss_scale_skipped"  # steps that did, of the whole training
+
+
+STATE = (SCALE, GOOD_STEPS, SKIPS, SKIPPED)

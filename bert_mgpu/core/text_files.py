@@ -1,0 +1,168 @@
+"""Text files as lines, and which of their rows a demo subset keeps."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import functools
+import gzip
+import os
+import pathlib
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rng.shuffles import SHUFFLES
+
+_MAX_NAMES_SHOWN = 5
+STANDARD_INPUT = "-"
+UTF_8 = "utf-8"
+# Those in which the byte of a line's end is part of no other character. GB18030 holds
+# all of GBK and GB2312.
+ENCODINGS = {
+    UTF_8: UTF_8,
+    **dict.fromkeys(("gb18030", "gbk", "gb2312"), "gb18030"),
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "euc-jp": "euc_jp",
+    "euc-kr": "cp949",
+    "latin-1": "latin-1",
+    "windows-1252": "cp1252",
+}
+_MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+_GZIP = b"\x1f\x8b"  # how a packed file begins
+LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
+
+
+def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
+    """Raises UserError, with the nearest names, if there is no such file.
+
+    pipe: it is read once alone, so it may be a pipe.
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        raise UserError(f"{path}: is a directory: pass a file")
+    if path.is_file() or (pipe and path.exists()):
+        return
+    if path.exists():
+        raise UserError(
+            f"{path}: a pipe or a device, which cannot be read twice: write it to a"
+            " file and pass that"
+        )
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: there is no directory {path.parent}")
+    names = sorted(entry.name for entry in path.parent.iterdir())
+    names = [name for name in names if not name.startswith(".")] or names
+    of_lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(path.name.lower(), of_lower)
+    shown = [of_lower[name] for name in near] or names[:_MAX_NAMES_SHOWN]
+    holds = ", ".join(shown) or "nothing"
+    more = ", ..." if len(shown) < len(names) else ""
+    raise UserError(f"{path}: no such file: {path.parent} holds {holds}{more}")
+
+
+def read_lines(
+    path: str | os.PathLike[str], encoding: str = UTF_8
+) -> Iterator[tuple[int, str]]:
+    r"""Yields (line number from 1, text) of a text file, one line in memory.
+
+    Lines end at `\n` alone: U+2028, U+0085, a lone `\r` and the like, at which
+    `str.splitlines` also cuts, are characters of the text. Left out are the
+    line's end (`\n` or `\r\n`) and a byte order mark at the file's start. A file
+    `.gz` is unpacked; STANDARD_INPUT is read as its lines come.
+
+    encoding: one of ENCODINGS.
+
+    Raises:
+      UserError: no such file, or with file:line: not of this encoding, a NUL byte, or
+        a line that is too long to be one.
+    """
+    number = 0
+    try:
+        with _opened(path) as file:
+            # So much at most is ever held, whatever the file claims or unpacks to.
+            for number, raw in enumerate(
+                iter(functools.partial(file.readline, LONGEST_LINE + 1), b""), 1
+            ):
+                if len(raw) > LONGEST_LINE:
+                    raise UserError(
+                        f"{path}:{number}: more than {LONGEST_LINE} bytes: not a line"
+                        " of text: check the file, and where its lines end"
+                    )
+                if number == 1:
+                    _check_start(raw, path)
+                    raw = raw.removeprefix(_MARKS.get(ENCODINGS[encoding], b""))
+                raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+                yield number, decode(raw, f"{path}:{number}", encoding)
+    except _DAMAGED as error:
+        raise UserError(
+            f"{path}: damaged after line {number} ({error}): pack the file anew"
+        ) from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+
+
+def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
+    """Raises UserError for what would be told as something else, or taken for a row.
+
+    raw: the first line with its end.
+    """
+    if raw.startswith(_GZIP):
+        raise UserError(
+            f"{path}:1: packed by gzip: give the file a name that ends in .gz, or"
+            " unpack it"
+        )
+    if not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
+        raise UserError(
+            f"{path}:1: its lines end in CR alone, as on old Macs: convert it, e.g."
+            " tr '\\r' '\\n'"
+        )
+
+
+def _opened(path: str | os.PathLike[str]) -> Any:
+    if path == STANDARD_INPUT:
+        # Not sys.stdin: its lock, held by a thread that waits, would abort the end.
+        return open(os.dup(0), "rb")
+    check_file(path)
+    return (gzip.open if os.fspath(path).endswith(".gz") else open)(path, "rb")
+
+
+def decode(raw: bytes, place: str, encoding: str = UTF_8) -> str:
+    codec = ENCODINGS[encoding]
+    try:
+        text = raw.decode(codec)
+    except UnicodeDecodeError as error:
+        column = len(raw[: error.start].decode(codec, "replace")) + 1
+        what = f"byte 0x{raw[error.start]:02x} at column {column}"
+        if encoding != UTF_8:
+            raise UserError(
+                f"{place}: not {encoding} ({what}): pass the file's own encoding"
+            ) from None
+        is_utf_16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        name = "UTF-16" if is_utf_16 else "GB18030"
+        raise UserError(
+            f"{place}: not UTF-8 ({what}): convert it, e.g. iconv -f {name} -t UTF-8"
+        ) from None
+    if "\0" in text:
+        raise UserError(
+            f"{place}: NUL byte at column {text.index(chr(0)) + 1}: not a UTF-8"
+            " text file; if it is UTF-16, convert it with iconv -t UTF-8"
+        )
+    return text
+
+
+def sample_rows(
+    n_total: int, n_keep: int, seed: int, random_numbers: str = "counters"
+) -> np.ndarray:
+    """Row numbers of a random subset: int64 [min(n_keep, n_total)], ascending.
+
+    The first rows would not do: files are often sorted by class. random_numbers: one
+    of SHUFFLES.
+    """
+    if n_keep >= n_total:
+        return np.arange(n_total, dtype=np.int64)
+    return np.sort(SHUFFLES[random_numbers].sample(n_total, n_keep, seed))

@@ -1,0 +1,69 @@
+"""Masks that are drawn while training, for records that hold none."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from bert_mgpu.core.rng.draws import Draws
+from bert_mgpu.core.rows import POSITIONS, Features, Ragged
+from bert_mgpu.text import masking, whole_words
+
+# By `RunConfig.random_numbers`.
+_DRAWS: dict[str, Callable[[np.random.BitGenerator], masking.Random]]
+_DRAWS = {"counters": Draws, "numpy": np.random.Generator}
+
+
+@dataclasses.dataclass(frozen=True)
+class Draw:
+    """Masks that are drawn anew in each epoch: by (seed, number of the row) alone."""
+
+    masking: masking.Masking
+    special: tuple[int, ...]  # ids that are never masked: [CLS], [SEP]
+    seed: int
+    random_numbers: str = "counters"
+
+    def most(self, lengths: np.ndarray) -> np.ndarray:
+        """How many tokens of rows of these lengths are masked at most."""
+        if self.masking.kind == "infill":
+            return np.minimum(lengths, self.masking.most)
+        sizes = range(int(lengths.max(initial=0)) + 1)
+        budgets = [masking.budget(self.masking, size) for size in sizes]
+        return np.array(budgets, np.int32)[lengths]
+
+    def masked(self, rows: Features, starts: Ragged, numbers: np.ndarray) -> Features:
+        """starts: 1 where a word begins; empty where every token is one."""
+        ids, segments = rows.ragged["input_ids"], rows.ragged["segment_ids"]
+        is_text = ~np.isin(ids.values, self.special)
+        places, labels, counts = [], [], []
+        values = ids.values.copy()
+        for row, number in enumerate(numbers.tolist()):
+            here = slice(ids.offsets[row], ids.offsets[row + 1])
+            if starts.lengths[row]:
+                own = starts.row(row) > 0
+                numbered = whole_words.numbered(own, is_text[here])
+            else:
+                numbered = whole_words.alone(is_text[here])
+            # A stream of its own: the counter's last word is the number.
+            bits = np.random.Philox(key=self.seed, counter=[0, 0, 0, number])
+            found = masking.apply(
+                *(self.masking, ids.values[here], segments.values[here], numbered),
+                _DRAWS[self.random_numbers](bits),
+            )
+            counts.append(0 if found is None else len(found.positions))
+            if found is not None:
+                values[here] = found.input_ids
+                places.append(found.positions)
+                labels.append(found.labels)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        none = np.zeros(0, np.int32)
+        return dataclasses.replace(
+            rows,
+            ragged=rows.ragged | {"input_ids": Ragged(values, ids.offsets)},
+            targets={
+                POSITIONS: Ragged(np.concatenate([none, *places]), offsets),
+                "masked_lm_ids": Ragged(np.concatenate([none, *labels]), offsets),
+            },
+        )

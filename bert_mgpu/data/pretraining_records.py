@@ -1,0 +1,245 @@
+"""Records of pretraining as rows: found by an index, read when a batch wants them.
+
+A file's index says where each record stands and how long its row is. It is made by
+reading the file once, which checks every checksum and every value, and is kept in the
+cache folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.core import text_files
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import POSITIONS, Features, Ragged
+from bert_mgpu.data import cache as cache_lib
+from bert_mgpu.data import tfrecord
+
+NEXT = "next_sentence_labels"
+WORDS, WEIGHTS = "word_starts", "masked_lm_weights"
+_TARGETS = (POSITIONS, "masked_lm_ids", WEIGHTS)
+# google-research/bert's
+_MASKED = ("input_ids", "input_mask", "segment_ids", *_TARGETS)
+_UNMASKED = ("input_ids", "segment_ids")
+_ALL = (*_MASKED, NEXT, WORDS)
+_CHUNK = 1024  # records that are parsed together
+_VERSION = 2  # of the index
+# TensorFlow quotes bytes that are no text, and fails over its own message.
+_NO_EXAMPLE = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+_ABSENT = {
+    False: "it has no {}: if its masks are to be drawn, pass --dynamic_masking=true",
+    True: "it has no {}",
+}
+
+
+class Index(NamedTuple):
+    """Where the records of a file stand and what they are: int64 [records] each."""
+
+    offsets: np.ndarray
+    sizes: np.ndarray  # bytes
+    lengths: np.ndarray  # tokens of the row
+    counts: np.ndarray  # masked tokens; 0 where masks are drawn later
+    follows: np.ndarray  # 1 where it says whether its second text is the next one
+    pairs: np.ndarray  # 1 where it has a second text
+    bad: list[str]  # what was left out, a line each
+    content: str  # a fingerprint of all records
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What the records have to be."""
+
+    max_seq_length: int
+    max_predictions: int  # masked tokens of a row at most
+    vocab_size: int
+    segments: int  # type_vocab_size
+    dynamic: bool  # without masks
+
+    def faults(self, columns: Mapping[str, Ragged]) -> np.ndarray:
+        """What is wrong with each row, "" where nothing is: str [rows]."""
+        lengths = columns["input_ids"].lengths
+        wrong = np.full(len(lengths), "", object)
+
+        def note(bad: np.ndarray, text: str) -> None:
+            wrong[bad & (wrong == "")] = text
+
+        for name in _UNMASKED if self.dynamic else _MASKED:
+            note(columns[name].lengths == 0, _ABSENT[self.dynamic].format(name))
+        masked = columns[POSITIONS].lengths
+        if self.dynamic:
+            note(masked > 0, "it holds masks: leave --dynamic_masking out")
+            note(
+                lengths > self.max_seq_length,
+                f"it has more tokens than --max_seq_length={self.max_seq_length}",
+            )
+        else:
+            self._check_size(note, "max_seq_length", lengths, self.max_seq_length)
+            most = self.max_predictions
+            self._check_size(note, "max_predictions_per_seq", masked, most)
+            note(columns["input_mask"].lengths != lengths, "input_mask: another length")
+            for name in _TARGETS[1:]:
+                note(columns[name].lengths != masked, f"{name}: another length")
+        note(columns["segment_ids"].lengths != lengths, "segment_ids: another length")
+        for name, limit, what in (
+            ("input_ids", self.vocab_size, "vocab_size"),
+            ("masked_lm_ids", self.vocab_size, "vocab_size"),
+            ("segment_ids", self.segments, "type_vocab_size"),
+            (POSITIONS, self.max_seq_length, "max_seq_length"),
+            (NEXT, 2, "the number of labels"),
+        ):
+            values, offsets = columns[name]
+            outside = (values < 0) | (values >= limit)
+            sums = np.concatenate([[0], np.cumsum(outside)])
+            bad = sums[offsets[1:]] > sums[offsets[:-1]]
+            note(bad, f"{name} has values that are not below {what} = {limit}")
+        labels = columns[NEXT]
+        note(labels.lengths > 1, f"it has several {NEXT}")
+        if not self.dynamic and (wrong == "").all():
+            self._check_masks(columns, note)
+        return wrong
+
+    def _check_masks(self, columns: Mapping[str, Ragged], note: Any) -> None:
+        """Of rows whose columns have the right lengths."""
+        mask = columns["input_mask"].values.reshape(-1, self.max_seq_length)
+        real = (mask != 0).sum(1)
+        prefix = mask == (np.arange(self.max_seq_length) < real[:, None])
+        note(~prefix.all(1) | (real == 0), "input_mask: not ones and then zeros")
+        shape = (-1, self.max_predictions)
+        weights, places = (
+            columns[n].values.reshape(shape) for n in (WEIGHTS, POSITIONS)
+        )
+        note(~np.isin(weights, (0, 1)).all(1), f"{WEIGHTS}: not 0 or 1")
+        outside = (weights > 0) & (places >= real[:, None])
+        note(outside.any(1), f"{POSITIONS} has places behind the last token")
+
+    def _check_size(self, note: Any, flag: str, found: np.ndarray, wanted: int) -> None:
+        for other in np.unique(found[found != wanted]):
+            note(
+                found == other,
+                f"made with --{flag}={other}, but the run has {wanted}: pass what the"
+                " records were made with",
+            )
+
+
+def parse(serialized: Sequence[bytes]) -> dict[str, Ragged]:
+    """tf.train.Examples -> every known feature; an absent one has no values."""
+    spec = {
+        name: tf.io.RaggedFeature(
+            tf.float32 if name == WEIGHTS else tf.int64, row_splits_dtype=tf.int64
+        )
+        for name in _ALL
+    }
+    with tf.device("CPU:0"):
+        parsed = tf.io.parse_example(tf.constant(serialized, tf.string), spec)
+    return {
+        name: Ragged(value.values.numpy(), value.row_splits.numpy())
+        for name, value in parsed.items()
+    }
+
+
+def _kept(column: Ragged, keep: np.ndarray) -> Ragged:
+    """The values for which `keep`, bool [values], is true."""
+    sums = np.concatenate([[0], np.cumsum(keep)])
+    return Ragged(column.values[keep].astype(np.int32), sums[column.offsets])
+
+
+def unpadded(columns: Mapping[str, Ragged]) -> Features:
+    """Rows of records, without what fills them up."""
+    tokens = columns["input_ids"].values >= 0  # all
+    targets = {}
+    if len(columns[POSITIONS].values):
+        tokens = columns["input_mask"].values > 0
+        masked = columns[WEIGHTS].values > 0
+        targets = {n: _kept(columns[n], masked) for n in (POSITIONS, "masked_lm_ids")}
+    ragged = {name: _kept(columns[name], tokens) for name in _UNMASKED}
+    count = len(columns["input_ids"].offsets) - 1
+    dense = {}
+    if len(columns[NEXT].values):
+        dense[NEXT] = columns[NEXT].values.astype(np.int32)
+    return Features(ragged, dense, np.arange(1, count + 1), targets=targets)
+
+
+def index(
+    path: str, form: Form, skip_bad: bool, cache: pathlib.Path, writes: bool = True
+) -> Index:
+    """Where the records of a file are, from the cache if the file has not changed.
+
+    writes: keep what is found in the cache.
+
+    Raises UserError with file and byte for the first record that is no good, but for
+    what `skip_bad` leaves out (see tfrecord.scan).
+    """
+    text_files.check_file(path)
+    about = os.stat(path)
+    parts = {
+        "path": os.path.abspath(path),
+        "changed": [about.st_size, about.st_mtime_ns],
+        "form": dataclasses.asdict(form),
+        "skip_bad": skip_bad,
+        "version": _VERSION,
+    }
+
+    def make() -> tuple[cache_lib.Tensors, dict[str, Any]]:
+        found = tfrecord.scan(path, skip_bad)
+        chunks = []
+        with open(path, "rb") as file:
+            for first in range(0, len(found.offsets), _CHUNK):
+                part = slice(first, first + _CHUNK)
+                at, sizes = found.offsets[part].tolist(), found.sizes[part].tolist()
+                chunks.append(_look(file, at, sizes, form))
+        names = ("lengths", "counts", "follows", "pairs", "hashes")
+        columns = [np.concatenate(column) for column in zip(*chunks, strict=True)]
+        tensors = dict(zip(names, columns or [np.zeros(0, np.int64)] * 5, strict=True))
+        digest = cache_lib.digest(tensors)
+        tensors |= {"offsets": found.offsets, "sizes": found.sizes.astype(np.int32)}
+        return tensors, {"bad": found.bad, "content": digest}
+
+    name = cache_lib.file_name(f"{pathlib.Path(path).name}-index")
+    tensors, notes = cache_lib.cached(cache, name, parts, make, writes)
+    found: dict[str, Any] = tensors | notes
+    return Index(**{name: found[name] for name in Index._fields})
+
+
+def _look(
+    file: BinaryIO, offsets: list[int], sizes: list[int], form: Form
+) -> tuple[np.ndarray, ...]:
+    """Of these records: tokens, masked tokens, follows, pairs, and a hash."""
+    read = [tfrecord.read(file, *at) for at in zip(offsets, sizes, strict=True)]
+    try:
+        columns = parse(read)
+    except _NO_EXAMPLE:
+        for record, offset in zip(read, offsets, strict=True):
+            try:
+                parse([record])
+            except _NO_EXAMPLE as error:
+                why = getattr(error, "message", "no tf.train.Example")
+                why = re.sub(r"\{\{.*?\}\} *|Name: .*|\[Op:.*", "", why)
+                why = why.partition("\n")[0].strip()
+                raise UserError(
+                    f"{file.name} at byte {offset}: not a record of pretraining: {why}"
+                ) from None
+        raise
+    faults = form.faults(columns)
+    for place in np.flatnonzero(faults != ""):
+        raise UserError(f"{file.name} at byte {offsets[place]}: {faults[place]}")
+    rows = unpadded(columns)
+    hashes = np.array([zlib.crc32(record) for record in read], np.uint32)
+    segments = rows.ragged["segment_ids"]
+    sums = np.concatenate([[0], np.cumsum(segments.values)])[segments.offsets]
+    small = np.int8
+    return (
+        rows.lengths.astype(np.int32),
+        rows.counts.astype(np.int32),
+        (columns[NEXT].lengths > 0).astype(small),
+        (np.diff(sums) > 0).astype(small),
+        hashes,
+    )

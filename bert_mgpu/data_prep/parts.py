@@ -1,0 +1,203 @@
+"""From a block of text to its parts: rows as records, in random order.
+
+A part is a file of runs (`shuffled.py`) and beside it what is to be known of it. Its
+name is a hash of the text and of every setting, so a part that is found is the one that
+would be made: what a killed run has left is never stale.
+
+Letters: R rows, T tokens of a row, P masked tokens of a row at most.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+import pathlib
+import random
+import zipfile
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.core import hashing
+from bert_mgpu.core.rows import Ragged
+from bert_mgpu.data import tfrecord
+from bert_mgpu.data_prep import instances, shuffle
+from bert_mgpu.data_prep.corpus import Block
+from bert_mgpu.data_prep.instances import Batch
+from bert_mgpu.data_prep.mask_rows import mask_rows
+from bert_mgpu.data_prep.tokenized import Job, Text, tools
+from bert_mgpu.text.masking import Masking
+
+_ROWS = 512  # made at once
+# Bytes of text, times its repeats, that become one part. Each part tokenizes its block
+# anew: four of a block of 20 MB cost a quarter more processor time than one.
+_MADE = 128 << 20
+
+
+class Share(NamedTuple):
+    """The work of one process: some of the repeats of a block."""
+
+    block: Block
+    number: int  # of the shares of this block
+    shares: int
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.shares - 1
+
+
+def shares(job: Job, block: Block) -> list[Share]:
+    """Large blocks are several, so that few of them occupy many processes."""
+    wanted = math.ceil(block.size * job.repeats / _MADE)
+    count = min(job.repeats, max(1, wanted))
+    return [Share(block, number, count) for number in range(count)]
+
+
+class Part(NamedTuple):
+    """What is known when a part is made; of the text the first of a block's says it."""
+
+    runs: list[shuffle.Run]
+    counts: collections.Counter[str]
+    longest: int  # characters of a line
+    malformed: str | None  # the first line that is: file:line
+    line_hashes: np.ndarray  # uint64 [lines]
+    document_hashes: np.ndarray  # uint64 [documents]
+
+
+def _path(job: Job, share: Share) -> pathlib.Path:
+    block = [share.block.number, share.block.digest, *share[1:]]
+    name = {"settings": tools(job).key, "block": block}
+    return job.folder / f"{hashing.fingerprint(name)}.rows"
+
+
+def find(job: Job, share: Share) -> Part | None:
+    """A part, if it has been made and is whole."""
+    path = _path(job, share)
+    try:
+        with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
+            facts = json.loads(str(file["facts"]))
+            hashes = file["line_hashes"], file["document_hashes"]
+        if path.stat().st_size != facts["bytes"]:
+            return None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    runs = [shuffle.Run(path, *run) for run in facts["runs"]]
+    counts = collections.Counter(facts["counts"])
+    return Part(runs, counts, facts["longest"], facts["malformed"], *hashes)
+
+
+def make(job: Job, share: Share) -> None:
+    """Makes a part, unless it is there.
+
+    Raises:
+      UserError: what is wrong with the text, with file:line.
+    """
+    if find(job, share):
+        return
+    path = _path(job, share)
+    made = path.with_suffix(".making")
+    text = Text(job, share.block)
+    if share.number:
+        text.forget()
+    key = share.block.number, share.number
+    rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=key))
+    runs = shuffle.write_runs(made, _frames(job, share, text, rng), rng)
+    made.replace(path)
+    facts = {
+        "runs": runs,
+        "bytes": path.stat().st_size,
+        "counts": text.counts,
+        "longest": text.longest,
+        "malformed": text.malformed,
+    }
+    with open(made, "wb") as file:
+        np.savez(
+            file,
+            facts=np.array(json.dumps(facts)),
+            line_hashes=np.frombuffer(text.line_hashes, np.uint64),
+            document_hashes=np.frombuffer(text.document_hashes, np.uint64),
+        )
+    made.replace(path.with_suffix(".npz"))
+
+
+def _frames(
+    job: Job, share: Share, text: Text, rng: np.random.Generator
+) -> Iterator[bytes]:
+    """All records of a part as they stand in a file, counted."""
+    tokenizer, masking = tools(job).tokenizer, tools(job).masking
+    draws = random.Random(f"{job.seed} {share.block.number} {share.number}")
+    width, documents = job.max_seq_length, text.documents
+    for _ in range(share.number, job.repeats, share.shares):
+        rows = instances.plan(
+            job.objective, documents, width, job.short_seq_prob, draws
+        )
+        text.counts["cut"] += rows.cut
+        text.counts["lost"] += rows.lost
+        if job.objective == "infill":
+            text.counts["skipped"] += len(documents.documents) - 1 - len(rows.pieces)
+        for first in range(0, len(rows.pieces), _ROWS):
+            here = slice(first, first + _ROWS)
+            batch = instances.assemble(
+                documents,
+                rows.pieces[here],
+                width,
+                tokenizer.cls_id,
+                tokenizer.sep_id,
+            )
+            labels = None if rows.labels is None else rows.labels[here]
+            columns = _columns(batch, labels, masking, text.counts, rng)
+            yield from map(tfrecord.frame, tfrecord.encode_rows(columns))
+
+
+def _columns(
+    batch: Batch,
+    labels: np.ndarray | None,
+    masking: Masking | None,
+    counts: collections.Counter[str],
+    rng: np.random.Generator,
+) -> dict[str, Ragged]:
+    """The features of rows: masked and padded as Google's, or their tokens alone."""
+    rows, width = batch.input_ids.shape
+    kept = np.ones(rows, bool)
+    is_token = np.arange(width) < batch.lengths[:, None]  # [R, T]
+    if masking:
+        ids, positions, masked_ids, weights, kept = mask_rows(masking, batch, rng)
+        columns = {
+            "input_ids": _fixed(ids[kept]),
+            "input_mask": _fixed(is_token[kept].astype(np.int32)),
+            "segment_ids": _fixed(batch.segment_ids[kept]),
+            "masked_lm_positions": _fixed(positions[kept]),
+            "masked_lm_ids": _fixed(masked_ids[kept]),
+            "masked_lm_weights": _fixed(weights[kept]),
+        }
+        counts["masked"] += int(weights.sum())
+    else:
+        columns = {
+            "input_ids": _without_padding(batch.input_ids, is_token),
+            "segment_ids": _without_padding(batch.segment_ids, is_token),
+        }
+        if batch.starts is not None:
+            starts = batch.starts.astype(np.int32)
+            columns["word_starts"] = _without_padding(starts, is_token)
+    if labels is not None:
+        columns["next_sentence_labels"] = _fixed(labels[kept, None])
+        counts["label_1"] += int(labels[kept].sum())
+    counts["rows"] += int(kept.sum())
+    counts["places"] += int(batch.lengths[kept].sum())
+    counts["skipped"] += int((~kept).sum())
+    return columns
+
+
+def _fixed(values: np.ndarray) -> Ragged:
+    """[R, n] -> rows of n values."""
+    rows, width = values.shape
+    return Ragged(values.reshape(-1), np.arange(rows + 1) * width)
+
+
+def _without_padding(values: np.ndarray, is_token: np.ndarray) -> Ragged:
+    """[R, T] -> rows of their own lengths."""
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(is_token.sum(axis=1), out=offsets[1:])
+    return Ragged(values[is_token], offsets)

@@ -1,0 +1,83 @@
+"""Work for several processes, and what comes out of it, in order."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from bert_mgpu.core.errors import OutOfMemory
+
+Item = TypeVar("Item")
+
+
+def in_order(
+    function: Callable[[Item], None], items: Iterable[Item], processes: int
+) -> Generator[Item, None, None]:
+    """Yields each item when the function is done with it.
+
+    No more than one item a process waits, so that memory stays flat. One process is
+    this one; others start afresh (spawn), and stop with this one. Errors of the
+    function come out here, at their item.
+
+    Raises:
+      OutOfMemory: a process was killed from outside.
+    """
+    if processes == 1:
+        for item in items:
+            function(item)
+            yield item
+        return
+    waiting: collections.deque[tuple[Item, Future[None]]] = collections.deque()
+    with _pool(processes) as pool:
+        for item in items:
+            waiting.append((item, pool.submit(function, item)))
+            if len(waiting) > processes:
+                yield _done(*waiting.popleft())
+        while waiting:
+            yield _done(*waiting.popleft())
+
+
+def _done(item: Item, future: Future[None]) -> Item:
+    try:
+        future.result()
+    except BrokenProcessPool:
+        raise OutOfMemory(
+            "a worker process was killed, as happens where memory is short: pass a"
+            " smaller --workers; the same command goes on from its parts"
+        ) from None
+    return item
+
+
+@contextlib.contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    others = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes, context, _start)
+    try:
+        yield pool
+    finally:
+        # Nothing that is still under way is wanted.
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
+
+
+def _start() -> None:
+    """In a new process: Ctrl-C and the like are for the parent to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def follow() -> None:
+            parent.join()  # a parent that is killed cannot stop its processes
+            os._exit(1)
+
+        threading.Thread(target=follow, daemon=True).start()

@@ -1,0 +1,98 @@
+"""What a preparation has counted, and how it tells it."""
+
+from __future__ import annotations
+
+import collections
+
+from bert_mgpu.data_prep import instances
+from bert_mgpu.data_prep.duplicates import Distinct
+from bert_mgpu.data_prep.parts import Part, Share
+from bert_mgpu.data_prep.tokenized import Job, tools
+from bert_mgpu.text import masking
+
+
+class Totals:
+    """What all blocks hold together."""
+
+    def __init__(self) -> None:
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.longest = 0
+        self.malformed: str | None = None
+        self.distinct_lines, self.distinct_documents = Distinct(), Distinct()
+
+    def add(self, share: Share, part: Part) -> None:
+        self.counts += part.counts
+        block = share.block
+        if share.number == 0:
+            self.counts += collections.Counter(
+                bytes=block.size, lines=block.lines, empty=block.empty
+            )
+        self.longest = max(self.longest, part.longest)
+        self.malformed = self.malformed or part.malformed
+        self.distinct_lines.add(part.line_hashes)
+        self.distinct_documents.add(part.document_hashes)
+
+    def report(self, job: Job, seconds: float) -> list[str]:
+        """Lines for the user; there is a row at least."""
+        counts, rows = self.counts, self.counts["rows"]
+        mean = counts["places"] / rows
+        unknown = counts["unknown"] / max(1, counts["tokens"])
+        lines = [
+            f"text: {counts['bytes'] / 1e6:.1f} MB, {counts['lines']} lines, of"
+            f" {self.longest} characters at most",
+            f"sentences: {counts['sentences']}, {_duplicates(self.distinct_lines)}",
+        ]
+        if not job.each_line:
+            lines.append(
+                f"documents: {counts['documents']}, {counts['empty']} empty ones left"
+                f" out, {_duplicates(self.distinct_documents)}"
+            )
+        lines += [
+            f"tokens: {counts['tokens']}, {unknown:.2%} of them [UNK]",
+            f"rows: {rows} of {mean:.1f} tokens on average,"
+            f" {1 - mean / job.max_seq_length:.1%} padding at {job.max_seq_length},"
+            f" {rows / seconds:.0f} rows/s",
+        ]
+        if job.masking:
+            lines.append(f"masked: {counts['masked'] / counts['places']:.2%} of them")
+        if job.objective in instances.LABELLED:
+            lines.append(f"next_sentence_labels: {counts['label_1'] / rows:.1%} are 1")
+        if counts["malformed"]:
+            lines.append(
+                f"left out: {counts['malformed']} lines with fewer than 4 columns, the"
+                f" first is {self.malformed}"
+            )
+        if counts["cut"]:
+            lost = counts["lost"] / job.repeats / max(1, counts["tokens"])
+            lines.append(
+                f"cut at --max_seq_length={job.max_seq_length}:"
+                f" {counts['cut'] // job.repeats} rows lose {lost:.1%} of all tokens"
+            )
+            if job.objective == "mlm":
+                lines.append("  --objective=documents would keep them")
+        if counts["skipped"]:
+            lines.append(f"left out: {counts['skipped']} rows too short to be masked")
+        drawn = tools(job).masking
+        if drawn and (note := masking.too_few(drawn, job.max_seq_length)):
+            lines.append(note)
+        return lines + self._notes(job)
+
+    def _notes(self, job: Job) -> list[str]:
+        """Where text does not suit the objective."""
+        if job.objective != "nsp":
+            return []
+        if self.counts["documents"] == 1:
+            return ["note: one document: put blank lines between documents"]
+        if self.counts["label_1"] == self.counts["rows"]:
+            return [
+                "note: no two sentences follow each other, every document has one:"
+                " better pass --objective=mlm"
+            ]
+        return []
+
+
+def _duplicates(distinct: Distinct) -> str:
+    share = f"{distinct.duplicate_share:.2%} duplicates"
+    return (
+        share if distinct.is_exact else f"{share} (of a sample of {distinct.counted})"
+    )

@@ -1,0 +1,217 @@
+"""The text of a block as token ids, and what there is to count in it."""
+
+from __future__ import annotations
+
+import array
+import collections
+import dataclasses
+import functools
+import itertools
+import pathlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.core import hashing
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Ragged
+from bert_mgpu.data_prep import corpus, duplicates
+from bert_mgpu.data_prep.corpus import Block, Document
+from bert_mgpu.data_prep.instances import Documents
+from bert_mgpu.text import segmenter as segmenter_lib
+from bert_mgpu.text import whole_words as whole_words_lib
+from bert_mgpu.text.masking import Masking
+from bert_mgpu.text.tokenization import Tokenizer
+
+_VERSION = 2  # raise it when the records of any text change: parts are named by it
+_SENTENCES = 2000  # tokenized at once
+_COLUMNS = 4  # of a line for "infill": flag, anything, phrase, ad
+_FLAGS = {"0": 0, "1": 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """All that the records of a text depend on, and where parts go."""
+
+    folder: pathlib.Path
+    vocab_file: str
+    do_lower_case: bool
+    objective: str  # of instances.OBJECTIVES
+    masking: str | None  # of masking.KINDS; None: no masks, the tokens alone
+    whole_words: bool
+    segmenter: str  # "none": "##" pieces make words, or "jieba"
+    user_dict: str | None
+    max_seq_length: int
+    max_predictions_per_seq: int
+    masked_lm_prob: float
+    short_seq_prob: float
+    repeats: int
+    seed: int
+
+    @property
+    def each_line(self) -> bool:
+        """Whether lines have nothing to do with each other."""
+        return self.objective in ("mlm", "infill")
+
+
+class Tools(NamedTuple):
+    tokenizer: Tokenizer
+    chinese: whole_words_lib.ChineseWords | None
+    continuing: np.ndarray | None  # bool [V]
+    masking: Masking | None
+    key: str  # where it is equal, a text gives equal records
+
+
+@functools.lru_cache(maxsize=1)
+def tools(job: Job) -> Tools:
+    """Made once in a process.
+
+    Raises:
+      UserError: a fault of the vocabulary or of the user dictionary; no rjieba.
+    """
+    tokenizer = Tokenizer(job.vocab_file, job.do_lower_case)
+    chinese = continuing = masking = None
+    user_words: list[segmenter_lib.UserWord] = []
+    if job.segmenter == "jieba":
+        user_words = (
+            segmenter_lib.read_user_dict(job.user_dict) if job.user_dict else []
+        )
+        chinese = whole_words_lib.ChineseWords(tokenizer, user_words)
+    elif job.whole_words:
+        continuing = whole_words_lib.continuing(tokenizer.tokens)
+    if job.masking:
+        masking = Masking(
+            job.masking,
+            tokenizer.mask_id,
+            len(tokenizer.tokens),
+            job.masked_lm_prob,
+            job.max_predictions_per_seq,
+        )
+    settings = dataclasses.asdict(job)
+    for place in ("folder", "vocab_file", "user_dict"):
+        del settings[place]
+    settings |= {"vocabulary": tokenizer.fingerprint, "user_words": user_words}
+    key = hashing.fingerprint({"version": _VERSION, **settings})
+    return Tools(tokenizer, chinese, continuing, masking, key)
+
+
+class Text:
+    """A block's text as token ids.
+
+    Attributes:
+      documents: what rows are made of.
+      counts: documents, sentences, tokens, unknown tokens and, of lines for "infill",
+        malformed ones; of the block alone, without its context.
+      longest: characters of a sentence.
+      malformed: the first line that is, file:line.
+      line_hashes, document_hashes: uint64 of each, as bytes.
+
+    Raises:
+      UserError: what is wrong with the text, with file:line.
+    """
+
+    def __init__(self, job: Job, block: Block) -> None:
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.longest = 0
+        self.malformed: str | None = None
+        self.line_hashes, self.document_hashes = bytearray(), bytearray()
+        self._job, self._tools = job, tools(job)
+        # Room for a token a byte, which costs memory only when it is used.
+        few = len(self._tools.tokenizer.tokens) <= 1 << 16
+        dtype = np.uint16 if few else np.int32
+        self._ids = np.empty(block.text.stat().st_size, dtype)
+        self._starts = np.empty(len(self._ids) if job.whole_words else 0, bool)
+        self._sentences, self._documents = array.array("q", [0]), array.array("q", [0])
+        self._labels = array.array("i")
+        documents = corpus.documents(block, job.each_line)
+        context = itertools.islice(documents, block.context)
+        self._tokenize(document.sentences for document in context)
+        first, before = len(self._documents) - 1, self._sentences[-1]
+        self._tokenize(map(self._texts, documents))
+        self.documents = Documents(
+            self._ids[: self._sentences[-1]],
+            self._starts[: self._sentences[-1]] if job.whole_words else None,
+            self._sentences,
+            self._documents,
+            np.array(self._labels, np.int32),
+            first,
+        )
+        ids = self.documents.ids[before:]
+        self.counts["tokens"] = len(ids)
+        self.counts["unknown"] = int((ids == self._tools.tokenizer.unk_id).sum())
+
+    def forget(self) -> None:
+        """What is counted once: another part of the block tells it."""
+        self.counts.clear()
+        self.longest, self.malformed = 0, None
+        self.line_hashes, self.document_hashes = bytearray(), bytearray()
+
+    def _texts(self, document: Document) -> list[str]:
+        """Counts a document; the texts of it that become tokens."""
+        sentences = document.sentences
+        self.counts["documents"] += 1
+        self.counts["sentences"] += len(sentences)
+        self.longest = max(self.longest, *map(len, sentences))
+        self.line_hashes += duplicates.hashes(sentences)
+        if not self._job.each_line:
+            self.document_hashes += duplicates.hashes(["\n".join(sentences)])
+        if self._job.objective == "infill":
+            return self._pair(sentences[0], f"{document.path}:{document.lines[0]}")
+        return sentences
+
+    def _pair(self, line: str, place: str) -> list[str]:
+        columns = line.split("\t", _COLUMNS - 1)
+        if len(columns) < _COLUMNS:
+            self.counts["malformed"] += 1
+            self.malformed = self.malformed or place
+            return []
+        flag = columns[0].strip()
+        if flag not in _FLAGS:
+            raise UserError(
+                f"{place}: the flag {flag!r} in the first column: write 0 or 1 (the"
+                " columns are flag, anything, phrase, ad)"
+            )
+        self._labels.append(_FLAGS[flag])
+        return columns[2:]
+
+    def _tokenize(self, documents: Iterable[list[str]]) -> None:
+        group: list[list[str]] = []
+        size = 0
+        for texts in documents:
+            group.append(texts)
+            size += len(texts)
+            if size >= _SENTENCES:
+                self._add(group)
+                group, size = [], 0
+        self._add(group)
+
+    def _add(self, group: list[list[str]]) -> None:
+        """Texts without a token are no sentences, but the two of a pair are."""
+        is_pair = self._job.objective == "infill"
+        ids, starts = self._split([text for texts in group for text in texts])
+        sizes = iter(ids.lengths.tolist())
+        end = self._sentences[-1]
+        here = slice(end, end + len(ids.values))
+        if here.stop > len(self._ids):  # NFD may make more characters than bytes
+            self._ids = np.resize(self._ids, 2 * here.stop)
+            self._starts = np.resize(self._starts, 2 * here.stop)
+        self._ids[here] = ids.values
+        if starts is not None:
+            self._starts[here] = starts
+        for texts in group:
+            for size in itertools.islice(sizes, len(texts)):
+                if size or is_pair:
+                    end += size
+                    self._sentences.append(end)
+            if len(self._sentences) - 1 > self._documents[-1]:
+                self._documents.append(len(self._sentences) - 1)
+
+    def _split(self, texts: list[str]) -> tuple[Ragged, np.ndarray | None]:
+        """Ids of texts, and where words begin: nowhere, if no one asks."""
+        if self._tools.chinese:
+            return self._tools.chinese.batch_ids_and_starts(texts)
+        ids = self._tools.tokenizer.batch_ids(texts)
+        if self._tools.continuing is None:
+            return ids, None
+        return ids, ~self._tools.continuing[ids.values]

@@ -1,0 +1,251 @@
+"""Which devices a run uses; decided before TensorFlow builds anything."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import resource
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.client.device_lib import list_local_devices
+from tensorflow.python.eager import context
+
+from bert_mgpu.core import extras
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.distributed import host, launcher
+
+THREADS = "TF_NUM_INTRAOP_THREADS"  # TensorFlow's own
+_AMPERE = (8, 0)  # the compute capability from which cards know TF32 and bfloat16
+_FROM_AMPERE = {
+    "bfloat16": "it is emulated, and slow: pass --precision=float16",
+    "tf32": "products are those of float32: pass --precision=float16",
+}
+_REWRITES = {
+    # It would flatten the pairwise sum over towers into one sum from left to right,
+    # whose bits depend on how many towers a device has.
+    "arithmetic_optimization": False,
+    # It would make a copy of the model for every tower, and the first step so many
+    # times as long.
+    "function_optimization": False,
+}
+
+
+def configure(
+    device: str,
+    cpu_devices: int,
+    towers: int = 1,
+    only: list[Any] | None = None,
+    deterministic: bool = False,
+    tf32: bool = False,
+) -> list[str]:
+    """Sets the devices up and names all that are there, e.g. ["GPU:0", "GPU:1"].
+
+    device: auto takes the visible GPUs (CUDA_VISIBLE_DEVICES), else the CPU.
+    cpu_devices: splits the CPU into so many logical devices.
+    towers: GPUs beyond that many are left alone, their memory too.
+    only: the GPUs to take, instead of all. deterministic: by slower operations, where
+    others give other bits in every run. tf32: products of float32 may be rounded.
+    """
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
+    tf.config.optimizer.set_experimental_options(_REWRITES)
+    # TF32 has 10 bits of mantissa: float32 is to mean float32 on every device.
+    tf.config.experimental.enable_tensor_float_32_execution(tf32)
+    gpus = tf.config.list_physical_devices("GPU") if only is None else only
+    if device == "gpu" and not gpus:
+        raise UserError(
+            "--device=gpu: TensorFlow sees no GPU: check nvidia-smi and"
+            f" CUDA_VISIBLE_DEVICES, {extras.advice('gpu')}, or pass"
+            " --device=cpu"
+        )
+    if gpus and device != "cpu":
+        tf.config.set_visible_devices(gpus[:towers], "GPU")
+        for gpu in gpus[:towers]:  # several runs may share a card
+            tf.config.experimental.set_memory_growth(gpu, True)
+        return [f"GPU:{index}" for index in range(len(gpus))]
+    with contextlib.suppress(RuntimeError):  # already decided in this process
+        tf.config.set_visible_devices([], "GPU")
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_devices
+        )
+    there = len(tf.config.list_logical_devices("CPU"))
+    if there < cpu_devices:
+        raise UserError(
+            f"--cpu_devices={cpu_devices}: this process already has {there}: they are"
+            " decided once, at its first run"
+        )
+    return [f"CPU:{index}" for index in range(cpu_devices)]
+
+
+def threads(local_size: int) -> int:
+    """Of each of the processes that share a host's CPU."""
+    return _asked_threads() or max(1, len(launcher.cores(0, local_size)))
+
+
+def _asked_threads() -> int:
+    """0: nothing is asked."""
+    asked = os.environ.get(THREADS, "")
+    return int(asked) if asked.isdecimal() else 0
+
+
+def configure_local(
+    device: str,
+    local_rank: int,
+    local_size: int,
+    deterministic: bool = False,
+    tf32: bool = False,
+) -> list[str]:
+    """The one device of a process, of those that share its host: see `configure`.
+
+    Each takes the GPU of its place, or its share of the CPU's cores, and keeps to them
+    unless it is told how many threads to have: two processes of one core each are 1.08
+    times as fast as where the system moves their threads.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus and device != "cpu":
+        # A scheduler may show each process its own GPU alone.
+        if 1 < len(gpus) < local_size:
+            raise UserError(
+                f"{local_size} processes on this host, but {len(gpus)} visible GPUs:"
+                " start one process for each GPU"
+            )
+        gpus = [gpus[local_rank % len(gpus)]]
+    else:
+        tf.config.threading.set_intra_op_parallelism_threads(threads(local_size))
+        own = launcher.cores(local_rank, local_size)
+        if own and not _asked_threads():
+            os.sched_setaffinity(0, own)  # of this thread and of what it will start
+    return configure(device, 1, only=gpus, deterministic=deterministic, tf32=tf32)
+
+
+def identify(device: str) -> str | None:
+    """Which card of its host a GPU is; None for a CPU, and for a part of a card."""
+    if not device.startswith("GPU"):
+        return None
+    card = _cards()[0].physical_device_desc
+    bus = re.search(r"pci bus id: (\S+?),", card)
+    return bus[1] if bus and "MIG" not in card else None
+
+
+def _cards() -> list[Any]:
+    """The visible GPUs, with what TensorFlow knows of them."""
+    # Of this process's own settings: with others it would take the first GPU for
+    # GPU:0 as well, and refuse to give one name to two.
+    config = context.context().config
+    return [one for one in list_local_devices(config) if one.device_type == "GPU"]
+
+
+def _details(devices: Sequence[str]) -> list[dict[str, Any]]:
+    """Of the cards of a run; nothing of CPUs."""
+    if not devices[0].startswith("GPU"):
+        return []
+    visible = tf.config.get_visible_devices("GPU")[: len(devices)]
+    return [tf.config.experimental.get_device_details(gpu) for gpu in visible]
+
+
+def kinds(devices: Sequence[str]) -> list[str]:
+    """The models of the cards of a run, each once; none for CPUs."""
+    cards = _details(devices)
+    return sorted({str(card.get("device_name", "unknown")) for card in cards})
+
+
+def remarks(devices: list[str], precision: str) -> list[str]:
+    """What a user should know of the GPUs of a run before it starts."""
+    if not devices[0].startswith("GPU"):
+        return []
+    cards, names = _details(devices), kinds(devices)
+    found = []
+    if len(names) > 1:
+        found.append(
+            f"WARNING: cards of several kinds ({', '.join(names)}): each step waits for"
+            " the slowest. They may round differently: before each save all get the"
+            " first one's weights. See CUDA_VISIBLE_DEVICES"
+        )
+    oldest = min(card.get("compute_capability", (0, 0)) for card in cards)
+    if oldest >= _AMPERE and precision == "float32":
+        found.append(
+            f"{names[0]} multiplies several times as fast with --precision=tf32 or"
+            " bfloat16 as in float32"
+        )
+    if (0, 0) < oldest < _AMPERE and precision in _FROM_AMPERE:
+        found.append(
+            f"WARNING: {names[0]} has no {precision} of its own:"
+            f" {_FROM_AMPERE[precision]}"
+        )
+    return found
+
+
+def missing_gpus(device: str) -> str | None:
+    """A warning where GPUs seem to be wanted and TensorFlow sees none."""
+    if device != "auto" or tf.config.list_physical_devices("GPU"):
+        return None
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if named in ("", "-1") and not os.path.exists("/dev/nvidia0"):
+        return None
+    return (
+        "WARNING: TensorFlow sees no GPU and takes the CPU, though"
+        f" {f'CUDA_VISIBLE_DEVICES={named}' if named else 'there is /dev/nvidia0'}:"
+        f" {extras.advice('gpu')} (tensorflow.log in output_dir has TensorFlow's"
+        " reason), or pass --device=cpu"
+    )
+
+
+def peak_of_process() -> int:
+    """The most resident memory that this process has held, in bytes."""
+    with contextlib.suppress(OSError):
+        # getrusage would tell the peak of the parent if that was higher.
+        status = pathlib.Path("/proc/self/status").read_text()
+        if found := re.search(r"VmHWM:\s*(\d+) kB", status):
+            return 1024 * int(found[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
+
+
+def room(devices: list[str]) -> int | None:
+    """Bytes of memory that each device has left, or may take; None if no one says."""
+    if devices[0].startswith("GPU"):
+        limit = min((card.memory_limit for card in _cards()), default=None)
+        used = tf.config.experimental.get_memory_info(devices[0])["current"]
+        return None if limit is None else limit - used
+    left = host.memory_left()
+    return None if left is None else left // len(devices)
+
+
+def lay_out(towers: int, devices: int) -> list[range]:
+    """The towers of each device in use: contiguous, the first ones get more.
+
+    min(towers, devices) devices are used, so none stands idle.
+    """
+    used = min(towers, devices)
+    share, more = divmod(towers, used)
+    places, first = [], 0
+    for index in range(used):
+        count = share + (index < more)
+        places.append(range(first, first + count))
+        first += count
+    return places
+
+
+def describe(places: list[range], devices: list[str]) -> str:
+    """The placement in words, for the start of a run."""
+    counts = [len(place) for place in places]
+    kind = devices[0].split(":")[0]
+    text = (
+        f"{sum(counts)} tower{'s' * (sum(counts) > 1)} on {len(counts)} {kind}"
+        f" device{'s' * (len(counts) > 1)}"
+    )
+    if len(set(counts)) > 1:
+        empty = len(counts) * max(counts) - sum(counts)
+        text += (
+            f" ({', '.join(map(str, counts))}: {empty} of"
+            f" {len(counts) * max(counts)} places stay empty)"
+        )
+    elif counts[0] > 1:
+        text += f" ({counts[0]} each)"
+    if len(devices) > len(places):
+        text += f"; {len(devices) - len(places)} more visible, not used"
+    return text

@@ -1,0 +1,89 @@
+"""Cores and memory of this machine, and what its container allows of them."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import re
+from collections.abc import Iterator
+
+_GROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+def _folders(membership: str, root: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Those of /proc/self/cgroup's groups and of all around them, each controller's."""
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            top = root / controller
+            group = top / path.lstrip("/")
+            for folder in (group, *group.parents):
+                if not folder.is_relative_to(top):
+                    break
+                yield folder
+
+
+def _limits(folder: pathlib.Path) -> list[int]:
+    """Bytes of memory that a group may take; none without a limit."""
+    words = _words(folder / "memory.max") + _words(folder / "memory.limit_in_bytes")
+    found = [int(limit) for limit in words if limit != "max"]
+    return [limit for limit in found if limit < 1 << 60]  # version 1 has no "max"
+
+
+def cgroup_limits(
+    membership: str, root: pathlib.Path = _GROUPS
+) -> tuple[float | None, int | None]:
+    """Cores and bytes that /proc/self/cgroup's groups allow, of version 1 or 2."""
+    cores: list[float] = []
+    memory: list[int] = []
+    for folder in _folders(membership, root):
+        quota = _words(folder / "cpu.max") or [
+            *_words(folder / "cpu.cfs_quota_us"),
+            *_words(folder / "cpu.cfs_period_us"),
+        ]
+        if len(quota) == 2 and quota[0] not in ("max", "-1"):
+            cores.append(int(quota[0]) / int(quota[1]))
+        memory += _limits(folder)
+    return min(cores, default=None), min(memory, default=None)
+
+
+def cgroup_memory_left(membership: str, root: pathlib.Path = _GROUPS) -> int | None:
+    """Bytes that the groups still allow; None without a limit.
+
+    Cached files are given back where memory is short: they do not count.
+    """
+    left = []
+    for folder in _folders(membership, root):
+        used = [
+            *_words(folder / "memory.current"),
+            *_words(folder / "memory.usage_in_bytes"),
+        ]
+        for limit in _limits(folder):
+            cached = 0
+            with contextlib.suppress(OSError):
+                stat = (folder / "memory.stat").read_text()
+                if match := re.search(r"^inactive_file (\d+)$", stat, re.MULTILINE):
+                    cached = int(match[1])
+            left.append(limit - int(used[0]) + cached if used else limit)
+    return max(0, min(left)) if left else None
+
+
+def memory_left() -> int | None:
+    """Bytes that this process may still take; None where nothing says so."""
+    found = []
+    with contextlib.suppress(OSError, KeyError):
+        found.append(memory_of(pathlib.Path("/proc/meminfo").read_text())[1])
+    with contextlib.suppress(OSError, ValueError):
+        group = cgroup_memory_left(pathlib.Path("/proc/self/cgroup").read_text())
+        found += [] if group is None else [group]
+    return min(found, default=None)
+
+
+def _words(path: pathlib.Path) -> list[str]:
+    return path.read_text().split() if path.is_file() else []
+
+
+def memory_of(meminfo: str) -> tuple[int, int]:
+    """Bytes of memory, and those that are available."""
+    kb = dict(re.findall(r"^(\w+): +(\d+) kB$", meminfo, re.MULTILINE))
+    return int(kb["MemTotal"]) << 10, int(kb["MemAvailable"]) << 10

@@ -1,0 +1,21 @@
+"""The processes, devices and towers of a run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bert_mgpu.distributed import launcher
+from bert_mgpu.distributed.collective import SOLO, Collective
+
+
+class World(NamedTuple):
+    """What a run works with, all of its processes together."""
+
+    group: Collective
+    devices: list[str]  # of this process
+    towers: int  # of all processes
+
+
+def alone(n_towers: int, devices: list[str]) -> World:
+    """One process on these devices; with the towers of a job that lost its others."""
+    return World(SOLO, devices, launcher.towers() or n_towers)

@@ -1,0 +1,221 @@
+"""Evaluations while a run trains: their history, the best weights, when to stop."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from bert_mgpu.checkpoints import pretrained, train_state
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core import files, hashing
+from bert_mgpu.core.errors import UserError, listed
+from bert_mgpu.core.log import say
+from bert_mgpu.core.rows import Rows
+from bert_mgpu.core.task import Task, TrainState
+from bert_mgpu.distributed import collective
+from bert_mgpu.distributed.collective import Collective
+from bert_mgpu.evaluation.forward import Abandoned, forward, rows_at_once
+from bert_mgpu.training import recorder
+from bert_mgpu.training.towers import Towers
+
+HISTORY, BEST, BEST_FILE = "evaluations.jsonl", "best", "best.json"
+MAIN = "dev"  # the set that chooses
+LOWER = ("eval_loss", "mae", "hamming_loss")  # are better when they are lower
+_COPIED = (pretrained.RUN_FILE, pretrained.CONFIG_FILE, pretrained.LABELS_FILE)
+
+
+class Best(NamedTuple):
+    """The evaluation whose weights are kept."""
+
+    step: int
+    value: float
+
+
+class Evaluator:
+    """Evaluates sets every --eval_steps steps, in all processes alike."""
+
+    def __init__(
+        self,
+        task: Task,
+        sets: Mapping[str, Rows],
+        *,
+        config: FinetuneConfig,
+        group: Collective,
+        output_dir: pathlib.Path,
+        metric: str,
+        measured: Mapping[str, Any],
+    ):
+        """metric: of the set MAIN, by which weights are the best; measured: what its
+        values depend on.
+        """
+        self._task, self._sets, self._group = task, sets, group
+        self._config, self._output_dir = config, output_dir
+        self._metric, self._patience = metric, config.early_stopping_patience
+        self._measured = dict(measured)
+        self._folder = output_dir / BEST
+        self._identity: dict[str, Any] | None = None
+        self._best: Best | None = None
+        self._evaluated: list[int] = []  # steps
+
+    def begin(self, step: int, identity: dict[str, Any]) -> None:
+        """Takes up what a run had evaluated by this step."""
+        self._identity = identity
+        group, found = self._group, None
+        if group.rank == 0:
+            rows = read_history(self._output_dir)
+            steps = [row["step"] for row in rows if row["set"] == MAIN]
+            found = {
+                "best": self._kept(),
+                "steps": [one for one in steps if one <= step],
+            }
+        said = collective.all_of(group, {"found": found})[0]["found"]
+        self._best = Best(*said["best"]) if said["best"] else None
+        self._evaluated = said["steps"]
+        if group.rank == 0:
+            recorder.continued(self._output_dir / HISTORY, step).close()
+
+    @property
+    def _of(self) -> str:
+        """Best values of another run, or of another set, are not comparable."""
+        facts = {"run": self._identity, "measured": self._measured}
+        return hashing.fingerprint(facts)
+
+    def _kept(self) -> Best | None:
+        """What best/ holds, if it is this run's, by the same metric of the same set."""
+        try:
+            said = files.read_json(self._folder / BEST_FILE)
+            best = Best(int(said["step"]), float(said["value"]))
+            known = said["of"] == self._of
+        except (UserError, ValueError, KeyError, TypeError, OverflowError):  # 1e999
+            return None
+        whole = train_state.saved_steps(self._folder) == [best.step]
+        return best if known and whole else None
+
+    @property
+    def stops(self) -> str | None:
+        """Why nothing is to be trained any more, if so."""
+        if not (self._patience and self._best and self._evaluated):
+            return None
+        since = sum(step > self._best.step for step in self._evaluated)
+        if since < self._patience:
+            return None
+        return (
+            f"step {self._evaluated[-1]}: {since} evaluations without a better"
+            f" {self._metric} than {self._best.value:.4f} of step {self._best.step}:"
+            f" --early_stopping_patience={self._patience}"
+        )
+
+    def missed(self, step: int, steps: int) -> bool:
+        """Was a run stopped after this step before it was evaluated?"""
+        due = step == steps or step % self._config.eval_every == 0
+        return step > 0 and due and step not in self._evaluated
+
+    def after(
+        self, step: int, towers: Towers, stopping: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Evaluates all sets after this step; True where the training is to end.
+
+        stopping: asked on the way; then nothing of it is kept.
+        """
+        try:
+            return self._after(step, towers, stopping)
+        except Abandoned:
+            return False
+
+    def _after(self, step: int, towers: Towers, stopping: Callable[[], bool]) -> bool:
+        run, group = self._config, self._group
+        lines, better = [], False
+        for name, rows in self._sets.items():
+            began = time.perf_counter()
+            outputs = forward(
+                *(run, rows, rows_at_once(run, towers), towers, name),
+                note=_silence,
+                stopping=stopping,
+            )
+            # One process reckons for all: they have to decide alike.
+            scores = self._task.score(outputs, rows) if group.rank == 0 else None
+            scores = collective.all_of(group, {"scores": scores})[0]["scores"]
+            line = f"step {step}  {name}: {self._shown(scores)}"
+            seconds = time.perf_counter() - began
+            if name == MAIN:
+                better = self._is_better(scores.get(self._metric))
+                if better:
+                    self._best = Best(step, scores[self._metric])
+                    line += "  the best so far"
+            say(line)
+            lines.append({"step": step, "set": name, **scores, "seconds": seconds})
+        self._evaluated.append(step)
+        if group.rank == 0:
+            with (self._output_dir / HISTORY).open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            if better:
+                self._keep(towers)
+        if why := self.stops:
+            say(f"{why} ends the training")
+        return self.stops is not None
+
+    def _shown(self, scores: Mapping[str, Any]) -> str:
+        names = dict.fromkeys((self._metric, "eval_loss"))
+        return "  ".join(
+            f"{name} {scores[name]:.4f}" for name in names if name in scores
+        )
+
+    def _is_better(self, value: float | None) -> bool:
+        if value is None or value != value:
+            return False
+        if self._best is None:
+            return True
+        sign = -1 if self._metric in LOWER else 1
+        return sign * value > sign * self._best.value
+
+    def _keep(self, towers: Towers) -> None:
+        """Writes the weights, as they are to be used, to best/; then what they are."""
+        assert self._best is not None
+        step = self._best.step
+        try:
+            self._folder.mkdir(exist_ok=True)
+            state = TrainState(*towers.snapshot(), step, self._identity)
+            state = TrainState(state.averaged, {}, step, self._identity)
+            train_state.save(self._folder, state, 1)
+            for name in (*_COPIED, pretrained.VOCAB_FILE):
+                if (self._output_dir / name).exists():
+                    content = (self._output_dir / name).read_bytes()
+                    files.write_bytes(self._folder / name, content)
+        except OSError as error:
+            raise files.unwritable(str(self._folder), "folder", error) from None
+        said = {**self._best._asdict(), "metric": self._metric, "set": MAIN}
+        said |= {"of": self._of}
+        files.write_text(self._folder / BEST_FILE, json.dumps(said) + "\n")
+
+
+def _silence(text: str) -> None: ...
+
+
+def read_history(output_dir: pathlib.Path) -> list[dict[str, Any]]:
+    """The evaluations of a run, a row for each step and set, in order."""
+    return [row for row in recorder.read_records(output_dir / HISTORY) if "set" in row]
+
+
+def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
+    """best/ of a run. Raises UserError where there is none."""
+    folder = output_dir / BEST
+    if not train_state.saved_steps(folder):
+        raise UserError(
+            f"--use_best: {folder} holds no weights: train with --eval_steps, or leave"
+            " --use_best out"
+        )
+    return folder
+
+
+def chosen(said: str | None, usual: str, known: list[str]) -> str:
+    """--best_metric, or what is usual. known: the scores that an evaluation gives."""
+    if said is None:
+        return usual
+    if said not in known:
+        raise UserError(
+            f"--best_metric={said}: evaluations of this task give {listed(known, 20)}"
+        )
+    return said

@@ -1,0 +1,119 @@
+"""The forward pass over a whole set of rows: what evaluation and prediction share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.config.base import RunConfig
+from bert_mgpu.core.errors import Diverged, OutOfMemory, smaller
+from bert_mgpu.core.log import progress, say
+from bert_mgpu.core.rows import Rows
+from bert_mgpu.data import batching, pipeline
+from bert_mgpu.distributed import collective
+from bert_mgpu.training.towers import Towers
+
+_ROWS_ON_GPU = 64  # fewer leave most of a card idle
+
+
+def rows_at_once(run: RunConfig, towers: Towers, predicting: bool = False) -> int:
+    """Of a tower: what the flags say, on a GPU more where they say nothing."""
+    rows = run.prediction_batch if predicting else run.eval_batch_size
+    said = {"eval_batch_size", *["predict_batch_size"] * predicting} & {*run.given}
+    if said or not towers.devices[0].startswith("GPU"):
+        return rows
+    return max(rows, _ROWS_ON_GPU)
+
+
+class Abandoned(Exception):
+    """The run is to stop: what is not done by then is done when it goes on."""
+
+
+def forward(
+    run: RunConfig,
+    rows: Rows,
+    batch: int,
+    towers: Towers,
+    what: str,
+    note: Callable[[str], None] = say,
+    stopping: Callable[[], bool] = lambda: False,
+    packs: bool = True,
+) -> dict[str, np.ndarray]:
+    """The task's outputs of all rows, `batch` of them at a time, or as many as fit.
+
+    stopping: asked before each batch; then this raises Abandoned. batch: rows of a
+    tower. packs: several examples may share a row of tokens, to the same outputs up to
+    rounding. Each process works out the rows of its towers and gets those of all.
+    Raises Diverged where an output is no number.
+    """
+    group, batch = towers.group, min(batch, towers.largest)
+    placements = batching.forward_placements(
+        *(rows.lengths, towers.n_towers, batch, packs, run.max_seq_length),
+        rows.counts,
+    )
+    share = pipeline.padding_share(placements, rows.lengths)
+    most = placements[0].numbers.shape[2]
+    several = f", up to {most} texts in a row" if most > 1 else ""
+    note(f"  {share:.0%} of the tokens are padding{several}")
+    own = [one.share(towers.own, towers.n_towers) for one in placements]
+    began, compilations = time.perf_counter(), towers.compilations
+    lacking, outputs = None, {}
+    try:
+        towers.refresh()
+        outputs = pipeline.forward_all(
+            *(rows, own, towers.place_for_outputs, towers.ask),
+            progress=lambda batches: progress(_unless(stopping, batches), what),
+        )
+    except Abandoned:
+        raise
+    except Exception as error:
+        lacking = towers.out_of_memory(error)
+        if lacking is None:
+            raise
+    # What is too much for one of the processes is done anew by all.
+    said = [
+        facts["lacking"] for facts in collective.all_of(group, {"lacking": lacking})
+    ]
+    group.pausing()  # not before: whoever waits for a process that hangs is working
+    lacking = next(filter(None, said), None)
+    if lacking is None:
+        outputs = pipeline.in_order(collective.joined(group, outputs))
+        seconds = time.perf_counter() - began
+        shapes = towers.compilations - compilations
+        made = (
+            f", compilation for {shapes} shape{'s' * (shapes > 1)} of batches included"
+        )
+        note(f"  {len(rows)} rows in {seconds:.1f} s{made if shapes else ''}")
+        check_finite(outputs, run.precision, what)
+        return outputs
+    if batch == 1:
+        advice = smaller(False, run.recompute)
+        raise OutOfMemory(f"{what}: {lacking}, with one row at a time: {advice}")
+    towers.largest = batch // 2
+    # Not before the error is gone, whose traceback holds what did not fit.
+    say(f"{lacking}: going on with batches of {batch // 2} rows a tower")
+    return forward(run, rows, batch, towers, what, note, stopping, packs)
+
+
+def _unless(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        if stopping():
+            raise Abandoned
+        yield batch
+
+
+def check_finite(outputs: dict[str, np.ndarray], precision: str, what: str) -> None:
+    """Raises Diverged where an output is no number: no class follows from that."""
+    for name, values in outputs.items():
+        rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(-1))
+        if len(rows):
+            way = "pass --precision=float32"
+            if precision in ("float32", "tf32"):
+                way = "train anew, with a lower --learning_rate"
+            raise Diverged(
+                f"{what}: the {name} of {len(rows)} of {len(values)} rows are no finite"
+                f" numbers, row {rows[0] + 1} the first; nothing is written: {way}"
+            )

@@ -1,0 +1,121 @@
+"""The files that evaluation and prediction leave in output_dir."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.core.files import make_folder, write_text
+from bert_mgpu.core.task import Decisions
+
+BASELINE = "baseline.json"
+SHOWN = (
+    *("eval_accuracy", "eval_loss", "macro_f1", "micro_f1", "mean_average_precision"),
+    *("pearson", "spearman", "mae"),
+)
+
+
+def write_evaluation(
+    output_dir: pathlib.Path, values: Mapping[str, Any], name: str | None = None
+) -> None:
+    """eval_results.txt, or eval_results_NAME.txt, in the order of the values."""
+    lines = (f"{key} = {value}\n" for key, value in values.items())
+    write_text(output_dir / evaluation_file(name), lines)
+
+
+def evaluation_file(name: str | None = None) -> str:
+    return f"eval_results{f'_{name}' if name else ''}.txt"
+
+
+def read_evaluation(path: pathlib.Path) -> dict[str, float]:
+    """What `write_evaluation` wrote."""
+    lines = (line.split(" = ") for line in path.read_text("utf-8").splitlines())
+    return {name: float(value) for name, value in lines}
+
+
+def over_seeds(found: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Score -> mean and deviation over seeds: sigma of the sample, of n - 1."""
+    common = [name for name in found[0] if all(name in one for one in found)]
+    return {
+        name: {
+            "mean": statistics.fmean(one[name] for one in found),
+            "deviation": statistics.stdev(one[name] for one in found),
+        }
+        for name in common
+    }
+
+
+def write_baseline(output_dir: pathlib.Path, found: Mapping[str, Any]) -> None:
+    """baseline.json: the scores of each set."""
+    write_text(output_dir / BASELINE, json.dumps(found, indent=2) + "\n")
+
+
+def evaluation_line(scores: Mapping[str, Any]) -> str:
+    """The scores that an evaluation shows, of those that there are."""
+    return "  ".join(f"{key} {scores[key]:.4f}" for key in SHOWN if key in scores)
+
+
+def write_sentence_scores(
+    output_dir: pathlib.Path, scores: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """test_results.json, as bert-ad wrote it, and predictions.jsonl; their names.
+
+    scores: of every line of the file, in order.
+    """
+    lines = (
+        json.dumps({"line": line, **score}, ensure_ascii=False) + "\n"
+        for line, score in enumerate(scores, 1)
+    )
+    files: dict[str, str | Iterable[str]] = {
+        "test_results.json": json.dumps(scores, indent=2, ensure_ascii=False),
+        "predictions.jsonl": lines,
+    }
+    for name, content in files.items():
+        write_text(output_dir / name, content)
+    return list(files)
+
+
+def json_lines(
+    decisions: Decisions, lines: np.ndarray, ids: Sequence[str] | None = None
+) -> Iterator[str]:
+    """The lines of predictions.jsonl; see `write_predictions`."""
+    _, values, labels, names = decisions
+    for row, line in enumerate(lines.tolist()):
+        record = {"id": ids[row] if ids else f"test-{line - 1}", "line": line}
+        if names:
+            shares = (round(value, 6) for value in values[row].tolist())
+            record["label"] = labels[row]
+            record["probabilities"] = dict(zip(names, shares, strict=True))
+        else:
+            record["value"] = labels[row]
+        yield json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def write_predictions(
+    output_dir: pathlib.Path,
+    decisions: Decisions,
+    lines: np.ndarray,
+    ids: Sequence[str] | None = None,
+) -> list[str]:
+    """predict.txt, test_results.tsv and predictions.jsonl; returns their names.
+
+    lines: int64 [rows], in the predicted file; ids: of the rows, where they have some.
+    """
+    texts, values = decisions.texts, decisions.values
+    make_folder(output_dir)
+    rows = range(len(texts))
+    files = {
+        "predict.txt": (f"{text}\n" for text in texts),
+        "test_results.tsv": (
+            "\t".join(map(str, values[r].tolist())) + "\n" for r in rows
+        ),
+        "predictions.jsonl": json_lines(decisions, lines, ids),
+    }
+    for name, content in files.items():
+        write_text(output_dir / name, content)
+    return list(files)

@@ -1,0 +1,174 @@
+"""A classifier as a SavedModel, for TensorFlow Serving or `tf.saved_model.load`.
+
+Signatures: `serving_default` takes raw texts, `ids` what a tokenizer made of them.
+Both take any number of rows, and are made of TensorFlow's own operations alone.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.core import files
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Example
+from bert_mgpu.core.task import Task
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer
+from bert_mgpu.text import truncation as truncation_lib
+from bert_mgpu.text.tokenization import Tokenizer
+
+TEXTS, IDS = "serving_default", "ids"
+TOGETHER = 8  # rows that are compared at once
+IDS_INPUTS = ("input_ids", "input_mask", "segment_ids")
+FACTS = "bert_mgpu.json"  # for those who serve it
+_OURS = {FACTS, "saved_model.pb", "fingerprint.pb", "variables", "assets"}
+
+
+class Exportable(Task, Protocol):
+    """A task that says what an exported model answers."""
+
+    def answers(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What is said of rows [B, W]."""
+        ...
+
+
+class Served(tf.Module):
+    """A task with its weights and tokenizer. Letters: B rows, T tokens."""
+
+    def __init__(
+        self,
+        task: Exportable,
+        params: Mapping[str, np.ndarray],
+        tokenizer: Tokenizer,
+        truncation: str,
+        head_tokens: int,
+    ):
+        super().__init__()
+        self._task, self._room = task, task.max_seq_length
+        self._params = {name: tf.Variable(value) for name, value in params.items()}
+        self._tokenize = GraphTokenizer(tokenizer)
+        self._lower = tokenizer.do_lower_case
+        self._cls, self._sep = tokenizer.cls_id, tokenizer.sep_id
+        self._head = truncation_lib.HEADS[truncation], head_tokens
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a client may want to know."""
+        return {
+            "task_name": self._task.name,
+            "type": self._task.facts["task_type"],
+            "labels": list(self._task.labels),
+            "max_seq_length": self._room,
+            "do_lower_case": self._lower,
+        }
+
+    @property
+    def bytes(self) -> int:
+        """Of the weights."""
+        sizes = (value.shape.num_elements() for value in self._params.values())
+        return sum(sizes) * np.dtype(np.float32).itemsize
+
+    def of_ids(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """int32 [B, T], padded with zeros -> what the task says of each row."""
+        batch = {
+            "input_ids": input_ids,
+            "input_mask": input_mask,
+            "segment_ids": segment_ids,
+        }
+        params = {name: tf.convert_to_tensor(v) for name, v in self._params.items()}
+        return self._task.answers(self._task.outputs(params, batch)["logits"])
+
+    def of_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
+        """string [B], UTF-8."""
+        return self.of_pairs(text_a, tf.zeros_like(text_a))
+
+    def of_pairs(self, text_a: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
+        """string [B] each; a second text without tokens is none."""
+        a, b = self._tokenize(text_a), self._tokenize(text_b)
+        pair = b.row_lengths() > 0
+        room = self._room - tf.where(pair, 3, 2)  # [B]
+        a, b = self._cut(a, b, room)
+        cls = tf.fill([a.nrows(), 1], self._cls)
+        sep = tf.fill([a.nrows(), 1], self._sep)
+        last = tf.ragged.boolean_mask(sep, pair[:, None])
+        ids = tf.concat([cls, a, sep, b, last], 1)
+        lengths = ids.row_lengths()[:, None]
+        first = a.row_lengths()[:, None] + 2  # tokens of segment 0
+        dense = ids.to_tensor()
+        places = tf.range(tf.shape(dense, tf.int64)[1])[None]
+        mask = tf.cast(places < lengths, tf.int32)
+        return self.of_ids(dense, mask, mask * tf.cast(places >= first, tf.int32))
+
+    def _cut(
+        self, a: tf.RaggedTensor, b: tf.RaggedTensor, room: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """text/truncation.py, for all rows at once."""
+        room = tf.cast(room, tf.int64)
+        size_a, size_b = a.row_lengths(), b.row_lengths()
+        alone, fits = size_b == 0, size_a + size_b <= room
+        half = tf.maximum((room + 1) // 2, room - size_b)
+        kept = tf.where(fits, size_a, tf.minimum(size_a, half))
+        how, tokens = self._head
+        head = tf.cast(how(self._room - 2, tokens), tf.int64)
+        head = tf.where(alone & ~fits, head, kept)
+        tail = tf.where(alone & ~fits, room - head, 0)
+        places = tf.ragged.range(size_a)
+        keep_a = (places < head[:, None]) | (places >= (size_a - tail)[:, None])
+        places = tf.ragged.range(size_b)
+        keep_b = places < tf.where(fits, size_b, room - kept)[:, None]
+        return tf.ragged.boolean_mask(a, keep_a), tf.ragged.boolean_mask(b, keep_b)
+
+
+def write(target: str, served: Served, with_pairs: bool) -> None:
+    """Writes the folder whole, in the place of an earlier export.
+
+    with_pairs: rows have two texts. Raises UserError where the disk refuses.
+    """
+    folder = pathlib.Path(target).absolute()
+    check_replaceable(folder)
+    texts, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int32)
+    call = served.of_pairs if with_pairs else served.of_texts
+    signatures = {
+        TEXTS: _signature(call, ("text_a", "text_b")[: 1 + with_pairs], texts),
+        IDS: _signature(served.of_ids, IDS_INPUTS, ids),
+    }
+    try:
+        with files.replacing_folder(folder) as new:
+            tf.saved_model.save(served, str(new), signatures)
+            facts = json.dumps(served.facts, indent=2, ensure_ascii=False)
+            (new / FACTS).write_text(facts + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{folder}: cannot export: {error.strerror}") from None
+
+
+def _signature(call: Any, names: Sequence[str], spec: tf.TensorSpec) -> Any:
+    named = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name in names}
+    return tf.function(call, autograph=False).get_concrete_function(**named)
+
+
+def check_replaceable(folder: pathlib.Path) -> None:
+    """Raises UserError where something else is there, or nothing can be written."""
+    files.check_replaceable(folder, lambda found: FACTS in found and found <= _OURS)
+
+
+def difference(
+    folder: str, examples: Sequence[Example], with_pairs: bool, logits: np.ndarray
+) -> float:
+    """How far logits of the folder's model are from these, at most: of raw texts."""
+    loaded = tf.saved_model.load(folder)
+    far = 0.0
+    for start in range(0, len(examples), TOGETHER):
+        some = examples[start : start + TOGETHER]
+        texts = {"text_a": tf.constant([one.text_a for one in some])}
+        if with_pairs:
+            texts["text_b"] = tf.constant([one.text_b or "" for one in some])
+        found = loaded.signatures[TEXTS](**texts)["logits"].numpy()
+        far = max(far, float(np.abs(found - logits[start : start + TOGETHER]).max()))
+    return far

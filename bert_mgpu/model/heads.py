@@ -1,0 +1,57 @@
+"""What stands on top of the encoder.
+
+Shapes: B batch, H width, C classes, M masked tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from bert_mgpu.core.task import Noise, Params
+from bert_mgpu.model import bert, layers
+from bert_mgpu.model.config import BertConfig
+
+
+def classify(
+    params: Params,
+    pooled: tf.Tensor,
+    dropout_rate: float,
+    noise: Noise | None = None,
+) -> tf.Tensor:
+    """Logits of google-research/bert's classifier: pooled [B, H] -> [B, C]."""
+    pooled = layers.dropout(pooled, dropout_rate, noise, site=bert.HEAD_SITE)
+    logits = tf.matmul(pooled, params["output_weights"], transpose_b=True)
+    return logits + params["output_bias"]
+
+
+def predict_words(params: Params, config: BertConfig, hidden: tf.Tensor) -> tf.Tensor:
+    """Logits of google-research/bert's masked language model: [M, H] -> [M, V].
+
+    hidden: the last hidden states of the masked tokens. The output layer is the table
+    of the word embeddings (Press & Wolf 2017), in the precision of the kernels.
+    """
+    hidden = layers.dense(params, "cls/predictions/transform/dense", hidden)
+    hidden = layers.ACTIVATIONS[config.hidden_act](hidden)
+    hidden = layers.layer_norm(
+        params, "cls/predictions/transform", hidden, config.layer_norm_eps
+    )
+    words = tf.cast(params["bert/embeddings/word_embeddings"], hidden.dtype)
+    logits = layers.exact(tf.matmul(hidden, words, transpose_b=True))
+    return logits + params["cls/predictions/output_bias"]
+
+
+def predict_next(params: Params, pooled: tf.Tensor) -> tf.Tensor:
+    """Logits of "is the next sentence" and "is a random one": [B, H] -> [B, 2]."""
+    weights = params["cls/seq_relationship/output_weights"]
+    logits = tf.matmul(pooled, weights, transpose_b=True)
+    return logits + params["cls/seq_relationship/output_bias"]
+
+
+def cross_entropy(logits: tf.Tensor, label_ids: tf.Tensor) -> tf.Tensor:
+    """-log p(label) of each row: [B, C], int32 [B] -> [B]."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(label_ids, logits)
+
+
+def one_minus_exp(values: tf.Tensor) -> tf.Tensor:
+    """1 - exp(values), of values below 0; a power of it has a gradient everywhere."""
+    return tf.maximum(-tf.math.expm1(values), 1e-7)

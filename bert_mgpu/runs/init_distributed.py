@@ -1,0 +1,132 @@
+"""How a run begins: its devices, its place among other processes, what all agree on."""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+import bert_mgpu
+from bert_mgpu.config.base import RunConfig, fields
+from bert_mgpu.core import text_files
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.log import say
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.distributed import collective, devices, launcher
+from bert_mgpu.distributed.collective import Collective, Horovod
+from bert_mgpu.distributed.launcher import Place
+from bert_mgpu.distributed.topology import World, alone
+from bert_mgpu.distributed.watchdog import Watch
+from bert_mgpu.training import precision
+
+
+def open_world(
+    run: RunConfig, remarks: Sequence[str], place: Place, watch: Watch
+) -> World:
+    """Says which program this is, and finds the devices and the other processes."""
+    say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
+    for remark in remarks:
+        say(remark)
+    if run.plan and not place.alone:
+        raise UserError("--plan is of one process: leave horovodrun out")
+    if run.predict_file == text_files.STANDARD_INPUT and not place.alone:
+        raise UserError("--predict_file=- is of one process: leave horovodrun out")
+    visible = _devices(run, place)
+    if "cpu_devices" in run.given and visible[0].startswith("GPU"):
+        say("--cpu_devices splits the CPU; the towers are on GPUs: see --device")
+    if warning := devices.missing_gpus(run.device):
+        say(warning)
+    for remark in devices.remarks(visible, run.precision):
+        say(remark)
+    if place.alone:
+        return alone(run.n_gpus, visible)
+    on_gpu = visible[0].startswith("GPU")
+    group = Horovod(on_gpu, run.allreduce_dtype, watch.working, watch.pausing)
+    said = _agree(group, run, visible, devices.threads(place.local_size))
+    towers = next(filter(None, (one["towers"] for one in said)), None)
+    towers = towers or run.n_gpus * place.size
+    if towers < place.size:
+        raise UserError(
+            f"{place.size} processes for {towers} towers: pass as many to horovodrun"
+        )
+    if launcher.elastic():
+        watch.rejoins = functools.partial(launcher.rejoin, towers)
+    way = "NCCL" if group.ring else "gloo"
+    say(f"{place.size} processes, sums by {way} in {run.allreduce_dtype}")
+    return World(group, visible, towers)
+
+
+def _devices(run: RunConfig, place: Place) -> list[str]:
+    if place.alone:
+        return devices.configure(
+            *(run.device, run.cpu_devices, launcher.towers() or run.n_gpus),
+            deterministic=run.deterministic,
+            tf32=run.precision == precision.TF32,
+        )
+    if run.cpu_devices > 1:
+        raise UserError(
+            "--cpu_devices: a process of horovodrun has one device: raise -np instead"
+        )
+    where = place.local_rank, place.local_size
+    tf32 = run.precision == precision.TF32
+    return devices.configure_local(run.device, *where, run.deterministic, tf32)
+
+
+def _agree(
+    group: Horovod, run: RunConfig, visible: list[str], threads: int
+) -> list[dict]:
+    """Raises UserError where the processes are not of one kind."""
+    facts = {
+        "bert_mgpu": bert_mgpu.__version__,
+        "TensorFlow": tf.__version__,
+        "Horovod": group.version,
+        "device": visible[0].split(":")[0],
+        "sums by NCCL": group.ring,
+    }
+    if facts["device"] == "CPU":  # how sums are rounded depends on them
+        facts[f"threads of a process ({devices.THREADS} sets them)"] = threads
+    else:  # and on the model of the card
+        facts["GPU"] = ", ".join(devices.kinds(visible))
+    facts |= {f"--{one.name}": getattr(run, one.name) for one in fields(type(run))}
+    collective.agree(group, facts)
+    # Cards of one host must differ, whatever hides them from each process.
+    own = {"towers": launcher.towers(), "host": platform.node()}
+    own |= {"machine": launcher.machine(), "card": devices.identify(visible[0])}
+    said = collective.all_of(group, own)
+    cards = [(one["machine"], one["card"]) for one in said]
+    for rank, (_, card) in enumerate(cards):
+        first = cards.index(cards[rank])
+        if card and first < rank:
+            raise UserError(
+                f"processes {first} and {rank} share the GPU {card} of"
+                f" {said[rank]['host']}: start as many processes there as it has GPUs,"
+                " with the same CUDA_VISIBLE_DEVICES for all"
+            )
+    return said
+
+
+def placement(world: World) -> str:
+    """Where the towers are, in words."""
+    own = devices.lay_out(world.towers, world.group.size)
+    counts = sorted({len(towers) for towers in own}, reverse=True)
+    places = devices.lay_out(counts[0], len(world.devices))
+    words = devices.describe(places, world.devices)
+    if world.group.size == 1:
+        return words
+    shared = f"{world.towers} towers of {world.group.size} processes"
+    if len(counts) > 1:
+        return f"{shared}: {counts[0]} in some, {counts[1]} in the others"
+    return f"{shared}: in each {words}"
+
+
+def shared_state(group: Collective, find: Callable[[], TrainState]) -> TrainState:
+    """The state that the first process finds, which alone has to see the files."""
+    if group.size == 1:
+        return find()
+    state = find() if group.rank == 0 else TrainState({}, {})
+    facts = {"step": state.step, "identity": state.identity}
+    said = collective.all_of(group, facts)[0]
+    params, slots = group.first(state.params), group.first(state.slots)
+    return TrainState(params, slots, said["step"], said["identity"])

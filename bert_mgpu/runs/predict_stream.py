@@ -1,0 +1,103 @@
+"""Predicts rows as they come: standard input to standard output, a row a line."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+
+from bert_mgpu.core import log
+from bert_mgpu.core.errors import RunError
+from bert_mgpu.core.log import say
+from bert_mgpu.core.rows import Example
+from bert_mgpu.data import batching, packing, pipeline
+from bert_mgpu.evaluation import result_files
+from bert_mgpu.evaluation.forward import check_finite
+from bert_mgpu.tasks.classification.dataset import Inputs
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training.towers import Towers
+
+_LEAST = 8  # tokens to pad to
+
+
+def predict(task: Classification, data: Inputs, towers: Towers) -> None:
+    """Writes a line of JSON, as in predictions.jsonl, for each row that is read.
+
+    What is there is answered at once, up to a batch of rows together. Ends with the
+    input, or when nobody reads the output any more. A row that cannot be read ends
+    it with an error, after those before it are answered.
+    """
+    say("predicting standard input: a row a line, until its end")
+    count, named, run = 0, data.has_ids, data.run
+    batch, max_length = run.prediction_batch, run.max_seq_length
+    towers.refresh()
+    for examples in _blocks(data.stream(), towers.n_towers * batch):
+        rows = data.featurise(examples)
+        placed = placement(rows.lengths, towers.n_towers, batch, max_length)
+        ways = towers.place_for_outputs, towers.ask
+        outputs = pipeline.forward_all(rows, [placed], *ways)
+        outputs = pipeline.in_order(outputs)
+        check_finite(outputs, run.precision, "predict")
+        found = task.found(outputs, rows)
+        ids = [example.guid for example in examples] if named else None
+        lines = result_files.json_lines(task.kind.decide(found), rows.lines, ids)
+        if not log.told("".join(lines)):
+            return
+        count += len(examples)
+    say(f"predicted {count} rows")
+
+
+def placement(
+    lengths: np.ndarray, towers: int, most: int, max_length: int
+) -> packing.Placement:
+    """The rows in one batch, whose sizes are powers of two: few shapes to trace.
+
+    lengths: tokens of each row; most: rows of a tower.
+    """
+    rows = min(most, _power(-(-len(lengths) // towers)))
+    width = min(max_length, max(_LEAST, _power(int(lengths.max()))))
+    numbers = np.full(rows * towers, batching.EMPTY)
+    numbers[: len(lengths)] = np.arange(len(lengths))
+    return packing.one_a_row(numbers, towers, width)
+
+
+def _power(value: int) -> int:
+    """The next power of two."""
+    return 1 << (value - 1).bit_length()
+
+
+def _blocks(examples: Iterator[Example], most: int) -> Iterator[list[Example]]:
+    """What has been read by now, at least one, at most so many."""
+    read: queue.Queue[Example | Exception | None] = queue.Queue(most)
+
+    def work() -> None:
+        try:
+            for example in examples:
+                read.put(example)
+            read.put(None)
+        except Exception as error:  # it is the other thread's
+            read.put(error)
+
+    # Nothing else ends a read that waits for input.
+    threading.Thread(target=work, daemon=True).start()
+    end: Exception | None = None
+    going = True
+    while going:
+        block: list[Example] = []
+        while len(block) < most:
+            try:
+                one = read.get(block=not block)
+            except queue.Empty:
+                break
+            if not isinstance(one, Example):
+                going, end = False, one
+                break
+            block.append(one)
+        if block:
+            yield block
+    if isinstance(end, RunError):
+        raise end
+    if end is not None:
+        raise RuntimeError("standard input cannot be read") from end

@@ -1,0 +1,201 @@
+"""How a run starts: it resumes, or initialises, or takes a trained model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import bert_mgpu
+from bert_mgpu.checkpoints import initial_weights, pretrained, train_state
+from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.config.base import RunConfig, fields
+from bert_mgpu.core import files, tensor_names
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.log import say
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.runs.identity import _check_identity
+from bert_mgpu.training import precision
+
+_HEAD = "cls/predictions/transform/dense/kernel"
+
+
+def training_state(
+    run: RunConfig,
+    specs: params_lib.Specs,
+    model: Model,
+    identity: dict[str, Any],
+    output_dir: pathlib.Path,
+    first_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
+    labels: Sequence[str] = (),
+) -> TrainState:
+    """The state to train from: what output_dir holds, else the first weights.
+
+    model: its vocabulary may be larger than that of --init_checkpoint.
+    """
+    found = train_state.newest(output_dir, say)
+    if found is None:
+        random = params_lib.initialize(specs, model.config.initializer_range, run.seed)
+        params = initial_weights.first_weights(
+            specs, random, run.init_checkpoint, say, model, labels
+        )
+        new_head = _HEAD in specs and params[_HEAD] is random[_HEAD]
+        if new_head and run.init_checkpoint and not run.freeze:
+            say(
+                "  a random head for masked words spoils trained weights: to let it"
+                " learn alone first, pass --freeze=^bert/; then start again with that"
+                " output_dir as --init_checkpoint, and another --output_dir"
+            )
+        return TrainState(params, first_slots(params), 0, identity)
+    state, prefix = found
+    _check_identity(run, state.identity, identity, output_dir)
+    params = _checked(state.params, specs, prefix)
+    first = first_slots(params)
+    if precision.scaling(state.slots):  # of several processes, where one goes on
+        first = precision.first_state() | first
+    lost = set(first) - set(state.slots) - set(tensor_names.STATE)
+    for name in first.keys() & state.slots.keys():
+        wanted, there = first[name], state.slots[name]
+        if (wanted.shape, wanted.dtype) != (there.shape, there.dtype):
+            raise UserError(
+                f"{prefix}: {name}: the optimizer wants shape {list(wanted.shape)},"
+                f" {wanted.dtype}, there is one of {list(there.shape)}, {there.dtype}:"
+                " pass the optimizer and --slot_bits that it was trained with"
+            )
+    say(
+        f"resuming from {prefix}: step {state.step} with its weights, optimizer and"
+        " place in the data"
+    )
+    if state.identity is None:
+        say("  written by other code: its data and settings cannot be compared")
+    if lost and state.step and run.optimizer != "adamw_google":
+        raise UserError(
+            f"{prefix} has no slots of --optimizer={run.optimizer}, which counts its"
+            " steps: pass the optimizer that it was trained with, or another"
+            " --output_dir with this as --init_checkpoint"
+        )
+    if lost:
+        say(f"  {len(lost)} optimizer slots are not there and start afresh")
+    if run.init_checkpoint:
+        began = _began_from(output_dir)
+        if began in (None, _absolute(run.init_checkpoint)):
+            say("  --init_checkpoint was read when the run began, not now")
+        else:
+            say(
+                f"  WARNING: --init_checkpoint={run.init_checkpoint} is not read: this"
+                f" run began from {began}; to start from it pass another --output_dir"
+            )
+    slots = {name: state.slots.get(name, value) for name, value in first.items()}
+    return TrainState(params, slots, state.step, identity)
+
+
+def _checked(
+    params: Mapping[str, np.ndarray], specs: params_lib.Specs, prefix: str
+) -> dict[str, np.ndarray]:
+    """The model's weights of a checkpoint; raises where they do not fit."""
+    for name, (shape, _) in specs.items():
+        found = params.get(name)
+        if found is None or found.shape != shape or found.dtype != np.float32:
+            has = "no such weight"
+            if found is not None:
+                has = f"one of {list(found.shape)}, {found.dtype}"
+            raise UserError(
+                f"{prefix}: {name}: the model wants shape {list(shape)}, there is"
+                f" {has}: pass the config and task that it was trained with"
+            )
+    return {name: params[name] for name in specs}
+
+
+def trained_state(
+    run: RunConfig,
+    specs: params_lib.Specs,
+    identity: dict[str, Any],
+    output_dir: pathlib.Path,
+) -> TrainState:
+    """The model to use: the newest of output_dir, else --init_checkpoint.
+
+    Raises UserError where its head is not trained (never random predictions) or
+    where the flags name another vocabulary or config than it was trained with.
+    """
+    found = train_state.newest(output_dir, say)
+    if found is not None:
+        state, prefix = found
+        _check_identity(run, state.identity, identity, output_dir)
+        say(f"using {prefix}")
+        params = _checked(state.averaged, specs, prefix)
+        return dataclasses.replace(state, params=params, slots={})
+    if run.init_checkpoint is None:
+        raise UserError(
+            f"{output_dir}: no trained model: pass --do_train=true first, or"
+            " --init_checkpoint"
+        )
+    absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
+    params = initial_weights.first_weights(specs, absent, run.init_checkpoint, say)
+    for name, value in params.items():
+        if np.isnan(value).all():
+            raise UserError(
+                f"{run.init_checkpoint}: {name} is not trained for this task, so the"
+                " results would be random: pass --do_train=true or a fine-tuned model"
+            )
+    return TrainState(params, {}, 0)
+
+
+def _absolute(path: str | None) -> str | None:
+    return path and os.path.abspath(path)
+
+
+def _began_from(output_dir: pathlib.Path) -> str | None:
+    """--init_checkpoint when the run of output_dir began; None where no one knows."""
+    try:
+        flags = files.read_json(output_dir / pretrained.RUN_FILE)["flags"]
+        return _absolute(flags["init_checkpoint"])
+    except (UserError, KeyError, TypeError):
+        return None
+
+
+def write_run_files(
+    run: RunConfig,
+    model: Model,
+    labels: list[str],
+    frozen: list[str],
+    identity: dict[str, Any],
+    output_dir: pathlib.Path,
+) -> None:
+    """What a later run, or a person, needs to know of this one."""
+    settings = {f.name: getattr(run, f.name) for f in fields(type(run))}
+    settings["do_lower_case"] = model.do_lower_case
+    settings["init_checkpoint"] = _absolute(run.init_checkpoint)
+    if train_state.saved_steps(output_dir):
+        settings["init_checkpoint"] = _began_from(output_dir)
+    if model.words is None:  # nobody said
+        del settings["do_lower_case"]
+    facts = {
+        "flags": settings,
+        "frozen": frozen,
+        "identity": identity,
+        "versions": {
+            "bert_mgpu": bert_mgpu.__version__,
+            "tensorflow": tf.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+    texts = {
+        pretrained.RUN_FILE: json.dumps(facts, indent=2, ensure_ascii=False) + "\n",
+        pretrained.CONFIG_FILE: model.config.to_google_json(),
+    }
+    if labels:
+        texts[pretrained.LABELS_FILE] = "".join(f"{label}\n" for label in labels)
+    for name, text in texts.items():
+        files.write_text(output_dir / name, text)
+    if model.vocab_file:
+        vocabulary = pathlib.Path(model.vocab_file).read_bytes()
+        files.write_bytes(output_dir / pretrained.VOCAB_FILE, vocabulary)

@@ -1,0 +1,83 @@
+"""Which labels a run has, and in which order."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+from bert_mgpu.checkpoints import train_state
+from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError, listed
+from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks.classification import problem_types, reader, sources, task_json
+from bert_mgpu.tasks.classification.builtin import TaskFiles
+
+
+def find_labels(
+    run: FinetuneConfig, files: TaskFiles, model: Model, output_dir: pathlib.Path
+) -> list[str]:
+    """The labels in the order of the classes. Raises UserError on a conflict.
+
+    They are the task's list, else those of a trained model that is continued or
+    used, else those of the training file, sorted.
+    """
+    if files.columns.label is None and (run.do_train or run.do_eval):
+        raise UserError(
+            f"{pathlib.Path(str(run.data_dir), task_json.FILE)}: 'label' is missing:"
+            " training and evaluation need the column of the label"
+        )
+    if not problem_types.KINDS[files.kind].has_labels:
+        return []
+    trained = model.labels
+    continued = bool(train_state.saved_steps(output_dir)) or not run.do_train
+    labels = list(files.labels)
+    if not labels:
+        if trained is not None and continued:
+            return trained
+        labels = _labels_of_training_file(run, files)
+        if trained is not None and set(trained) == set(labels):
+            return trained
+    if trained is None or trained == labels:
+        return labels
+    # A start from a model of other labels gets a new head; but where they are the same
+    # in another order, that is more likely a mistake.
+    if continued or set(trained) == set(labels):
+        raise UserError(
+            f"the task {files.name} has the labels {listed(labels)}, the trained model"
+            f" {listed(trained)}: pass the task and data of that model, or its labels"
+            " in the same order"
+        )
+    return labels
+
+
+def labels_of(files: TaskFiles, sets: Sequence[Sequence[Example]]) -> list[str]:
+    """The task's list, else those that occur, sorted."""
+    if files.labels or not problem_types.KINDS[files.kind].has_labels:
+        return [*files.labels]
+    found: set[str] = set()
+    for examples in sets:
+        for example in examples:
+            label = example.label
+            found.update(label if isinstance(label, tuple) else [str(label)])
+    return sorted(found)
+
+
+def _labels_of_training_file(run: FinetuneConfig, files: TaskFiles) -> list[str]:
+    source = sources.split_path(files, str(run.data_dir), "train")
+    examples = reader.read_examples(files, source.path, source.split, with_label=True)
+    for example in examples:
+        if example.label == "":
+            raise UserError(f"{source.path}:{example.line}: the label is empty")
+    labels = labels_of(files, [examples])
+    if len(labels) < 2:
+        if files.kind == problem_types.MULTI.name:
+            raise UserError(
+                f"{source.path}: {len(labels)} label in all rows: nothing to learn:"
+                " check the column of the label, and --label_separator"
+            )
+        raise UserError(
+            f"{source.path}: every row has the label {labels[0]!r}: nothing to learn:"
+            " check the column of the label in task.json"
+        )
+    return labels

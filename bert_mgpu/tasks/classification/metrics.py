@@ -1,0 +1,245 @@
+"""Scores of a classifier over a whole evaluation set, and their tables.
+
+Letters: R rows, C classes. Classes are indices into `label_names`, the same
+numbers that predict.txt holds. Sources of the formulas: scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.core import terminal
+
+_MAX_MATRIX_CLASSES = 20  # percentages are three wide: 60 of the 80 columns
+_MAX_PAIRS = 20
+_PAIR_WIDTH = 31  # of each name of a pair
+_MIN_NAME_WIDTH = len("true\\predicted")
+
+
+def classification_metrics(
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    losses: np.ndarray,
+    label_names: Sequence[str],
+    predictions: np.ndarray | None = None,
+) -> dict[str, float]:
+    """Google's metrics first, then what papers and dashboards ask for.
+
+    Macro and weighted means run over the classes that occur among labels or
+    predictions, as scikit-learn's do. Two classes add the scores of class 1
+    (`precision`, `recall`, `f1`, and `auc` if both classes occur).
+
+    Args:
+      labels: int [R].
+      probabilities: float [R, C].
+      losses: float [R], the loss of each row in nats.
+      label_names: C names.
+      predictions: int [R] [the classes of the highest probabilities].
+    """
+    from sklearn import metrics
+
+    if predictions is None:
+        predictions = probabilities.argmax(axis=-1)
+    num_seen = len(np.union1d(labels, predictions))
+    macro, weighted = (
+        metrics.precision_recall_fscore_support(
+            labels, predictions, average=average, zero_division=0
+        )
+        for average in ("macro", "weighted")
+    )
+    scores = {
+        "eval_accuracy": np.mean(predictions == labels),
+        "eval_loss": np.mean(losses, dtype=np.float64),
+        "macro_f1": macro[2],
+        "micro_f1": metrics.f1_score(labels, predictions, average="micro"),
+        "weighted_f1": weighted[2],
+        "macro_precision": macro[0],
+        "macro_recall": macro[1],
+        "mcc": 0.0,
+    }
+    if num_seen > 1:  # else scikit-learn warns, and gives 0 too
+        scores["mcc"] = metrics.matthews_corrcoef(labels, predictions)
+    if len(label_names) == 2:
+        binary = metrics.precision_recall_fscore_support(
+            labels, predictions, labels=[1], average=None, zero_division=0
+        )
+        for name, (value,) in zip(
+            ("precision", "recall", "f1"), binary[:3], strict=True
+        ):
+            scores[name] = value
+        if len(np.unique(labels)) == 2:
+            scores["auc"] = metrics.roc_auc_score(labels, probabilities[:, 1])
+    return {name: float(value) for name, value in scores.items()}
+
+
+def multi_label_metrics(
+    truth: np.ndarray, probabilities: np.ndarray, chosen: np.ndarray, losses: np.ndarray
+) -> dict[str, float]:
+    """eval_accuracy is the share of rows all of whose labels are right.
+
+    Macro means run over all labels; mean_average_precision over those that occur.
+
+    Args:
+      truth, chosen: 0 or 1, [R, L].
+      probabilities: float [R, L].
+      losses: float [R], the loss of each row in nats.
+    """
+    from sklearn import metrics
+
+    scores = {
+        "eval_accuracy": np.mean((truth == chosen).all(-1)),
+        "eval_loss": np.mean(losses, dtype=np.float64),
+    }
+    for average in ("micro", "macro", "weighted", "samples"):
+        precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+            truth, chosen, average=average, zero_division=0
+        )
+        scores[f"{average}_f1"] = f1
+        if average in ("micro", "macro"):
+            scores |= {f"{average}_precision": precision, f"{average}_recall": recall}
+    scores["hamming_loss"] = np.mean(truth != chosen)
+    occurs = truth.any(0)
+    if occurs.any():
+        ranks = metrics.average_precision_score(
+            truth[:, occurs], probabilities[:, occurs]
+        )
+        scores["mean_average_precision"] = ranks
+    return {name: float(value) for name, value in scores.items()}
+
+
+def regression_metrics(truth: np.ndarray, values: np.ndarray) -> dict[str, float]:
+    """pearson and spearman are left out where one side does not vary.
+
+    Args:
+      truth, values: float [R].
+    """
+    from scipy import stats
+
+    truth, values = truth.astype(np.float64), values.astype(np.float64)
+    errors = values - truth
+    scores = {"eval_loss": np.mean(errors**2), "mae": np.mean(np.abs(errors))}
+    if len(truth) > 1 and np.ptp(truth) and np.ptp(values):
+        scores["pearson"] = stats.pearsonr(truth, values).statistic
+        scores["spearman"] = stats.spearmanr(truth, values).statistic
+    return {name: float(value) for name, value in scores.items()}
+
+
+Cells = list[tuple[str, ...]]  # the lines of a table, its header first
+
+
+def aligned(cells: Cells) -> str:
+    """A table of labels for a terminal."""
+    return terminal.align(cells, (11, 9, 9, 9))
+
+
+def multi_label_cells(
+    truth: np.ndarray, chosen: np.ndarray, label_names: Sequence[str]
+) -> Cells:
+    """Precision, recall, F1 and rows of each label, then means; see the metrics."""
+    from sklearn import metrics
+
+    def scored(average: str | None) -> Any:
+        return metrics.precision_recall_fscore_support(
+            truth, chosen, average=average, zero_division=0
+        )
+
+    lines: Cells = [("label", "precision", "recall", "f1", "rows")]
+    for i, (name, *scores, rows) in enumerate(
+        zip(label_names, *scored(None), strict=True)
+    ):
+        lines.append((f"{i} {name}", *(f"{x:.4f}" for x in scores), str(rows)))
+    for average in ("micro", "macro", "weighted"):
+        means = (f"{x:.4f}" for x in scored(average)[:3])
+        lines.append((f"{average} mean", *means, str(int(truth.sum()))))
+    return lines
+
+
+def classification_cells(
+    labels: np.ndarray, predictions: np.ndarray, label_names: Sequence[str]
+) -> Cells:
+    """Precision, recall, F1 and rows of each class, one line a class.
+
+    Args:
+      labels: int [R].
+      predictions: int [R].
+      label_names: C names; as many lines, then accuracy and two means.
+    """
+    from sklearn import metrics
+
+    classes = range(len(label_names))
+    per_class = metrics.precision_recall_fscore_support(
+        labels, predictions, labels=classes, zero_division=0
+    )
+    rows = [
+        (f"{i} {name}", *(f"{score:.4f}" for score in scores), str(support))
+        for i, (name, *scores, support) in enumerate(
+            zip(label_names, *per_class, strict=True)
+        )
+    ]
+    total = str(len(labels))
+    accuracy = np.mean(np.asarray(labels) == np.asarray(predictions))
+    rows.append(("accuracy", "", "", f"{accuracy:.4f}", total))
+    for average in ("macro", "weighted"):
+        *means, _ = metrics.precision_recall_fscore_support(
+            labels, predictions, average=average, zero_division=0
+        )
+        rows.append((f"{average} mean", *(f"{x:.4f}" for x in means), total))
+    return [("label", "precision", "recall", "f1", "rows"), *rows]
+
+
+def confusion(labels: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
+    """Rows of each true class (down) and predicted one (across): int [C, C]."""
+    from sklearn import metrics
+
+    return metrics.confusion_matrix(labels, predictions, labels=range(classes))
+
+
+def confusion_table(
+    labels: np.ndarray, predictions: np.ndarray, label_names: Sequence[str]
+) -> str:
+    """The confusion matrix in 80 columns.
+
+    Up to 20 classes: a line for each true class, a column for each predicted
+    one; counts where they fit, else per cent of the true class. Beyond, the
+    most frequent confusions, one a line.
+
+    Args: as of `classification_cells`.
+    """
+    num_classes = len(label_names)
+    matrix = confusion(labels, predictions, num_classes)
+    if num_classes > _MAX_MATRIX_CLASSES:
+        return _confused_pairs(matrix, label_names)
+    support = matrix.sum(axis=1)
+    support_width = max(6, len(str(support.max())) + 1)
+    legend, cells = "rows", matrix
+    cell_width = max(3, len(str(matrix.max())) + 1)
+    if terminal.WIDTH - num_classes * cell_width - support_width < _MIN_NAME_WIDTH:
+        legend, cell_width = "% of the true class (99: or more, .: < 0.5)", 3
+        shares = 100 * matrix / np.maximum(support, 1)[:, None]
+        cells = np.minimum(np.floor(shares + 0.5), 99).astype(np.int64)
+    lines = [("true\\predicted", *map(str, range(num_classes)), "rows")]
+    for i, name in enumerate(label_names):
+        counts = (str(cell) if cell else "." for cell in cells[i])
+        lines.append((f"{i} {name}", *counts, str(support[i])))
+    widths = (*[cell_width] * num_classes, support_width)
+    return f"in each cell: {legend}\n{terminal.align(lines, widths)}"
+
+
+def _confused_pairs(matrix: np.ndarray, label_names: Sequence[str]) -> str:
+    """The most frequent errors: true class, predicted class, rows, share."""
+    support = matrix.sum(axis=1)
+    errors = matrix - np.diag(np.diag(matrix))
+    lines = [(terminal.fit("true", _PAIR_WIDTH) + "predicted", "rows", "% of true")]
+    for place in np.argsort(-errors, axis=None, kind="stable")[:_MAX_PAIRS]:
+        true, predicted = divmod(int(place), len(label_names))
+        count = errors[true, predicted]
+        if not count:
+            break
+        names = (f"{i} {label_names[i]}" for i in (true, predicted))
+        pair = "".join(terminal.fit(name, _PAIR_WIDTH) for name in names)
+        share = f"{100 * count / support[true]:.1f}"
+        lines.append((pair, str(count), share))
+    return f"most frequent errors\n{terminal.align(lines, (8, 10))}"

@@ -1,0 +1,127 @@
+"""Which file each set of a task is read from."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from typing import NamedTuple
+
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.text_files import check_file, read_lines
+from bert_mgpu.tasks.classification.builtin import TaskFiles
+
+SPLITS = ("train", "dev", "test")
+
+
+_PREDICTED = "test:"
+
+
+_NAME = re.compile(r"[\w-]{1,40}")
+
+
+class Source(NamedTuple):
+    """A file to read, the split whose columns it has, a remark for the log."""
+
+    path: pathlib.Path
+    split: str
+    note: str | None = None
+    labelled: bool = True  # its labels are read
+
+
+def predicted(run: FinetuneConfig) -> dict[str, str | None]:
+    """The sets to predict, and their files: None is the task's own.
+
+    --predict_file names a file, or several, separated by commas. Raises UserError where
+    two of them have the same name.
+    """
+    said = run.predict_file
+    if said is None or os.path.exists(said) or "," not in said:
+        return {"test": said}
+    paths = said.split(",")
+    found = {f"{_PREDICTED}{pathlib.Path(path).name}": path for path in paths}
+    if len(found) < len(paths):
+        raise UserError(
+            f"--predict_file={said}: two files of the same name: what is predicted of"
+            " each goes to a folder of its name"
+        )
+    return {**found}
+
+
+def source(task: TaskFiles, run: FinetuneConfig, split: str) -> Source:
+    """Finds the file of a set: a split, or one of --eval_files or --predict_file.
+
+    Raises:
+      UserError: there is no such file; names the nearest ones.
+    """
+    others = named_files(run.eval_files)
+    if split in others:
+        check_file(others[split])
+        return Source(others[split], "dev")
+    files = predicted(run)
+    path = files.get(split)
+    if path is not None:
+        check_file(path)
+        columns = predict_file_split(task, path)
+        return Source(pathlib.Path(path), columns, labelled=False)
+    found = split_path(task, str(run.data_dir), split)
+    return found._replace(labelled=split not in files)
+
+
+def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) -> Source:
+    """Finds the file of a split: "train", "dev" or "test".
+
+    Test is dev where the task has no test file, or has one that is absent.
+
+    Raises:
+      UserError: there is no such file; names the nearest ones.
+    """
+    directory, asked = pathlib.Path(data_dir), split
+    name = {"train": task.train, "dev": task.dev, "test": task.test}[split]
+    note = None
+    built_in = task.columns.table is None
+    if split == "test" and built_in and name and not (directory / name).exists():
+        note = f"{directory / name} is absent: {task.dev} is read instead"
+        name = None
+    if name is None and split == "test":
+        split, name = "dev", task.dev
+    if name is None:
+        raise UserError(
+            f"the task {task.name} has no {asked} file: pass --{asked}_file, or"
+            f' "{asked}" in task.json'
+        )
+    check_file(directory / name)
+    return Source(directory / name, split, note)
+
+
+def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
+    """The split whose columns a `--predict_file` has: "test" or "dev".
+
+    They differ in cola alone, whose test files have no label column and a
+    header: a file whose first line reaches dev's text column is read as dev.
+    """
+    if task.test is None:
+        return "dev"
+    dev, test = task.columns_of("dev"), task.columns_of("test")
+    if dev == test:
+        return "test"
+    _, first_line = next(read_lines(path), (0, ""))
+    width = len(dev.cells(first_line))
+    return "dev" if width >= dev.count(with_label=False) else "test"
+
+
+def named_files(said: str | None) -> dict[str, pathlib.Path]:
+    """--eval_files as NAME -> FILE. Raises UserError where it says no such thing."""
+    found: dict[str, pathlib.Path] = {}
+    for part in said.split(",") if said else ():
+        name, separator, path = part.partition("=")
+        if not (separator and path and _NAME.fullmatch(name)):
+            raise UserError(
+                f"--eval_files: {part[:80]!r}: write NAME=FILE, separated by commas;"
+                " a name is letters, digits, - and _"
+            )
+        if name in SPLITS or name in found:
+            raise UserError(f"--eval_files: the name {name!r} is taken: pass another")
+        found[name] = pathlib.Path(path)
+    return found

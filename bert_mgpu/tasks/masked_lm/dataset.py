@@ -1,0 +1,238 @@
+"""The records that a pretraining run reads: which files, and what is in them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.config.pretraining import PretrainConfig
+from bert_mgpu.core import hashing
+from bert_mgpu.core.errors import UserError, listed
+from bert_mgpu.core.files import read_json
+from bert_mgpu.core.log import progress, say
+from bert_mgpu.data import pretraining_records
+from bert_mgpu.data.dynamic_masking import Draw
+from bert_mgpu.data.pretraining_records import Form, Index
+from bert_mgpu.data.record_rows import RecordRows
+from bert_mgpu.distributed import collective
+from bert_mgpu.distributed.topology import World
+from bert_mgpu.text.masking import Masking, too_few
+
+_SUFFIX = ".tfrecord"
+
+
+def find_files(named: str, flag: str) -> list[str]:
+    """The files that comma-separated names, globs and folders name, sorted.
+
+    A folder names all its *.tfrecord, as in bert-ad. Raises UserError where one names
+    nothing.
+    """
+    files = []
+    for name in filter(None, map(str.strip, named.split(","))):
+        if os.path.isdir(name):
+            found = glob.glob(os.path.join(glob.escape(name), f"*{_SUFFIX}"))
+            missing = f"no file of the folder ends in {_SUFFIX}"
+        else:
+            found = [name] if os.path.exists(name) else glob.glob(name)
+            missing = "there is no such file"
+        if not found:
+            raise UserError(
+                f"--{flag}={name}: {missing}: pass the files that"
+                " data_prep/create_pretraining_data.py wrote"
+            )
+        files += sorted(found)
+    return files
+
+
+def files_of(run: PretrainConfig) -> dict[str, list[str]]:
+    """The files of each split that the run will read."""
+    splits = {}
+    if run.do_train:
+        splits["train"] = find_files(str(run.input_file), "input_file")
+    if run.do_eval:
+        flag = "eval_input_file" if run.eval_input_file else "input_file"
+        splits["dev"] = find_files(str(getattr(run, flag)), flag)
+    return splits
+
+
+def _facts(file: str) -> dict[str, Any]:
+    """What create_pretraining_data.py says of a file, if it was that."""
+    path = pathlib.Path(file)
+    try:
+        said = read_json(path.with_name(f".{path.name}.json"))
+    except UserError:
+        return {}
+    kinds = {"settings": dict, "rows": int, "vocabulary": str}
+    return {n: v for n, v in said.items() if isinstance(v, kinds.get(n, object))}
+
+
+def made_with(run: PretrainConfig) -> dict[str, Any]:
+    """The vocabulary and the casing that the first file was made with, if it says."""
+    for file in [file for files in files_of(run).values() for file in files][:1]:
+        settings = _facts(file).get("settings", {})
+        path, lower = (settings.get(n) for n in ("vocab_file", "do_lower_case"))
+        known = isinstance(path, str) and isinstance(lower, bool)
+        if known and "\0" not in path and os.path.isfile(path):
+            names = ("vocab_file", "do_lower_case")
+            return {name: settings[name] for name in names} | {"origin": file}
+    return {}
+
+
+def _check_vocabulary(file: str, model: Model) -> None:
+    made = _facts(file).get("vocabulary")
+    if made and model.words and made != model.words.fingerprint:
+        raise UserError(
+            f"{file}: made with another vocabulary or casing than {model.vocab_file}:"
+            " pass the --vocab_file that it was made with, or make it anew"
+        )
+
+
+def _check_count(file: str, found: int, skip_bad: bool) -> None:
+    """A copy that was broken off between two records looks whole."""
+    written = _facts(file).get("rows", found)
+    if found > written or (found < written and not skip_bad):
+        side = f".{os.path.basename(file)}.json"
+        raise UserError(
+            f"{file}: {found} records, but {side} beside it says {written}: copy both"
+            f" anew, or remove {side} where other code has written the records since"
+        )
+    if found < written:
+        say(f"{file}: {found} of the {written} records that were written")
+
+
+class Recorded:
+    """Reads a run's records as rows (a `job.Data`)."""
+
+    flag = "input_file"  # where a user says which files
+
+    def __init__(
+        self, run: PretrainConfig, model: Model, cache: pathlib.Path, world: World
+    ):
+        """Looks through all records that the run will read. Raises UserError for any
+        that is no good.
+        """
+        self._run, self._world = run, world
+        self._draw = self._make_draw(run, model)
+        if self._draw and (note := too_few(self._draw.masking, run.max_seq_length)):
+            say(note)
+        form = Form(
+            *(run.max_seq_length, run.max_predictions_per_seq),
+            *(model.config.vocab_size, model.config.type_vocab_size),
+            run.dynamic_masking,
+        )
+        self._files = files_of(run)
+        self._indices: dict[str, list[Index]] = {}
+        for split, files in self._files.items():
+            for file in files:
+                _check_vocabulary(file, model)
+            # The others find what the first one wrote, or make it for themselves.
+            with collective.first_alone(world.group):
+                how = run.skip_bad_records, cache, world.group.rank == 0
+                self._indices[split] = [
+                    pretraining_records.index(file, form, *how)
+                    for file in progress(files, "look through", "file")
+                ]
+            for file, index in zip(files, self._indices[split], strict=True):
+                _check_count(file, len(index.sizes), run.skip_bad_records)
+            if not any(len(index.sizes) for index in self._indices[split]):
+                raise UserError(f"{listed(files, 3)}: no records in there")
+        self.next_sentence = self._says_what_follows()
+        self._check_masks()
+
+    @staticmethod
+    def _make_draw(run: PretrainConfig, model: Model) -> Draw | None:
+        if not run.dynamic_masking:
+            return None
+        tokenizer = model.tokenizer
+        masking = Masking(
+            *(run.masking, tokenizer.mask_id, len(tokenizer.tokens)),
+            *(run.masked_lm_prob, run.max_predictions_per_seq),
+        )
+        special = tokenizer.cls_id, tokenizer.sep_id
+        return Draw(masking, special, run.seed, run.random_numbers)
+
+    def _says_what_follows(self) -> bool:
+        """Have the rows next_sentence_labels? All of them, or none."""
+        found: dict[bool, str] = {}
+        for split, indices in self._indices.items():
+            for file, index in zip(self._files[split], indices, strict=True):
+                for says in {*map(bool, index.follows.tolist())}:
+                    found.setdefault(says, file)
+        if len(found) > 1:
+            raise UserError(
+                f"{found[True]} has next_sentence_labels, {found[False]} has records"
+                " without: train on one kind at a time"
+            )
+        return True in found
+
+    def _check_masks(self) -> None:
+        """Raises UserError where nothing would be masked."""
+        run = self._run
+        for split, indices in self._indices.items():
+            files = self._files[split]
+            for file, index in zip(files, indices, strict=True):
+                made = _facts(file).get("settings", {}).get("objective")
+                infills = run.dynamic_masking and run.masking == "infill"
+                if run.dynamic_masking and made and (made == "infill") != infills:
+                    raise UserError(
+                        f"{file}: made with --objective={made}, which"
+                        f" --masking={run.masking} does not fit: pass --masking="
+                        + ("infill" if made == "infill" else "token or span")
+                    )
+                if infills and not index.pairs.all():
+                    raise UserError(
+                        f"{file}: has rows without a second text: --masking=infill"
+                        " masks a part of that: pass another --masking"
+                    )
+            if self._draw:  # then what is masked is known when it is drawn
+                continue
+            if not any(index.counts.any() for index in indices):
+                raise UserError(f"{listed(files, 3)}: not one token is masked in there")
+            most = self._most(split)
+            if most is None:
+                continue
+            counts = np.concatenate([index.counts for index in indices])[:most]
+            if not counts.any():
+                raise UserError(
+                    f"{listed(files, 3)}: not one token is masked in the first"
+                    f" {len(counts)} rows, which are evaluated: raise --max_eval_steps,"
+                    " or pass other records as --eval_input_file"
+                )
+
+    def _most(self, split: str) -> int | None:
+        """How many rows of a set are read at most; None: all."""
+        run = self._run
+        if split != "dev":
+            return None
+        return run.max_eval_steps * run.eval_batch_size * self._world.towers
+
+    def named(self, split: str) -> str:
+        """The files of a set, for a message."""
+        return listed(self._files[split], 3)
+
+    def load(self, split: str) -> tuple[RecordRows, str]:
+        """(rows, fingerprint) of train or dev, described in the log."""
+        files, indices = self._files[split], self._indices[split]
+        rows = RecordRows(files, indices, self._draw, self._most(split))
+        for index in indices:
+            for line in index.bad[:3]:
+                say(f"left out: {line}")
+        bad = sum(len(index.bad) for index in indices)
+        say(
+            f"{split}: {len(rows)} rows of {self.named(split)}"
+            + f"; {bad} bad records are left out" * (bad > 0)
+        )
+        if 1 < len(files) < (processes := self._world.group.size):
+            say(
+                f"  fewer files than {processes} processes: each reads rows of any file"
+            )
+        tokens = int(rows.lengths.sum())
+        say(f"  {tokens} tokens, {tokens / len(rows):.1f} a row")
+        key = hashing.fingerprint({"content": [index.content for index in indices]})
+        collective.agree(self._world.group, {"--input_file (its contents)": key})
+        return rows, key

@@ -1,0 +1,143 @@
+"""Masked language model and next sentence, as google-research/bert's pretraining.
+
+Shapes: R rows of tokens, S examples of a row, B = R * S examples, P masked tokens of a
+row, M = R * P, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.core.rows import POSITIONS
+from bert_mgpu.core.task import Batch, Noise, Params
+from bert_mgpu.model import bert, heads
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+
+MASKED, NEXT = "masked_lm_loss", "next_sentence_loss"
+NEXT_HEAD = "cls/seq_relationship/output_weights"
+
+
+class _Losses(NamedTuple):
+    """Of every masked token and every example: -log p, and whether p is the largest."""
+
+    masked: tf.Tensor  # float32 [M]
+    masked_hit: tf.Tensor  # bool [M]
+    next: tf.Tensor | None  # float32 [B]
+    next_hit: tf.Tensor | None  # bool [B]
+
+
+class Pretraining:
+    """Two losses with denominators of their own (a `task.Task`)."""
+
+    name = "pretraining"
+    labels: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        config: BertConfig,
+        max_seq_length: int,
+        next_sentence: bool,
+        recompute: str = "none",
+    ):
+        """next_sentence: the rows say whether their second text is the next one."""
+        self.max_seq_length = max_seq_length
+        self._config = config
+        self._next_sentence = next_sentence
+        self._recompute = recompute
+        # The pooler, where only masked tokens are read.
+        pooler = frozenset({"bert/pooler/dense/kernel", "bert/pooler/dense/bias"})
+        self.unused = frozenset() if next_sentence else pooler
+        self.facts: dict[str, str] = {}
+
+    def param_specs(self) -> params_lib.Specs:
+        own = params_lib.pretraining_specs(self._config, self._next_sentence)
+        return params_lib.bert_specs(self._config) | own
+
+    def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
+        weights = {MASKED: np.sum(batch["masked_lm_weights"])}
+        if self._next_sentence:
+            weights[NEXT] = np.sum(batch["is_real_example"])
+        return weights
+
+    def loss_sums(
+        self, params: Params, batch: Batch, noise: Noise | None
+    ) -> dict[str, tf.Tensor]:
+        losses = self._losses(params, batch, noise)
+        weights = tf.reshape(batch["masked_lm_weights"], [-1])
+        sums = {MASKED: tf.reduce_sum(losses.masked * weights)}
+        if losses.next is not None:
+            sums[NEXT] = tf.reduce_sum(losses.next * batch["is_real_example"])
+        return sums
+
+    def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
+        """Sums of each example: float32 [B]."""
+        losses = self._losses(params, batch, None)
+        weights = batch["masked_lm_weights"]  # [R, P]
+        # The mask numbers the examples of a row from 1.
+        places = bert.first_tokens(batch).shape[1]
+        inside = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
+        rows = tf.range(weights.shape[0])[:, None]
+        examples = tf.reshape(rows * places + inside, [-1])  # [M]
+
+        def of_examples(values: tf.Tensor) -> tf.Tensor:
+            weighted = tf.cast(values, tf.float32) * tf.reshape(weights, [-1])
+            count = weights.shape[0] * places
+            return tf.math.unsorted_segment_sum(weighted, examples, count)
+
+        sums = {
+            "masked_lm_losses": of_examples(losses.masked),
+            "masked_lm_hits": of_examples(losses.masked_hit),
+            "masked_lm_counts": of_examples(tf.ones_like(losses.masked)),
+        }
+        if losses.next is not None:
+            sums["next_sentence_losses"] = losses.next
+            sums["next_sentence_hits"] = tf.cast(losses.next_hit, tf.float32)
+        return sums
+
+    def _losses(self, params: Params, batch: Batch, noise: Noise | None) -> _Losses:
+        first, masked = bert.first_tokens(batch), batch[POSITIONS]  # [R, S], [R, P]
+        places = tf.concat([first, masked], 1) if self._next_sentence else masked
+        hidden = bert.encode(
+            params, self._config, batch, noise, places, self._recompute
+        )[-1]
+        first_hidden, masked_hidden = tf.split(
+            hidden, [places.shape[1] - masked.shape[1], masked.shape[1]], 1
+        )
+        width = hidden.shape[-1]
+        words = heads.predict_words(
+            params, self._config, tf.reshape(masked_hidden, [-1, width])
+        )  # [M, V]
+        word_ids = tf.reshape(batch["masked_lm_ids"], [-1])
+        masked_losses = heads.cross_entropy(words, word_ids)
+        masked_hits = tf.argmax(words, -1, tf.int32) == word_ids
+        if not self._next_sentence:
+            return _Losses(masked_losses, masked_hits, None, None)
+        pooled = bert.pool(params, tf.reshape(first_hidden, [-1, width]))
+        following = heads.predict_next(params, pooled)  # [B, 2]
+        label_ids = batch["next_sentence_labels"]
+        return _Losses(
+            *(masked_losses, masked_hits),
+            heads.cross_entropy(following, label_ids),
+            tf.argmax(following, -1, tf.int32) == label_ids,
+        )
+
+    def score(self, outputs: Mapping[str, np.ndarray], rows: Any) -> dict[str, Any]:
+        """Means over all masked tokens, of which there is one at least, and rows."""
+        sums = {name: float(np.sum(v, dtype=np.float64)) for name, v in outputs.items()}
+        count = sums["masked_lm_counts"]
+        scores = {
+            "loss": sums["masked_lm_losses"] / count,
+            "masked_lm_accuracy": sums["masked_lm_hits"] / count,
+            "masked_lm_loss": sums["masked_lm_losses"] / count,
+        }
+        if self._next_sentence:
+            for name, key in (("accuracy", "hits"), ("loss", "losses")):
+                mean = sums[f"next_sentence_{key}"] / len(rows)
+                scores[f"next_sentence_{name}"] = mean
+            scores["loss"] += scores["next_sentence_loss"]
+        return scores | {"perplexity": float(np.exp(scores["masked_lm_loss"]))}

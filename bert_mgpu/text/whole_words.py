@@ -1,0 +1,197 @@
+"""Which tokens are one word, for masks over whole words (`masking.py`).
+
+Google's whole words are what WordPiece has cut: "##" pieces belong to the token
+before them. In Chinese every character is a token, and words are what a segmenter
+finds; here jieba's algorithm, in Rust (package rjieba, optional).
+
+    starts = ~continuing(tokenizer.tokens)[ids]          # words of "##" pieces
+    ids, starts = ChineseWords(tokenizer).ids_and_starts("我来到北京")
+    words = numbered(starts, is_text)                    # what masking.apply takes
+
+`starts` says of each token whether a word begins there. It stays right when rows
+are cut, joined and packed; the numbers are made last, for the finished row.
+
+Letters: n tokens of a row or a batch, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.core.rows import Ragged
+from bert_mgpu.text.normalization import Normalizer, needs_context
+from bert_mgpu.text.segmenter import UserWord, cutter
+from bert_mgpu.text.tokenization import Tokenizer
+
+_MEMO_WORDS = 1 << 17  # remembered words, about 80 MB
+_MAX_REMEMBERED = 64  # characters; longer words hardly recur
+
+
+def continuing(tokens: Sequence[str]) -> np.ndarray:
+    """Whether a token continues the word before it ("##"), bool [V]."""
+    return np.array([token.startswith("##") for token in tokens], bool)
+
+
+def numbered(starts: np.ndarray, is_text: np.ndarray) -> np.ndarray:
+    """The number of each token's word, int32 [n]: 0, 1, ... along the row.
+
+    Args:
+      starts: bool [n], whether a word begins at the token.
+      is_text: bool [n], False for what is never masked ([CLS], [SEP]): -1.
+
+    A word ends where text does. So a "##" piece that cutting has left at the start
+    of a text is a word. Google's code does the same after [CLS], but counts such a
+    piece after a [SEP] to the last word before the [SEP].
+    """
+    begins = is_text & starts
+    begins[:1] = is_text[:1]
+    begins[1:] |= is_text[1:] & ~is_text[:-1]
+    words = np.cumsum(begins, dtype=np.int32) - np.int32(1)
+    words[~is_text] = -1
+    return words
+
+
+def alone(is_text: np.ndarray) -> np.ndarray:
+    """The same where every token is a word of its own, int32 [n]."""
+    return numbered(np.ones_like(is_text), is_text)
+
+
+class ChineseWords:
+    """Tokenizes texts and says where the words of jieba begin.
+
+    The ids are those of `tokenizer`. A token begins a word if no token before it
+    has a part in the jieba word of its first character, unless it is a "##" piece,
+    which never begins one.
+
+    A word of `user_words` that stands alone is never cut; in a sentence jieba weighs
+    it against other ways to cut, by frequency, which is raised to where jieba would
+    keep the word alone. Words that jieba cannot hold together, since it cuts at blanks
+    and most punctuation ("Apex Legends", "王者·荣耀"), are never cut, wherever they
+    stand.
+
+    Objects pickle, for worker processes. Each makes its own jieba, which takes 0.1 to
+    0.2 seconds and 30 MB, with user words twice that. Cutting runs outside Python's
+    lock, all else inside it.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, user_words: Sequence[UserWord] = ()
+    ) -> None:
+        """Raises UserError where the package rjieba is not installed."""
+        self._tokenizer = tokenizer
+        self._user_words = tuple(user_words)
+        self._cut = cutter(self._user_words)
+        self._units = _Units(tokenizer)
+
+    def __reduce__(self) -> tuple[type, tuple[Tokenizer, Sequence[UserWord]]]:
+        return ChineseWords, (self._tokenizer, self._user_words)
+
+    def ids_and_starts(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+        """int32 [n], the ids of `tokenizer.ids(text)`, and bool [n]; read-only."""
+        ids, starts = self._row(text)
+        return np.frombuffer(ids, np.int32), np.frombuffer(starts, bool)
+
+    def batch_ids_and_starts(self, texts: Sequence[str]) -> tuple[Ragged, np.ndarray]:
+        """`tokenizer.batch_ids(texts)`, and for its values bool [n]; read-only."""
+        rows = [self._row(text) for text in texts]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(starts) for _, starts in rows], out=offsets[1:])
+        ids = np.frombuffer(b"".join(ids for ids, _ in rows), np.int32)
+        starts = np.frombuffer(b"".join(starts for _, starts in rows), bool)
+        return Ragged(ids, offsets), starts
+
+    def _row(self, text: str) -> tuple[bytes, bytes]:
+        """Ids, int32 as bytes, and starts, bool as bytes."""
+        if not (words := self._cut(text)):
+            return b"", b""
+        ids, starts, edges = self._joined(words)
+        if _ASKS in edges:
+            ids, starts, _ = self._joined([tuple(words)])
+        elif _GLUED in edges:
+            ids, starts, _ = self._joined(_glue(words, edges))
+        return ids, starts
+
+    def _joined(self, keys: Sequence[_Key]) -> Iterator[bytes]:
+        units = map(self._units.__getitem__, keys)
+        return map(b"".join, zip(*units, strict=True))
+
+
+# Words of jieba are tokenized one by one and remembered, and their tokens joined.
+# That gives the ids of the text where the tokenizer, too, would part the words, as
+# it does beside every ideograph. Else ("ＮＢＡ" is three words to jieba and one to
+# the tokenizer) the words that hang together are a unit, tokenized as a whole. In
+# texts that normalization does not take one character at a time all are one unit.
+#
+# Edges of a word: is it open, so that it joins an open neighbour, to its left and
+# right? The edges of a text are those of its words, one after the other.
+_OPEN_LEFT, _OPEN_RIGHT, _CLOSED, _ASKS = b"(", b")", b".", b"?"
+_GLUED = _OPEN_RIGHT + _OPEN_LEFT
+
+_Key = str | tuple[str, ...]  # a word, or words that hang together
+
+
+class _Unit(NamedTuple):
+    ids: bytes  # int32
+    starts: bytes  # bool
+    edges: bytes  # two, left and right
+
+
+def _glue(words: Sequence[str], edges: bytes) -> list[_Key]:
+    """The words, those that hang together as one tuple."""
+    places = range(1, 2 * len(words) - 1, 2)
+    cuts = [i // 2 + 1 for i in places if edges[i : i + 2] != _GLUED]
+    bounds = itertools.pairwise([0, *cuts, len(words)])
+    return [
+        words[start] if end - start == 1 else tuple(words[start:end])
+        for start, end in bounds
+    ]
+
+
+class _Units(dict[_Key, _Unit]):
+    """Tokens of a key, made when it is met."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+        self._continuing = continuing(tokenizer.tokens)
+        self._normalizer = Normalizer(tokenizer.do_lower_case)
+
+    def __missing__(self, key: _Key) -> _Unit:
+        unit = self._word(key) if isinstance(key, str) else self._hanging(key)
+        if sum(map(len, key)) <= _MAX_REMEMBERED:
+            if len(self) >= _MEMO_WORDS:
+                self.clear()
+            self[key] = unit
+        return unit
+
+    def _word(self, word: str) -> _Unit:
+        ids = self._tokenizer.batch_ids([word]).values
+        starts = bytes([True] + [False] * (len(ids) - 1)) if len(ids) else b""
+        return _Unit(ids.tobytes(), starts, self._edges(word))
+
+    def _edges(self, word: str) -> bytes:
+        if any(map(_asks, word)):
+            return 2 * _ASKS
+        # A character that vanishes leaves nothing between the letters: open.
+        between = self._normalizer.words(f"a{word}a")
+        left = _CLOSED if between[0] == "a" else _OPEN_LEFT
+        return left + (_CLOSED if between[-1] == "a" else _OPEN_RIGHT)
+
+    def _hanging(self, words: tuple[str, ...]) -> _Unit:
+        word_of = [i for i, word in enumerate(words) for _ in word]
+        ids, starts = [], []
+        reached = -1
+        for index, start, end in self._tokenizer.ids_with_offsets("".join(words)):
+            ids.append(index)
+            begins = word_of[start] > reached and not self._continuing[index]
+            starts.append(begins)
+            reached = max(reached, word_of[end - 1])
+        return _Unit(np.array(ids, np.int32).tobytes(), bytes(starts), b"")
+
+
+_asks = functools.cache(needs_context)  # by character

@@ -1,0 +1,276 @@
+"""Parameter updates as pure functions of tensors (or numpy arrays)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.core.tensor_names import AVERAGE
+from bert_mgpu.training import quantized_moments, rules
+
+BETA_1, BETA_2 = 0.9, 0.999
+# Smaller tensors gain little from 8 bits (bitsandbytes draws the line here too).
+SMALLEST_IN_8_BITS = 4096
+
+Slots = dict[str, Any]  # of one parameter, by suffix
+Shapes = dict[str, tuple[int, ...]]
+
+
+class Treatment(NamedTuple):
+    """What an update does with one parameter in one step, beside its gradient."""
+
+    rate: Any  # of this parameter, after its factor
+    weight_decay: float
+    adapts: bool  # is its step as long as the parameter? LAMB alone asks
+    step: Any  # int64, 0 for the first one
+
+
+def _moments(grad: Any, slots: Slots) -> Slots:
+    """Exponential averages of the gradient and of its square."""
+    return {
+        "adam_m": BETA_1 * slots["adam_m"] + (1.0 - BETA_1) * grad,
+        "adam_v": BETA_2 * slots["adam_v"] + (1.0 - BETA_2) * (grad * grad),
+    }
+
+
+def _unbiased_ratio(slots: Slots, step: Any, epsilon: float) -> Any:
+    """Adam's direction, with both averages corrected for their start at zero."""
+    steps = tf.cast(step, tf.float32) + 1.0
+
+    def weight(beta: float) -> Any:  # 1 - beta ** steps, exact for few steps too
+        return -tf.math.expm1(steps * math.log(beta))
+
+    m = slots["adam_m"] / weight(BETA_1)
+    return m / (tf.sqrt(slots["adam_v"] / weight(BETA_2)) + epsilon)
+
+
+def adamw_google_update(
+    grad: Any, param: Any, slots: Slots, how: Treatment
+) -> tuple[Any, Slots]:
+    """AdamWeightDecayOptimizer of google-research/bert -> (param, slots).
+
+    Adam (Kingma & Ba 2015) without bias correction, and with decay decoupled
+    from the gradient. Any shape.
+    """
+    slots = _moments(grad, slots)
+    update = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + 1e-6)
+    return param - how.rate * (update + how.weight_decay * param), slots
+
+
+def adamw_update(
+    grad: Any, param: Any, slots: Slots, how: Treatment
+) -> tuple[Any, Slots]:
+    """AdamW (Loshchilov & Hutter 2019), with bias correction -> (param, slots).
+
+    Any shape.
+    """
+    slots = _moments(grad, slots)
+    update = _unbiased_ratio(slots, how.step, 1e-8)
+    return param - how.rate * (update + how.weight_decay * param), slots
+
+
+def lamb_update(
+    grad: Any, param: Any, slots: Slots, how: Treatment
+) -> tuple[Any, Slots]:
+    """LAMB (You et al. 2020), with bias correction -> (param, slots).
+
+    The step of a tensor that adapts is as long as the tensor, times the rate; the
+    others get Adam's. Any shape.
+    """
+    slots = _moments(grad, slots)
+    update = _unbiased_ratio(slots, how.step, 1e-6) + how.weight_decay * param
+    if not how.adapts:
+        return param - how.rate * update, slots
+    length, moved = tf.norm(param), tf.norm(update)
+    measurable = tf.logical_and(length > 0.0, moved > 0.0)
+    ratio = tf.where(measurable, length / moved, 1.0)
+    return param - how.rate * ratio * update, slots
+
+
+def adafactor_update(
+    grad: Any, param: Any, slots: Slots, how: Treatment
+) -> tuple[Any, Slots]:
+    """Adafactor (Shazeer & Stern 2018) with a rate from outside -> (param, slots).
+
+    The squares of matrices [..., R, C] are kept as the means of rows [..., R] and
+    of columns [..., C]. No momentum, no step relative to the parameter's size;
+    decay as in AdamW.
+    """
+    newest = (tf.cast(how.step, tf.float32) + 1.0) ** -0.8  # section 7.2
+
+    def average(old: Any, new: Any) -> Any:
+        return (1.0 - newest) * old + newest * new
+
+    squares = grad * grad + 1e-30
+    if "adafactor_v" in slots:
+        slots = {"adafactor_v": average(slots["adafactor_v"], squares)}
+        update = grad * tf.math.rsqrt(slots["adafactor_v"])
+    else:
+        rows = average(slots["adafactor_vr"], tf.reduce_mean(squares, -1))
+        columns = average(slots["adafactor_vc"], tf.reduce_mean(squares, -2))
+        slots = {"adafactor_vr": rows, "adafactor_vc": columns}
+        parts = rows / tf.reduce_mean(rows, -1, keepdims=True)
+        # One root after the other: the product of both may be too small a number.
+        update = grad * tf.math.rsqrt(parts)[..., tf.newaxis]
+        update = update * tf.math.rsqrt(columns)[..., tf.newaxis, :]
+    size = tf.sqrt(tf.reduce_mean(update * update))
+    update = update / tf.maximum(1.0, size)  # section 6, with d = 1
+    return param - how.rate * (update + how.weight_decay * param), slots
+
+
+def lion_update(
+    grad: Any, param: Any, slots: Slots, how: Treatment
+) -> tuple[Any, Slots]:
+    """Lion (Chen et al. 2023) -> (param, slots).
+
+    Every element moves by the whole rate, so that a good rate is three to ten
+    times smaller than AdamW's. Any shape.
+    """
+    m = slots["lion_m"]
+    update = tf.sign(0.9 * m + 0.1 * grad)
+    slots = {"lion_m": 0.99 * m + 0.01 * grad}
+    return param - how.rate * (update + how.weight_decay * param), slots
+
+
+def _like_param(*suffixes: str) -> Callable[[tuple[int, ...]], Shapes]:
+    return lambda shape: {suffix: shape for suffix in suffixes}
+
+
+def _factored(shape: tuple[int, ...]) -> Shapes:
+    if len(shape) < 2:
+        return {"adafactor_v": shape}
+    return {"adafactor_vr": shape[:-1], "adafactor_vc": shape[:-2] + shape[-1:]}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Method:
+    update: Callable[..., tuple[Any, Slots]]
+    slots: Callable[[tuple[int, ...]], Shapes]  # by the parameter's shape
+    # The slots that have an 8-bit form, and whether their values have a sign.
+    signed: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+
+
+_ADAM = (_like_param("adam_m", "adam_v"), {"adam_m": True, "adam_v": False})
+
+OPTIMIZERS: dict[str, _Method] = {
+    "adamw_google": _Method(adamw_google_update, *_ADAM),
+    "adamw": _Method(adamw_update, *_ADAM),
+    "lamb": _Method(lamb_update, *_ADAM),
+    "adafactor": _Method(adafactor_update, _factored),
+    "lion": _Method(lion_update, _like_param("lion_m")),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimizer:
+    """One of OPTIMIZERS, and how it treats parameters by their names."""
+
+    name: str = "adamw_google"
+    slot_bits: int = 32  # 8: block-wise quantised moments
+    ema_decay: float = 0.0  # 0: no average of the weights is kept
+    rates: rules.Rules[float] = ((r"", 1.0),)  # factors of the learning rate
+    weight_decay: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.name not in OPTIMIZERS:
+            raise ValueError(
+                f"unknown optimizer {self.name!r}: pass one of {', '.join(OPTIMIZERS)}"
+            )
+        if self.slot_bits not in (8, 32):
+            raise ValueError(f"slots of {self.slot_bits} bits: pass 8 or 32")
+        if self.slot_bits == 8 and not self._method.signed:
+            able = [name for name, method in OPTIMIZERS.items() if method.signed]
+            raise ValueError(
+                f"{self.name} has no slots of 8 bits: pass 32, or one of the"
+                f" optimizers {', '.join(able)}"
+            )
+        if not 0.0 <= self.ema_decay < 1.0:
+            raise ValueError(
+                f"an average with decay {self.ema_decay}: pass 0 for none or a"
+                " number below 1, such as 0.999"
+            )
+
+    @property
+    def _method(self) -> _Method:
+        return OPTIMIZERS[self.name]
+
+    def zero_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """First values of the slots of these parameters, which are to be trained."""
+        in_8_bits = self._in_8_bits(params)
+        slots: dict[str, np.ndarray] = {}
+        for name, param in params.items():
+            specs = self._specs(param, name in in_8_bits)
+            for suffix, (shape, dtype) in specs.items():
+                slots[f"{name}/{suffix}"] = np.zeros(shape, dtype)
+            if self.ema_decay:
+                slots[f"{name}/{AVERAGE}"] = param.copy()
+        return slots
+
+    def update(
+        self,
+        params: Mapping[str, Any],
+        slots: Mapping[str, Any],
+        grads: Mapping[str, Any],
+        rate: Any,
+        step: Any,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """One step by gradients that are clipped already -> (params, slots).
+
+        A pure function. `rate` is the learning rate before the factors, `step` is
+        0 for the first step. The slots are those of `zero_slots`, old and new.
+        """
+        decays = rules.resolve(rules.weight_decay(self.weight_decay), params)
+        adapted = rules.resolve(rules.LAYER_ADAPTATION, params)
+        factors = rules.resolve(self.rates, params)
+        in_8_bits = self._in_8_bits(params)
+        update, signed = self._method.update, self._method.signed
+        new_params: dict[str, Any] = {}
+        new_slots: dict[str, Any] = {}
+        zero: Any = 0.0
+        for name, param in params.items():
+            coded = name in in_8_bits
+            own = {s: slots[f"{name}/{s}"] for s in self._specs(param, coded)}
+            known = grads[name], param, own
+            how = Treatment(rate * factors[name], decays[name], adapted[name], step)
+            if coded:
+                new, own, zero = quantized_moments.updated(
+                    update, signed, zero, *known, how
+                )
+            else:
+                new, own = update(*known, how)
+            new_params[name] = new
+            new_slots |= {f"{name}/{suffix}": value for suffix, value in own.items()}
+            if self.ema_decay:
+                average = slots[f"{name}/{AVERAGE}"]
+                change = (1.0 - self._decay(step)) * (new - average)
+                new_slots[f"{name}/{AVERAGE}"] = average + change
+        return new_params, new_slots
+
+    def _decay(self, step: Any) -> Any:
+        """Of the averages: less at first, as tf.train.ExponentialMovingAverage's with
+        `num_updates`, so that a short training does not average its first weights.
+        """
+        done = tf.cast(step, tf.float32)
+        return tf.minimum(self.ema_decay, (1.0 + done) / (10.0 + done))
+
+    def _specs(self, param: Any, coded: bool) -> quantized_moments.Specs:
+        shape = tuple(param.shape)
+        if coded:
+            return quantized_moments.specs(self._method.signed, math.prod(shape))
+        slots = self._method.slots(shape)
+        return {suffix: (shape, np.float32) for suffix, shape in slots.items()}
+
+    def _in_8_bits(self, params: Mapping[str, Any]) -> set[str]:
+        if self.slot_bits == 32:
+            return set()
+        bits = rules.resolve(rules.SLOT_BITS, params)
+        return {
+            name
+            for name, param in params.items()
+            if bits[name] == 8 and math.prod(param.shape) >= SMALLEST_IN_8_BITS
+        }

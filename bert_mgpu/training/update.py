@@ -1,0 +1,96 @@
+"""A tower's gradient, and what follows: their sum is clipped and applied."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from bert_mgpu.core import tensor_names
+from bert_mgpu.core.task import Batch, Noise, Params, Task
+from bert_mgpu.training import precision
+from bert_mgpu.training.optimizers import Optimizer
+
+CLIP_NORM = 1.0  # google-research/bert's
+
+
+def gradients(
+    task: Task,
+    trained: Params,
+    frozen: Params,
+    batch: Batch,
+    noise: Noise,
+    weights: Mapping[str, Any],
+    scale: tf.Tensor,
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+    """A tower's part of the losses and of their gradient, both sums.
+
+    The gradient is that of the losses times `scale`.
+    """
+    with tf.GradientTape() as tape:
+        tape.watch(trained)
+        sums = task.loss_sums({**trained, **frozen}, batch, noise)
+        parts = {
+            name: tf.math.divide_no_nan(value, weights[name])
+            for name, value in sums.items()
+        }
+        loss = functools.reduce(tf.add, parts.values()) * scale
+    grads = tape.gradient(
+        loss, trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
+    )
+    # The norm of the clip counts every element once: no IndexedSlices.
+    dense = {name: tf.convert_to_tensor(grad) for name, grad in grads.items()}
+    return parts, {name: tf.cast(g, tf.float32) for name, g in dense.items()}
+
+
+def global_norm(gradient: tf.Tensor) -> tf.Tensor:
+    """Euclidean norm of all gradients, one vector [n].
+
+    Not to be compiled: XLA sums on a CPU at a quarter of the speed of this kernel. Its
+    last bits depend on the number of threads: processes must have equally many.
+    """
+    return tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
+
+
+def clip_scale(norm: tf.Tensor, limit: float) -> tf.Tensor:
+    """Factor that brings a norm down to the limit (Pascanu et al. 2013)."""
+    return limit * tf.minimum(1.0 / norm, 1.0 / limit)
+
+
+def apply_gradients(
+    optimizer: Optimizer,
+    params: Mapping[str, tf.Tensor],
+    slots: Mapping[str, tf.Tensor],
+    grads: Mapping[str, tf.Tensor],
+    norm: tf.Tensor,
+    rate: tf.Tensor,
+    step: tf.Tensor,
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
+    """Clips the gradient and updates everything once, in one pass.
+
+    norm: `global_norm` of the gradient; step: from 0.
+    Where the slots hold a loss scale, the gradient is that many times too large, and
+    one that is not finite changes nothing but the scale.
+    Returns the new parameters, the new slots, and the norm before clipping of the
+    gradient without the scale.
+    """
+    scaling = {name: slots[name] for name in precision.scaling(slots)}
+    scale = scaling.get(tensor_names.SCALE, 1.0)
+    norm = norm / scale
+    factor = clip_scale(norm, CLIP_NORM) / scale
+    if scaling:  # an optimizer counts what it has done
+        step = step - tf.cast(scaling[tensor_names.SKIPPED], step.dtype)
+    clipped = {name: grad * factor for name, grad in grads.items()}
+    own = {name: value for name, value in slots.items() if name not in scaling}
+    new_params, new_slots = optimizer.update(params, own, clipped, rate, step)
+    if not scaling:
+        return new_params, new_slots, norm
+    finite = tf.math.is_finite(norm)
+
+    def kept(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        return {name: tf.where(finite, new[name], old[name]) for name in new}
+
+    after = precision.after_step(scaling, finite)
+    return kept(new_params, params), kept(new_slots, own) | after, norm

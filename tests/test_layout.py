@@ -1,0 +1,238 @@
+"""The layout of the package: what stands where, and what may import what.
+
+The table is docs/architecture.md's: a package imports from lower levels alone.
+"""
+
+import ast
+import collections
+import itertools
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGE = ROOT / "bert_mgpu"
+# What each package may import, besides core.
+MAY_IMPORT = {
+    "core": "",
+    "config": "",
+    "text": "",
+    "model": "",
+    "distributed": "",
+    "data": "text",
+    "checkpoints": "config text model",
+    "training": "distributed",
+    "tasks": "config text model distributed data checkpoints",
+    "evaluation": "config distributed data checkpoints training",
+    "export": "config text model checkpoints",
+    "data_prep": "config text model data checkpoints",
+    "runs": "config text model distributed data checkpoints training tasks evaluation"
+    " export",
+    "cli": "config text model distributed data checkpoints training tasks evaluation"
+    " export data_prep runs",
+}
+MOST_LEVELS, MOST_PAIRS, LONGEST_FILE = 7, 90, 300
+NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch"}
+NEVER |= {"transformers", "tests", "benchmarks"}
+ONLY_IN = {"horovod": "distributed/collective.py", "absl": "config/parsing.py"}
+WITHOUT_TENSORFLOW = {"core", "config", "text"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def trees():
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+
+
+def name_of(path):
+    return str(path.relative_to(PACKAGE))
+
+
+def package_of(path):
+    """The package directly below bert_mgpu; "" for __init__ and __main__."""
+    return "/".join(path.relative_to(PACKAGE).parts[:-1]).split("/")[0]
+
+
+def imports_of(tree):
+    """(line, name) of what a module imports, function by function too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "a relative import"
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def edges():
+    """(importing package, imported one, file:line) of the whole package."""
+    for path, tree in trees().items():
+        for line, name in imports_of(tree):
+            parts = name.split(".")
+            if parts[0] == "bert_mgpu" and {*parts[1:2]} & {*MAY_IMPORT}:
+                yield package_of(path), parts[1], f"{name_of(path)}:{line}"
+
+
+def test_nothing_lies_loose():
+    loose = {path.name for path in PACKAGE.glob("*.py")}
+    assert loose == {"__init__.py", "__main__.py"}
+    folders = {path.parent.relative_to(PACKAGE).parts[0] for path in MODULES[2:]}
+    assert folders == {*MAY_IMPORT}
+
+
+def test_imports_go_down():
+    wrong = [
+        f"{place} imports {imported}"
+        for own, imported, place in edges()
+        if imported not in ("core", own, *MAY_IMPORT.get(own, "").split())
+        and own  # __main__ imports the cli
+    ]
+    assert wrong == []
+
+
+def test_levels_and_pairs():
+    levels = {}
+    for package, names in MAY_IMPORT.items():  # in the order of the table
+        below = [levels[name] for name in ("core", *names.split()) if name in levels]
+        levels[package] = 1 + max(below, default=0)
+    assert max(levels.values()) <= MOST_LEVELS
+    pairs = {
+        (own, imported) for own, imported, _ in edges() if own not in ("", imported)
+    }
+    print(f"{len(pairs)} pairs of packages, {max(levels.values())} levels")
+    assert len(pairs) <= MOST_PAIRS
+    for own, imported in pairs:
+        assert levels[imported] < levels[own], f"{own} and {imported}"
+
+
+def test_modules_import_in_no_circle():
+    names = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in MODULES
+    }
+    needed = collections.defaultdict(set)
+    for path, tree in trees().items():
+        own = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for node in tree.body:  # what functions import is there when they are called
+            for _, name in imports_of(ast.Module([node], [])):
+                for known in (name, name.rpartition(".")[0]):
+                    if known in names:
+                        needed[own].add(known)
+                        break
+    done = set()
+
+    def visit(name, way):
+        assert name not in way, " > ".join([*way, name])
+        if name not in done:
+            for other in sorted(needed[name]):
+                visit(other, [*way, name])
+            done.add(name)
+
+    for name in names:
+        visit(name, [])
+
+
+def test_foreign_packages():
+    for path, tree in trees().items():
+        for line, name in imports_of(tree):
+            top, place = name.split(".")[0], f"{name_of(path)}:{line} imports {name}"
+            assert top not in NEVER, place
+            assert ONLY_IN.get(top, name_of(path)) == name_of(path), place
+            assert top != "tensorflow" or package_of(path) not in WITHOUT_TENSORFLOW, (
+                place
+            )
+
+
+@pytest.mark.parametrize("module", ["cli.run_classifier", "cli.run_pretraining"])
+def test_tensorflow_waits_until_the_flags_are_checked(module):
+    """A mistake is said in a fraction of a second; SIGTERM meets no import."""
+    code = f"import sys, bert_mgpu.{module}; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_task_families_do_not_know_each_other():
+    for path, tree in trees().items():
+        if package_of(path) != "tasks":
+            continue
+        own = path.relative_to(PACKAGE).parts[1]
+        for line, name in imports_of(tree):
+            if name.startswith("bert_mgpu.tasks."):
+                assert name.split(".")[2] == own, f"{name_of(path)}:{line}: {name}"
+
+
+def test_task_names_stand_in_tasks_only():
+    from bert_mgpu.tasks.classification.builtin import BUILTIN
+
+    special = set(BUILTIN) - {"ad", "abuse", "sentiment"}  # English words
+    for path, tree in trees().items():
+        if package_of(path) == "tasks":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value not in special, f"{name_of(path)}:{node.lineno}"
+
+
+def test_files_are_short():
+    long = {
+        name_of(path): lines
+        for path in MODULES
+        if (lines := len(path.read_text("utf-8").splitlines())) > LONGEST_FILE
+    }
+    assert long == {}
+    for script in [*ROOT.glob("*.py"), *ROOT.glob("data_prep/*.py")]:
+        assert len(script.read_text().splitlines()) <= 20
+
+
+def test_the_cache_key_covers_what_makes_features():
+    from bert_mgpu.core import hashing
+    from bert_mgpu.tasks.classification import dataset
+
+    asked = []
+    before, hashing.hash_of_code = (
+        hashing.hash_of_code,
+        lambda *parts: asked.extend(parts),
+    )
+    try:
+        dataset._code.__wrapped__()
+    finally:
+        hashing.hash_of_code = before
+    assert {"core.rows", "text", "data", "tasks.classification"} <= {*asked}
+
+
+def test_the_hash_of_code_changes_with_each_file(tmp_path, monkeypatch):
+    from bert_mgpu.core import hashing
+
+    (tmp_path / "data").mkdir()
+    files = [
+        tmp_path / "one.py",
+        tmp_path / "data" / "a.py",
+        tmp_path / "data" / "b.py",
+    ]
+    for file in files:
+        file.write_text("1")
+    monkeypatch.setattr(hashing, "_PACKAGE", tmp_path)
+    found = [hashing.hash_of_code("one", "data")]
+    for file in files:
+        file.write_text("2")
+        found.append(hashing.hash_of_code("one", "data"))
+    assert len({*found}) == 4
+
+
+def test_no_sum_in_an_order_that_changes():
+    """tf.add_n: two processes got other norms of the same gradient, and two runs."""
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in ("add_n", "accumulate_n"), name_of(path)
+
+
+def test_the_table_of_architecture_md_has_all_packages():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = text.partition("## Packages")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)` \| (.*?) \|", section, re.MULTILINE)
+    written = {name: {*re.findall(r"\w+", may)} - {"nothing"} for name, may in named}
+    assert written == {name: {*may.split()} for name, may in MAY_IMPORT.items()}
+    order = [name for name, _ in named]
+    for one, other in itertools.combinations(order, 2):
+        assert one not in MAY_IMPORT[other].split() or one != other
