@@ -1,11 +1,11 @@
-# make setup | horovod | demo | check | test | test-all | parity | bench | gpu |
-# clean.
+# make setup | horovod | demo | check | test | test-all | behaviour | parity | bench |
+# gpu | clean.
 # Python 3.10 to 3.13, no GPU needed.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
-.PHONY: setup horovod demo check test test-all parity bench gpu clean
+.PHONY: setup horovod demo check test test-all behaviour parity bench gpu clean
 
 setup: .venv/.ready
 
@@ -67,6 +67,11 @@ test: check
 # every time, the path of GPUs through whole runs. About an hour and a half.
 test-all: .venv/.dev .venv/.horovod
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "faults or nightly or not nightly"
+
+# What users get, compared with that of another commit: make behaviour FROM=COMMIT runs
+# some sixty commands on tiny models with both, about 4 minutes.
+behaviour: .venv/.dev
+	$(BIN)/python -m tests.support.behaviour between $(FROM)
 
 # Compares with Google's code and transformers, live.
 parity: .venv/.parity

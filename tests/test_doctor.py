@@ -8,7 +8,7 @@ import pytest
 
 from bert_mgpu.cli.doctor import environment, hardware, horovod_probe
 from bert_mgpu.core import extras
-from bert_mgpu.distributed import host
+from bert_mgpu.distributed import devices, host
 
 ROOT = pathlib.Path(__file__).parents[1]
 BUILT = horovod_probe.Installed("0.28.1", "2.21.0", ("gloo", "NCCL"), True, "")
@@ -89,6 +89,47 @@ def test_limits_of_cgroups(tmp_path, membership, files, limits):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
     assert host.cgroup_limits(membership, tmp_path) == limits
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "left"),
+    [
+        ("0::/a\n", {}, None),
+        ("0::/a\n", {"a/memory.max": "max", "a/memory.current": "5"}, None),
+        # cached files are given back
+        (
+            "0::/a\n",
+            {
+                "a/memory.max": "1000",
+                "a/memory.current": "700",
+                "a/memory.stat": "anon 400\ninactive_file 250\nactive_file 50",
+                "memory.max": "5000",
+                "memory.current": "4600",
+            },
+            400,  # of the group around it, which has less left
+        ),
+        (
+            "5:memory:/a\n",
+            {
+                "memory/a/memory.limit_in_bytes": "4096",
+                "memory/a/memory.usage_in_bytes": "5000",
+            },
+            0,
+        ),
+    ],
+)
+def test_memory_that_cgroups_leave(tmp_path, membership, files, left):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert host.cgroup_memory_left(membership, tmp_path) == left
+
+
+def test_a_container_leaves_less_than_its_machine(monkeypatch):
+    whole = host.memory_left()
+    monkeypatch.setattr(host, "cgroup_memory_left", lambda *_: 123_456)
+    assert host.memory_left() == 123_456 < whole
+    assert devices.room(["CPU:0", "CPU:1"]) == 61_728
 
 
 def test_memory_of_meminfo():

@@ -50,7 +50,8 @@ def export(
     """Writes a folder for AutoModelForSequenceClassification and AutoTokenizer.
 
     labels: of a classifier; without them it is one for the model that
-    `names.architecture_of` finds, and a classifier's labels are LABEL_0 and so on.
+    `weight_names.architecture_of` finds, and a classifier's labels are LABEL_0 and so
+    on.
 
     problem_type: what transformers calls the kind of a classifier.
 

@@ -57,7 +57,7 @@ class RunConfig(Table, abc.ABC):
 
     sampled_by: int | None = None  # the seed of samples, if not --seed
     # What rows are shuffled, sampled and masked by: "counters" of our own, or "numpy",
-    # by which runs began before there were these (see `starting.as_begun`).
+    # by which runs began before there were these (see `identity.as_begun`).
     random_numbers: str = "counters"
     # fmt: off
     output_dir: str | None = flag(None, TASK, "folder for everything the run leaves; the same command resumes from it")

@@ -40,7 +40,7 @@ def listed(items: Sequence[str], most: int = 10) -> str:
 
 
 class RunError(Exception):
-    """Ends the run: `run.main` prints its message as one line."""
+    """Ends the run: `session.run` prints its message as one line."""
 
     exit_code = 1
     label = "error"
@@ -79,7 +79,7 @@ class OutOfMemory(RunError):
 class DoesNotFit(OutOfMemory):
     """As many rows at once do not fit; the same steps in smaller parts may.
 
-    A script then starts itself anew: see `launch.start_anew`.
+    A script then starts itself anew: see `launcher.start_anew`.
     """
 
     def __init__(self, message: str, going_on: str, parts: int):

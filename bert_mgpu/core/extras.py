@@ -7,7 +7,7 @@ import pathlib
 import re
 
 _PACKAGE = "bert_mgpu"
-_CLONE = pathlib.Path(__file__).parents[1]
+_CLONE = pathlib.Path(__file__).parents[2]
 
 
 def file(extra: str = "") -> pathlib.Path | None:

@@ -40,7 +40,7 @@ def read_examples(
 
     Args:
       keep: if given, only a random sample of so many rows, in file order.
-      seed, random_numbers: of that sample, see `readers.sample_rows`.
+      seed, random_numbers: of that sample, see `text_files.sample_rows`.
       faults: gets what is wrong with rows, which are left out, instead of an error.
 
     Raises:

@@ -106,7 +106,7 @@ def _check_count(file: str, found: int, skip_bad: bool) -> None:
 
 
 class Recorded:
-    """Reads a run's records as rows (a `job.Data`)."""
+    """Reads a run's records as rows (a `run.Data`)."""
 
     flag = "input_file"  # where a user says which files
 

@@ -124,7 +124,8 @@ def compare(one: pathlib.Path, other: pathlib.Path) -> int:
         if texts[0] == texts[1] and (one / name).exists() == (other / name).exists():
             continue
         different += 1
-        changed = [*difflib.unified_diff(*texts, lineterm="", n=0)][2:]
+        lines = [*difflib.unified_diff(*texts, lineterm="", n=0)][2:]
+        changed = [line for line in lines if not line.startswith("@@")]
         print(f"{name}: {len(changed)} lines")
         for line in changed[:_SHOWN]:
             print(f"  {line[:300]}")

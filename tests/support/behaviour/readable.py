@@ -6,6 +6,7 @@ blanked: they differ from run to run.
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import json
 import pathlib
@@ -23,6 +24,9 @@ _BLANKS = [
     (r"\b\d+(\.\d+)? ?(examples|rows|tokens|steps|texts)/s", "SPEED"),
     (r'"(\w*seconds|\w*_per_second)": [\d.e+-]+', r'"\1": TIME'),
     (r"\b\d+:\d\d(:\d\d)?\b", "TIME"),
+    (r"[\d.]+ rows a second", "SPEED"),
+    (r"[\d.]+ GB|held up to [\d.]+ MB", "SIZE"),  # of this machine
+    (r"\b(bert_mgpu|Python|TensorFlow|numpy|Horovod) +v?\d+(\.\d+)+", r"\1 VERSION"),
 ]
 _SECONDS = re.compile(r"seconds|per_second|_s$")
 
@@ -131,9 +135,11 @@ def _onnx(path: pathlib.Path) -> Iterator[str]:
     model = onnx.load(str(path))
     for one in (*model.graph.input, *model.graph.output):
         yield str(one).replace("\n", " ")
-    for one in sorted(model.graph.initializer, key=lambda tensor: tensor.name):
-        yield _tensor(one.name, numpy_helper.to_array(one))
-    yield f"operations {[node.op_type for node in model.graph.node]}"
+    # Names and order of what tf2onnx folds differ from run to run.
+    values = map(numpy_helper.to_array, model.graph.initializer)
+    yield from sorted(_tensor("", one) for one in values if one.dtype == np.float32)
+    counts = collections.Counter(node.op_type for node in model.graph.node)
+    yield f"operations {sorted(counts.items())}"
 
 
 def _picture(path: pathlib.Path) -> Iterator[str]:
@@ -162,6 +168,7 @@ _READERS: list[tuple[str, Callable[[pathlib.Path], Iterator[str]]]] = [
     (r"\.tfrecord$", _records),
     (r"saved_model\.pb$", _saved_model),
     (r"\.onnx$", _onnx),
+    (r"curves\.png$", _nothing),  # has the speed in it; its numbers are in the records
     (r"\.png$", _picture),
     (r"", _text),
 ]
