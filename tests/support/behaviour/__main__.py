@@ -38,7 +38,7 @@ def record(tree: pathlib.Path, folder: pathlib.Path) -> None:
                 lambda pair: _case(tree, start, *pair), zip(works, CASES, strict=True)
             )
             for name, work, kept in zip(CASES, works, done, strict=True):
-                paths = {str(work): "WORK", str(tree): "TREE"}
+                paths = {sys.prefix: "VENV", str(work): "WORK", str(tree): "TREE"}
                 for file, lines in kept.items():
                     _write(folder / name / file, lines, paths)
                 for path in sorted(work.rglob("*")):
