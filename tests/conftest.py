@@ -13,7 +13,8 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[1]
+from tests.support.paths import ROOT
+
 SCRIPT = ROOT / "run_classifier_mgpu.py"
 PRETRAINING = ROOT / "run_pretraining_mgpu.py"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

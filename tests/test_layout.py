@@ -6,14 +6,14 @@ The table is docs/architecture.md's: a package imports from lower levels alone.
 import ast
 import collections
 import itertools
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[1]
+from tests.support.paths import ROOT
+
 PACKAGE = ROOT / "bert_mgpu"
 # What each package may import, besides core.
 MAY_IMPORT = {

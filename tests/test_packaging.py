@@ -13,7 +13,7 @@ import zipfile
 import pytest
 
 from bert_mgpu.core import extras
-from tests.conftest import ROOT
+from tests.support.paths import ROOT
 
 EXTRAS = ("gpu", "horovod", "onnx", "parquet", "zh")
 BUILD = """

@@ -1,7 +1,6 @@
 """The documents say what the code does: flags, tasks, commands, codes, links."""
 
 import itertools
-import pathlib
 import re
 import shlex
 
@@ -14,8 +13,8 @@ from bert_mgpu.config.convert import ConvertConfig
 from bert_mgpu.core import errors
 from bert_mgpu.tasks.classification import task_json
 from bert_mgpu.tasks.classification.builtin import BUILTIN
+from tests.support.paths import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENGLISH, CHINESE = "README.md", "README.zh.md"
 READMES = (ENGLISH, CHINESE)
 GUIDES = ("docs/guide.md", "docs/guide.zh.md")

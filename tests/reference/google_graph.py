@@ -18,8 +18,8 @@ import numpy as np
 
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.model.config import BertConfig
+from tests.support.paths import ROOT
 
-_ROOT = pathlib.Path(__file__).parents[2]
 Outputs = dict[str, np.ndarray]
 
 
@@ -46,7 +46,7 @@ def run(
         )
         subprocess.run(
             [sys.executable, "-m", "tests.reference.google_graph", scratch],
-            cwd=_ROOT,
+            cwd=ROOT,
             check=True,
             capture_output=True,
             env={

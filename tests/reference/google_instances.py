@@ -14,11 +14,13 @@ import pathlib
 import random
 import tempfile
 
+from tests.support import paths
+
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 from tests.reference import instance_cases as cases
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "instances.json"
+GOLDEN = paths.GOLDEN / "instances.json"
 PACKAGE = "bert-tensorflow"
 
 

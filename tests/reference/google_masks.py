@@ -9,10 +9,11 @@ stream of random numbers can be compared.
 import collections
 import importlib.metadata
 import json
-import pathlib
 import random
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "masks.json"
+from tests.support import paths
+
+GOLDEN = paths.GOLDEN / "masks.json"
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(35))]
 ROWS = 20_000
 # Tokens of each segment, masked_lm_prob, max_predictions_per_seq.

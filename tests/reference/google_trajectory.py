@@ -18,8 +18,7 @@ import numpy as np
 
 from bert_mgpu.checkpoints import google_read
 from tests.reference import google_graph
-
-_ROOT = pathlib.Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 
 def run(config, params, batches, schedule, how):
@@ -34,7 +33,7 @@ def run(config, params, batches, schedule, how):
         np.savez(folder / "batches.npz", **batches, **schedule)
         done = subprocess.run(
             [sys.executable, "-m", "tests.reference.google_trajectory", scratch, how],
-            cwd=_ROOT,
+            cwd=ROOT,
             capture_output=True,
             text=True,
             env={

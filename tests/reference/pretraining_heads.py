@@ -10,7 +10,6 @@ the file holds only what transformers computed from them, in float64.
 import importlib.metadata
 import json
 import os
-import pathlib
 import tempfile
 import zlib
 from collections.abc import Mapping
@@ -20,8 +19,9 @@ import numpy as np
 
 from bert_mgpu.model.config import BertConfig
 from tests.reference import google_graph
+from tests.support import paths
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "pretraining_heads.json"
+GOLDEN = paths.GOLDEN / "pretraining_heads.json"
 PACKAGES = ("bert-tensorflow", "tensorflow", "torch", "transformers")
 ARCHITECTURES = ("BertForPreTraining", "BertForMaskedLM")
 # What is a second name of another tensor, in transformers' models.

@@ -2,13 +2,14 @@
 
 import importlib.util
 import json
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
-DRIVER = pathlib.Path(__file__).parents[1] / "reference" / "google_tokenize.py"
+from tests.support.paths import REFERENCE
+
+DRIVER = REFERENCE / "google_tokenize.py"
 SMALL_VOCAB = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
     *("a", "ab", "abc", "##a", "##b", "##c", "##bc", "##abc", "e", "##e"),

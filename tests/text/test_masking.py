@@ -5,7 +5,6 @@ import dataclasses
 import itertools
 import json
 import math
-import pathlib
 import pickle
 
 import numpy as np
@@ -14,10 +13,9 @@ import pytest
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.text import masking
 from bert_mgpu.text.masking import Masking
+from tests.support.paths import GOLDEN
 
-GOLDEN = json.loads(
-    (pathlib.Path(__file__).parents[1] / "golden" / "masks.json").read_text()
-)
+GOLDEN = json.loads((GOLDEN / "masks.json").read_text())
 MASK = 4
 WIDE = 1_000_000  # so many ids that a random one is new
 OPTIONS = Masking("token", mask_id=MASK, vocab_size=WIDE)

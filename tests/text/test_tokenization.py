@@ -2,7 +2,6 @@
 
 import functools
 import lzma
-import pathlib
 import pickle
 import random
 import tarfile
@@ -13,8 +12,8 @@ import pytest
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.text.tokenization import Tokenizer
+from tests.support.paths import DATA
 
-DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 FOLDERS = [
     "afqmc",
     "chinese_stsb",

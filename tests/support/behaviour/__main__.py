@@ -22,8 +22,8 @@ import tempfile
 
 from tests.support.behaviour import readable, workspace
 from tests.support.behaviour.commands import CASES, PROGRAMS, Step
+from tests.support.paths import ROOT
 
-ROOT = pathlib.Path(__file__).parents[3]
 _SHOWN = 12  # lines of a difference
 
 

@@ -1,0 +1,116 @@
+"""Exports: Hugging Face folders that read back, whole or not written."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from bert_mgpu.checkpoints import huggingface_read, huggingface_write
+from bert_mgpu.core.errors import UserError
+from tests.checkpoints.conftest import (
+    GOLDEN,
+    VOCAB,
+    assert_bit_equal,
+    random_tensors,
+    save,
+)
+from tests.reference import cases
+
+LABELS = ["no", "yes", "может", "也许", "b"]
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    """What export takes, after the directory."""
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text(VOCAB, encoding="utf-8")
+    params = random_tensors(GOLDEN["google"])
+    return [params, cases.MODEL, vocab, False, LABELS]
+
+
+def test_an_export_reads_back(tmp_path, arguments):
+    params = arguments[0]
+    directory = tmp_path / "new" / "export"
+    huggingface_write.export(directory, {**params, "global_step": 3}, *arguments[1:])
+    assert_bit_equal(huggingface_read.read(directory), params)
+    assert huggingface_read.folder_settings(directory) == {
+        "vocab_file": str(directory / "vocab.txt"),
+        "config_file": str(directory / "config.json"),
+        "do_lower_case": False,
+        "labels": LABELS,
+        "problem_type": None,
+    }
+    assert (directory / "vocab.txt").read_text(encoding="utf-8") == VOCAB
+
+
+def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments):
+    huggingface_write.export(tmp_path / "export", *arguments)
+    file = tmp_path / "export" / "model.safetensors"
+    with safetensors.safe_open(file, "numpy") as opened:
+        assert opened.metadata()["format"] == "pt"
+    tensors = safetensors.numpy.load_file(file)
+    shapes = {name: list(value.shape) for name, value in tensors.items()}
+    assert shapes == GOLDEN["BertForSequenceClassification"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    (("gelu_erf", "gelu"), ("gelu_tanh", "gelu_new"), ("relu", "relu")),
+)
+def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, theirs):
+    arguments[1] = dataclasses.replace(
+        arguments[1], hidden_act=ours, layer_norm_eps=1e-5
+    )
+    huggingface_write.export(tmp_path / "export", *arguments)
+    path = tmp_path / "export" / "config.json"
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    assert raw["hidden_act"] == theirs
+    assert raw["architectures"] == ["BertForSequenceClassification"]
+    assert raw["pad_token_id"] == 1  # where VOCAB has [PAD]
+    assert type(arguments[1]).from_json_file(path) == arguments[1]
+
+
+def test_an_export_replaces_only_an_export(tmp_path, arguments):
+    directory = tmp_path / "export"
+    directory.mkdir()
+    huggingface_write.export(directory, *arguments)  # an empty one is free
+    arguments[4] = [label * 2 for label in LABELS]
+    huggingface_write.export(directory, *arguments)
+    assert huggingface_read.folder_settings(directory)["labels"] == arguments[4]
+    (directory / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="exists and is not just an export"):
+        huggingface_write.export(directory, *arguments)
+    assert (directory / "notes.txt").read_text() == "mine"
+
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    save(foreign, {"x": np.ones(2)})
+    with pytest.raises(UserError, match="exists and is not just an export"):
+        huggingface_write.export(foreign, *arguments)
+
+
+def test_an_export_that_fails_leaves_the_old_one(tmp_path, arguments, monkeypatch):
+    directory = tmp_path / "export"
+    huggingface_write.export(directory, *arguments)
+    before = {p.name: p.read_bytes() for p in directory.iterdir()}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", full)
+    with pytest.raises(UserError, match="cannot export: .*No space left"):
+        huggingface_write.export(directory, *arguments)
+    assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["export", "vocab.txt"]
+
+
+def test_what_is_no_classifier_is_not_exported(tmp_path, arguments):
+    params = dict(arguments[0])
+    del params["output_weights"]
+    with pytest.raises(UserError, match="has no output_weights, which Bert"):
+        huggingface_write.export(tmp_path / "a", params, *arguments[1:])
+    with pytest.raises(UserError, match="2 labels for a classifier of 5"):
+        huggingface_write.export(tmp_path / "b", *arguments[:4], LABELS[:2])
+    assert [p.name for p in tmp_path.iterdir()] == ["vocab.txt"]

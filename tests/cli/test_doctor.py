@@ -1,0 +1,251 @@
+"""What the doctor reads, what it says is lacking, and that it always ends well."""
+
+import subprocess
+import sys
+
+import pytest
+
+from bert_mgpu.cli.doctor import environment, hardware, horovod_probe
+from bert_mgpu.core import extras
+from bert_mgpu.distributed import devices, host
+from tests.support.paths import ROOT
+
+BUILT = horovod_probe.Installed("0.28.1", "2.21.0", ("gloo", "NCCL"), True, "")
+CARD = hardware.Gpu("NVIDIA H200", 143771, "570.86.15")
+WHOLE = environment.Facts(
+    tensorflow="2.21.0",
+    gpus=[CARD, CARD],
+    seen={"gpus": 2, "cuda": "12.5.1", "cudnn": "9"},
+    shared=(1 << 30, 1 << 30),
+    horovod=BUILT,
+    horovodrun="/venv/bin/horovodrun",
+    ssh="/usr/bin/ssh",
+    open_files=1024,
+)
+
+
+def doctor_process(*flags, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "bert_mgpu", "doctor", *flags],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "cards"),
+    [
+        ("", []),
+        ("NVIDIA H200, 143771, 570.86.15\n" * 2, [CARD, CARD]),
+        ("NVIDIA GB10, [N/A], 580.95.05\n", [("NVIDIA GB10", 0, "580.95.05")]),
+        ("A card, or two, 81920, 550.1\n", [("A card, or two", 81920, "550.1")]),
+        ("No devices were found\n", []),
+    ],
+)
+def test_cards_of_nvidia_smi(text, cards):
+    assert hardware.gpus_of(text) == cards
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "limits"),
+    [
+        ("0::/a/b\n", {}, (None, None)),
+        (
+            "0::/a/b\n",
+            {"a/b/cpu.max": "max 100000", "a/b/memory.max": "max"},
+            (None,) * 2,
+        ),
+        # the tightest of a group and those above it holds
+        (
+            "0::/a/b\n",
+            {
+                "a/b/cpu.max": "400000 100000",
+                "a/cpu.max": "150000 100000",
+                "a/b/memory.max": "1000",
+                "memory.max": "2000",
+            },
+            (1.5, 1000),
+        ),
+        # what is mounted in a container is the group itself
+        ("0::/not/here\n", {"cpu.max": "200000 100000"}, (2.0, None)),
+        (
+            "5:memory:/a\n4:cpu,cpuacct:/a\n1:name=systemd:/a\n",
+            {
+                "cpu/a/cpu.cfs_quota_us": "50000",
+                "cpu/a/cpu.cfs_period_us": "100000",
+                "memory/a/memory.limit_in_bytes": "4096",
+                "memory/memory.limit_in_bytes": "9223372036854771712",
+            },
+            (0.5, 4096),
+        ),
+        ("4:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1"}, (None, None)),
+    ],
+)
+def test_limits_of_cgroups(tmp_path, membership, files, limits):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert host.cgroup_limits(membership, tmp_path) == limits
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "left"),
+    [
+        ("0::/a\n", {}, None),
+        ("0::/a\n", {"a/memory.max": "max", "a/memory.current": "5"}, None),
+        # cached files are given back
+        (
+            "0::/a\n",
+            {
+                "a/memory.max": "1000",
+                "a/memory.current": "700",
+                "a/memory.stat": "anon 400\ninactive_file 250\nactive_file 50",
+                "memory.max": "5000",
+                "memory.current": "4600",
+            },
+            400,  # of the group around it, which has less left
+        ),
+        (
+            "5:memory:/a\n",
+            {
+                "memory/a/memory.limit_in_bytes": "4096",
+                "memory/a/memory.usage_in_bytes": "5000",
+            },
+            0,
+        ),
+    ],
+)
+def test_memory_that_cgroups_leave(tmp_path, membership, files, left):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert host.cgroup_memory_left(membership, tmp_path) == left
+
+
+def test_a_container_leaves_less_than_its_machine(monkeypatch):
+    whole = host.memory_left()
+    monkeypatch.setattr(host, "cgroup_memory_left", lambda *_: 123_456)
+    assert host.memory_left() == 123_456 < whole
+    assert devices.room(["CPU:0", "CPU:1"]) == 61_728
+
+
+def test_memory_of_meminfo():
+    text = (
+        "MemTotal:       2048 kB\nMemFree:   1 kB\nMemAvailable:   1024 kB\nHuge: 0\n"
+    )
+    assert host.memory_of(text) == (2 << 20, 1 << 20)
+
+
+def test_the_pinned_tensorflow_is_the_one_that_horovod_is_built_for():
+    pin = hardware.pinned(extras.lines())
+    assert pin and pin.startswith(horovod_probe.TENSORFLOW + ".")
+
+
+def test_a_whole_machine_lacks_nothing():
+    assert environment.lacking(WHOLE) == []
+    assert environment.lines(WHOLE)[-1] == "- nothing"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (
+            {"horovod": None},
+            "Horovod is not installed: python -m bert_mgpu install_horovod",
+        ),
+        (
+            {"horovod": BUILT._replace(tensorflow="")},
+            "built without TensorFlow: python",
+        ),
+        ({"tensorflow": "2.21.1"}, "Horovod is built for TensorFlow 2.21.0: python"),
+        ({"horovod": BUILT._replace(patched=False)}, "kills processes before they can"),
+        ({"horovodrun": None}, "horovodrun is not in PATH"),
+        ({"horovod": BUILT._replace(has=("gloo",))}, "Horovod has no NCCL"),
+        ({"seen": {"gpus": 0}}, "TensorFlow sees no GPU: pip install -c"),
+        ({"shared": (64 << 20, 0)}, "/dev/shm has 64 MB"),
+        ({"ssh": None}, "apt-get install openssh-client"),
+        ({"host": "node7"}, "the name node7 does not resolve: add it to /etc/hosts"),
+        ({"open_files": 256}, "only 256 open files allowed: ulimit -n 4096"),
+        ({"environ": {"HOROVOD_RANK": "0"}}, "HOROVOD_RANK=0 is set"),
+        ({"environ": {"HOROVOD_CONTROLLER": "mpi"}}, "HOROVOD_CONTROLLER=mpi, but"),
+    ],
+)
+def test_what_is_lacking_is_one_line(changed, told):
+    (line,) = environment.lacking(WHOLE._replace(**changed))
+    assert told in line and ": " in line
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"horovod": BUILT._replace(has=("gloo",)), "gpus": []},
+        {"shared": (64 << 20, 0), "gpus": [CARD]},
+        {"open_files": -1},  # unlimited
+        {"environ": {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_FUSION_THRESHOLD": "1"}},
+        {"seen": None, "nccl": None, "shared": None},  # a probe failed
+    ],
+)
+def test_what_does_no_harm_is_not_told(changed):
+    assert environment.lacking(WHOLE._replace(**changed)) == []
+
+
+def test_the_worst_report_fits_a_terminal():
+    worst = WHOLE._replace(
+        horovod=BUILT._replace(has=(), tensorflow="", patched=False),
+        horovodrun=None,
+        seen={"gpus": 0, "cuda": None, "cudnn": None},
+        shared=(64 << 20, 0),
+        ssh=None,
+        host="a-node-with-a-rather-long-name.of-a-cluster.example",
+        open_files=256,
+        gpus=[CARD, CARD._replace(name="NVIDIA RTX PRO 6000 Blackwell Server Edition")],
+    )
+    report = environment.lines(worst)
+    assert len(report) <= 35 and max(map(len, report)) <= 80
+    assert any(
+        line.startswith("GPUs        1 x NVIDIA H200, 140.4 GiB") for line in report
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"), [({"gpus": 1}, True), ({"gpus": 0}, False), (None, False)]
+)
+def test_how_to_measure_a_card_is_told_where_tensorflow_sees_one(seen, told):
+    if seen is not None:
+        seen |= {"cuda": "12.5.1", "cudnn": "9"}
+    lines = environment.lines(WHOLE._replace(seen=seen))
+    assert any(line.startswith("measuring   make gpu ") for line in lines) == told
+
+
+def test_a_probe_that_fails_leaves_the_rest(monkeypatch):
+    def broken():
+        raise PermissionError("/proc")
+
+    monkeypatch.setattr(environment, "memory_line", broken)
+    report = environment.lines(environment.Facts())
+    assert "memory      unknown" in report
+    assert "- Horovod is not installed: python -m bert_mgpu install_horovod" in report
+
+
+def test_the_command_ends_well_where_nothing_is_found(tmp_path):
+    environ = {"PATH": str(tmp_path), "HOROVOD_SIZE": "2"}
+    done = doctor_process(env=environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "GPUs        none that nvidia-smi tells of" in done.stdout.splitlines()
+    assert "HOROVOD_SIZE=2 is set" in done.stdout and "no ssh" in done.stdout
+
+
+def test_a_wrong_flag_is_refused():
+    done = doctor_process("--self")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_it_imports_neither_tensorflow_nor_horovod():
+    code = (
+        "import sys\nfrom bert_mgpu.cli.doctor import environment, horovod_build\n"
+        "print(*sys.modules)"
+    )
+    names = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+    assert not {"tensorflow", "horovod", "numpy"} & set(names.split())

@@ -1,0 +1,100 @@
+"""report.html: one file, whatever the texts and the type of task."""
+
+import html.parser
+import json
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from tests.conftest import rows
+from tests.end_to_end.evaluation.conftest import LOOKS, TRAINED, history, scores
+
+
+class Page(html.parser.HTMLParser):
+    """What stands in a page: its tags with attributes, its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text, self._open = [], "", []
+        self.feed(text)
+        assert not self._open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_report_stands_alone(looked):
+    page = Page((looked / "report.html").read_text(encoding="utf-8"))
+    sources = [attrs["src"] for tag, attrs in page.tags if tag == "img"]
+    names = {"curves", "confusion_dev", "confusion_later", "lengths"}
+    assert len(sources) == len(names)
+    assert all(one.startswith("data:image/png;base64,") for one in sources)
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
+    targets = {attrs.get("id") for _, attrs in page.tags}
+    assert links and all(link[1:] in targets for link in links)
+    assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe"}
+    for name in names:
+        with PIL.Image.open(looked / "report" / f"{name}.png") as picture:
+            assert picture.size[0] > 800
+            greys = np.unique(np.asarray(picture.convert("L")))
+            assert len(greys) > 10  # something is drawn
+    accuracy = scores(looked / "eval_results.txt")["eval_accuracy"]
+    for words in (f"dev eval_accuracy {accuracy:.4f}", "naive Bayes", "--eval_steps",
+                  "tensorflow", "macro mean", "truncated"):  # fmt: skip
+        assert words in page.text, words
+
+
+def test_hostile_text_is_only_text_in_a_report(tiny, inside, tmp_path):
+    """All rows are wrong, so that they are shown."""
+    data = tmp_path / "data"
+    data.mkdir()
+    evil = "<script>alert(1)</script><img src=x onerror=y> \u202e &amp;"
+    (data / "train.tsv").write_text(f"<b>\tsun {evil}\n$x$\train {evil}\n" * 8)
+    (data / "dev.tsv").write_text(f"<b>\train {evil}\n$x$\tsun {evil}\n" * 3)
+    task = {"train": "train.tsv", "dev": "dev.tsv", "text_a": 1, "label": 0}
+    (data / "task.json").write_text(json.dumps(task))
+    flags = {"data_dir": data, "do_train": True, "do_eval": True, "report": True}
+    out = tmp_path / "out"
+    flags |= {"num_train_epochs": 8, "max_seq_length": 40}
+    code, _, err = inside(tiny.flags(out, "<own>", **flags))
+    assert code == 0, err
+    page = Page((out / "report.html").read_text(encoding="utf-8"))
+    assert "<script>alert(1)</script>" in page.text and "\\u202e &amp;" in page.text
+    assert not {tag for tag, _ in page.tags} & {"script", "b"}
+    assert sum(tag == "img" for tag, _ in page.tags) == 3
+
+
+@pytest.mark.parametrize("kind", ["multi", "regression"])
+def test_other_types_are_looked_at_and_reported(tiny, inside, tmp_path, kind):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    labels = {"multi": ("", "a,b"), "regression": ("-1", "0.5")}[kind]
+    for seed, split in enumerate(("train", "dev")):
+        lines = (f"{labels[label]}\t{a}\n" for label, a, _ in rows(24, seed))
+        (data / f"{split}.tsv").write_text("".join(lines))
+    task = {"train": "train.tsv", "dev": "dev.tsv", "label": 0, "text_a": 1}
+    (data / "task.json").write_text(json.dumps({**task, "type": kind}))
+    flags = {**TRAINED, **LOOKS, "data_dir": data, "do_eval": True, "report": True}
+    code, _, err = inside(tiny.flags(out, "mine", **flags))
+    assert code == 0, err
+    metric = {"multi": "micro_f1", "regression": "eval_loss"}[kind]
+    best = json.loads((out / "best/best.json").read_text())
+    choose = min if kind == "regression" else max
+    assert best["metric"] == metric
+    assert best["value"] == choose(row[metric] for row in history(out))
+    assert ("naive Bayes" in err) == (kind == "multi")
+    page = Page((out / "report.html").read_text(encoding="utf-8"))
+    assert sum(tag == "img" for tag, _ in page.tags) == 2  # no confusion matrix
+    value = scores(out / "eval_results.txt")[metric]
+    assert f"dev {metric} {value:.4f}" in page.text
+    words = {"multi": "hamming_loss", "regression": "off by"}[kind]
+    assert words in page.text

@@ -1,0 +1,32 @@
+"""XLA compiles a step once for each shape of batch: no storms of recompilation."""
+
+import re
+
+import pytest
+
+from tests.support.marks import rarely
+
+
+@pytest.mark.parametrize(
+    "padding", ["bucket", "pack", *rarely("longest", "max_length")]
+)
+def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
+    """Counts XLA's own dumps of what it compiles, in a run of many epochs."""
+    flags = {"do_train": True, "do_eval": True, "num_train_epochs": 8, "n_gpus": 2}
+    flags |= {"xla": "on", "padding": padding, "max_seq_length": 32, "seed": 1}
+    dump = f"--xla_dump_to={tmp_path / 'dump'} --xla_dump_hlo_as_text"
+    code, _, err = script(
+        tiny.flags(tmp_path / "out", **flags), env={"XLA_FLAGS": dump}
+    )
+    assert code == 0, err
+    told = len(re.findall(r"compilation included", err.split("dev:")[0]))
+    compiled = [path.name for path in (tmp_path / "dump").glob("*before_opt*.txt")]
+    counts = {
+        name: sum(f"_{name}_" in file for file in compiled)
+        for name in ("part_of_step", "update_copy", "tower_outputs")
+    }
+    assert counts["part_of_step"] == told, compiled
+    assert counts["update_copy"] == 1, compiled
+    assert 1 <= told <= {"max_length": 1, "pack": 2}.get(padding, 4)
+    shapes = re.findall(r"compilation for (\d+) shape", err)
+    assert counts["tower_outputs"] == int(shapes[0]) <= 4

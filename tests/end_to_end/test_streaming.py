@@ -1,0 +1,194 @@
+"""Rows that are predicted as they come, and several files by one model."""
+
+import json
+import shutil
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.data import batching
+from bert_mgpu.runs import predict_stream
+from tests.conftest import process, rows
+from tests.end_to_end.conftest import assert_refused, tree
+
+
+@pytest.fixture(scope="module")
+def trained(tiny, tmp_path_factory):
+    from bert_mgpu.cli import run_classifier
+
+    out = tmp_path_factory.mktemp("streams") / "out"
+    flags = tiny.flags(out, "own", do_train=True, num_train_epochs=4)
+    assert run_classifier.run(["", *flags]) == 0
+    return out
+
+
+@pytest.fixture
+def listening(tiny, trained):
+    """listening(**flags) -> a process that predicts what it is sent."""
+    started = []
+
+    def start(**flags):
+        args = {"do_predict": True, "predict_file": "-", "xla": None, **flags}
+        out = args.pop("output_dir", trained)
+        one = process(tiny.flags(out, "own", **args), stdin=subprocess.PIPE)
+        started.append(one)
+        return one
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()
+
+
+def texts(count, seed):
+    return [a for _, a, _ in rows(count, seed)]
+
+
+def test_each_row_is_answered_before_the_next_is_sent(
+    tiny, trained, inside, listening, tmp_path
+):
+    sent = [*texts(5, 3), "", *texts(40, 4)]
+    file = tmp_path / "sent.tsv"
+    file.write_text("".join(f"?\t{text}\n" for text in sent))
+    args = {"do_predict": True, "predict_file": file}
+    assert inside(tiny.flags(trained, "own", **args))[0] == 0
+    wanted = [json.loads(line) for line in (trained / "predictions.jsonl").open()]
+    before = tree(trained)
+    run = listening(n_gpus=2, predict_batch_size=4)
+    found = []
+    for text in sent[:6]:  # one by one
+        run.stdin.write(f"?\t{text}\n")
+        run.stdin.flush()
+        found.append(json.loads(run.stdout.readline()))
+    out, err = run.communicate("".join(f"?\t{text}\n" for text in sent[6:]), 120)
+    assert run.returncode == 0, err
+    assert "predicted 46 rows" in err
+    found += [json.loads(line) for line in out.splitlines()]
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        shares = [*one.pop("probabilities").values()]
+        assert shares == pytest.approx([*other.pop("probabilities").values()], abs=2e-6)
+        assert one == other
+    assert tree(trained) == before  # nothing is written
+
+
+def test_a_row_that_cannot_be_read_ends_it_after_the_others(listening):
+    run = listening()
+    out, err = run.communicate("?\tsun\n?\train\nno tab\n?\tsun\n", 120)
+    assert run.returncode == 2
+    assert [json.loads(line)["line"] for line in out.splitlines()] == [1, 2]
+    assert err.splitlines()[-1].startswith("error: -:3: 1 column")
+
+
+@pytest.mark.parametrize("how", ["reader", "SIGTERM"])
+def test_it_ends_though_input_may_come(listening, how):
+    """Nobody closes standard input, for which a thread still waits."""
+    run = listening()
+    for _ in range(2):
+        run.stdin.write("?\tsun\n")
+        run.stdin.flush()
+        run.stdout.readline()
+    if how == "SIGTERM":
+        run.send_signal(signal.SIGTERM)
+    else:
+        run.stdout.close()
+        run.stdin.write("?\tsun\n")
+        run.stdin.flush()
+    code = run.wait(60)
+    assert code == {"reader": 0, "SIGTERM": 75}[how], run.stderr.read()
+
+
+def test_outputs_that_are_no_numbers_are_no_predictions(
+    tiny, trained, tmp_path, listening
+):
+    out = tmp_path / "out"
+    shutil.copytree(trained, out)
+    (name,) = {path.name.partition(".index")[0] for path in out.glob("*.index")}
+    tensors = google_read.read(out)
+    tensors["output_bias"] = np.full_like(tensors["output_bias"], np.nan)
+    google_read.write(out / name, tensors)
+    run = listening(output_dir=out)
+    said, err = run.communicate("?\tsun\n", 120)
+    assert (run.returncode, said) == (3, ""), err
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_the_format_is_that_of_the_task(tiny, tmp_path, inside, suffix):
+    line = {"csv": '"{}",{}\n', "jsonl": '{{"a": "{}", "y": "{}"}}\n'}[suffix]
+    header = {"csv": "a,y\n", "jsonl": ""}[suffix]
+    lines = [line.format(a, ("no", "yes")[label]) for label, a, _ in rows(24, 1)]
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    (data / f"train.{suffix}").write_text(header + "".join(lines))
+    task = {"train": f"train.{suffix}", "text_a": "a", "label": "y"}
+    (data / "task.json").write_text(json.dumps(task))
+    args = {"data_dir": data, "do_train": True}
+    assert inside(tiny.flags(out, "mine", **args))[0] == 0
+    args = {"data_dir": data, "do_predict": True, "predict_file": "-"}
+    run = process(tiny.flags(out, "mine", **args), stdin=subprocess.PIPE)
+    said, err = run.communicate(header + "".join(lines[:3]), 120)
+    assert run.returncode == 0, err
+    assert len(said.splitlines()) == 3
+
+
+def test_a_reader_that_goes_away_is_no_error(listening):
+    run = listening()
+    run.stdin.write("?\tsun\n")
+    run.stdin.flush()
+    run.stdout.readline()
+    run.stdout.close()
+    try:
+        run.stdin.write("?\tsun\n" * 10)
+        run.stdin.close()
+    except BrokenPipeError:
+        pass
+    assert run.wait(60) == 0, run.stderr.read()
+
+
+@pytest.mark.parametrize(("count", "longest"), [(1, 3), (5, 9), (8, 40), (3, 50)])
+def test_a_block_has_every_row_once_and_room_for_it(count, longest):
+    lengths = np.full(count, 3)
+    lengths[-1] = longest
+    placed = predict_stream.placement(lengths, 2, 4, 50)
+    numbers = placed.numbers.reshape(-1)
+    assert sorted(numbers[numbers != batching.EMPTY]) == [*range(count)]
+    assert longest <= placed.length <= 50
+    assert placed.length == 50 or placed.length.bit_count() == 1
+
+
+def test_several_files_by_one_model(tiny, trained, inside, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(trained, out)
+    (out / "predict.txt").unlink(missing_ok=True)
+    paths = []
+    for name, count in (("a.tsv", 3), ("b.tsv", 9)):
+        paths.append(tmp_path / name)
+        paths[-1].write_text("".join(f"?\t{text}\n" for text in texts(count, count)))
+    args = {"do_predict": True, "predict_file": ",".join(map(str, paths))}
+    code, _, err = inside(tiny.flags(out, "own", **args))
+    assert code == 0, err
+    assert not (out / "predict.txt").exists()
+    for path in paths:
+        folder = out / "predicted" / path.name
+        args["predict_file"] = path
+        assert inside(tiny.flags(out, "own", **args))[0] == 0
+        for name in ("predict.txt", "test_results.tsv", "predictions.jsonl"):
+            assert (folder / name).read_bytes() == (out / name).read_bytes()
+    lines = (out / "predicted" / "b.tsv" / "predict.txt").read_text().splitlines()
+    assert len(lines) == 9
+
+
+@pytest.mark.parametrize(
+    ("flags", "fragment"),
+    [
+        ({"predict_file": "-", "do_eval": True}, "--predict_file=-: rows come to a"),
+        ({"predict_file": "a/x.tsv,b/x.tsv"}, "two files of the same name"),
+        ({"predict_file": "none.tsv,other.tsv"}, "other.tsv: no such file"),
+    ],
+)
+def test_mistakes(tiny, trained, inside, flags, fragment):
+    flags = {"do_predict": True, **flags}
+    assert_refused(inside(tiny.flags(trained, "own", **flags)), fragment)

@@ -1,0 +1,77 @@
+"""Results that are worked out again are the same, dropout on."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_mgpu.core.task import Noise
+from bert_mgpu.model import bert
+from bert_mgpu.training import precision
+from tests.training.conftest import CONFIG, make_batch
+
+
+def packed(batch):
+    """Two examples in every row: 5 tokens, then up to 7."""
+    mask = batch["input_mask"] * (1 + (np.arange(12) >= 5))
+    places = np.broadcast_to([*range(5), *range(7)], mask.shape)
+    return batch | {"input_mask": mask, "position_ids": places.astype(np.int32)}
+
+
+def gradients(params, recompute, compiled, places, pack=False, low="float32"):
+    """The hidden states and the gradient of a mixture of the last ones."""
+    rng = np.random.default_rng(1)
+    batch = make_batch(rng, 6, ragged=False)
+    batch = packed(batch) if pack else batch
+    tensors = {name: tf.constant(value) for name, value in params.items()}
+    at = None if places is None else tf.constant(places, tf.int32)
+    width = 12 if places is None else len(places[0])
+    noise = Noise(tf.constant(7, tf.uint64), tf.constant(3, tf.int64), tf.constant(0))
+    mixture = rng.standard_normal((6, width, CONFIG.hidden_size)).astype("f")
+
+    @tf.function(jit_compile=compiled, autograph=False)
+    def run(params):
+        with tf.GradientTape() as tape:
+            tape.watch(params)
+            cast = precision.cast(params, low)
+            hidden = bert.encode(cast, CONFIG, batch, noise, at, recompute)
+            hidden = [tf.cast(state, tf.float32) for state in hidden]
+            loss = tf.reduce_sum(hidden[-1] * mixture)
+        return hidden, tape.gradient(loss, params, unconnected_gradients="zero")
+
+    hidden, grads = run(tensors)
+    grads = {k: tf.convert_to_tensor(g).numpy() for k, g in grads.items()}
+    return [state.numpy() for state in hidden], grads
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize("places", [None, [[0, 2]] * 6], ids=["all", "some"])
+def test_recomputed_equals_kept(first_params, compiled, places):
+    run = functools.partial(gradients, first_params, compiled=compiled, places=places)
+    hidden, wanted = run("none")
+    for recompute in ("attention", "block"):
+        again, grads = run(recompute)
+        for state, other in zip(hidden, again, strict=True):
+            np.testing.assert_allclose(other, state, rtol=0, atol=1e-6)
+        for name, grad in wanted.items():
+            if not name.endswith("key/bias"):  # zero but for rounding
+                limit = 1e-5 * np.abs(grad).max() + 1e-6
+                assert np.abs(grads[name] - grad).max() <= limit, (recompute, name)
+
+
+@pytest.mark.parametrize("low", ["float32", "bfloat16"])
+@pytest.mark.parametrize("places", [None, [[0, 5]] * 6], ids=["all", "some"])
+def test_packed_rows_and_fewer_bits_are_recomputed_too(first_params, low, places):
+    """To what float32 rounds, and bfloat16 at its 8 bits."""
+    how = {"compiled": False, "places": places, "pack": True, "low": low}
+    error = {"float32": 1e-5, "bfloat16": 0.02}[low]
+    hidden, wanted = gradients(first_params, "none", **how)
+    for recompute in ("attention", "block"):
+        again, grads = gradients(first_params, recompute, **how)
+        for state, other in zip(hidden, again, strict=True):
+            np.testing.assert_allclose(other, state, rtol=error, atol=error)
+        for name, grad in wanted.items():
+            if not name.endswith("key/bias"):  # zero but for rounding
+                limit = error * np.abs(grad).max() + 0.1 * error
+                assert np.abs(grads[name] - grad).max() <= limit, (recompute, name)

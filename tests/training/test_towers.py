@@ -1,0 +1,208 @@
+"""What the number of devices and towers must not change."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_mgpu.core.task import Noise
+from bert_mgpu.distributed import devices, pairwise
+from bert_mgpu.model import bert, heads
+from bert_mgpu.training import towers
+from tests.support.marks import PLAIN_AND_RARELY_XLA
+from tests.training.compare import assert_close, assert_same_bits
+from tests.training.conftest import (
+    CONFIG,
+    LABELS,
+    LENGTH,
+    NO_DROPOUT,
+    make_batch,
+    split,
+)
+
+
+def batches(rows, steps, seed=3, ragged=True):
+    rng = np.random.default_rng(seed)
+    return [make_batch(rng, rows, ragged=ragged) for _ in range(steps)]
+
+
+@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+def test_placement_changes_no_bit(train, xla):
+    # Full rows first: sums of four numbers, none of them zero, depend on their order.
+    data = batches(8, 10, ragged=False) + batches(8, 10, ragged=True)
+    wanted, losses, norms = train(4, 1, data, xla=xla)
+    assert losses[-1] != losses[0]
+    for n_devices in (2, 4):
+        params, other_losses, other_norms = train(4, n_devices, data, xla=xla)
+        assert other_losses == losses
+        assert other_norms == norms
+        assert_same_bits(params, wanted)
+
+
+@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+def test_towers_equal_one_large_batch(train, xla):
+    data = batches(8, 20)
+    wanted, losses, _ = train(1, 1, data, xla=xla)
+    params, other_losses, _ = train(4, 2, data, xla=xla)
+    np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
+    assert_close(params, wanted)
+
+
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
+def test_seven_towers_on_six_devices(train, xla):
+    data = batches(14, 10)
+    wanted, losses, _ = train(1, 1, data, xla=xla)
+    params, other_losses, _ = train(7, 6, data, xla=xla)
+    np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
+    assert_close(params, wanted)
+
+
+def test_xla_changes_no_dropout_mask(train):
+    data = batches(8, 10)
+    wanted, losses, _ = train(2, 1, data, xla=False)
+    params, other_losses, _ = train(2, 1, data, xla=True)
+    np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
+    assert_close(params, wanted)
+
+
+def test_seed_and_dropout_matter(train):
+    data = batches(8, 3)
+    _, losses, _ = train(2, 1, data)
+    _, other_seed, _ = train(2, 1, data, seed=43)
+    _, no_dropout, _ = train(2, 1, data, config=NO_DROPOUT)
+    assert losses != other_seed
+    assert losses != no_dropout
+
+
+def test_loss_and_norm_are_those_of_the_global_mean(train, first_params):
+    """Against plain autodiff of the mean over all rows, without towers."""
+    (batch,) = batches(8, 1)
+    _, (loss,), (norm,) = train(4, 2, [batch], config=NO_DROPOUT)
+    params = {name: tf.constant(value) for name, value in first_params.items()}
+    with tf.GradientTape() as tape:
+        tape.watch(params)
+        hidden = bert.encode(params, NO_DROPOUT, batch)
+        logits = heads.classify(params, bert.pool(params, hidden[-1][:, 0]), 0.0)
+        losses = heads.cross_entropy(logits, batch["label_ids"])
+        real = batch["is_real_example"] > 0
+        mean = tf.reduce_mean(losses[real])
+    grads = [tf.convert_to_tensor(g) for g in tape.gradient(mean, [*params.values()])]
+    squares = [np.square(grad.numpy(), dtype=np.float64).sum() for grad in grads]
+    assert loss == pytest.approx(float(mean), rel=1e-5)
+    assert norm == pytest.approx(np.sqrt(sum(squares)), rel=1e-5)
+
+
+def test_empty_batch_changes_only_by_decay(train, first_params):
+    (batch,) = batches(4, 1)
+    batch["is_real_example"][:] = 0
+    params, (loss,), (norm,) = train(2, 1, [batch])
+    assert loss == 0 and norm == 0
+    assert np.isfinite(params["output_weights"]).all()
+    assert_same_bits(
+        {"output_bias": params["output_bias"]},
+        {"output_bias": first_params["output_bias"]},
+    )
+
+
+def test_pairwise_sum_is_a_balanced_tree():
+    letters = ["a", "b", "c", "d", "e", "f", "g"]
+
+    class Term(str):
+        def __add__(self, other):
+            return Term(f"({str(self)}{str(other)})")
+
+    assert pairwise.pairwise_sum([Term(x) for x in letters[:4]]) == "((ab)(cd))"
+    assert pairwise.pairwise_sum([Term(x) for x in letters]) == "(((ab)(cd))((ef)g))"
+    assert pairwise.pairwise_sum([Term("a")]) == "a"
+
+
+@pytest.mark.parametrize(
+    ("n_towers", "n_devices", "counts"),
+    [
+        (6, 3, [2, 2, 2]),
+        (6, 1, [6]),
+        (1, 8, [1]),
+        (7, 6, [2, 1, 1, 1, 1, 1]),
+        (4, 3, [2, 1, 1]),
+    ],
+)
+def test_every_device_gets_its_share(n_towers, n_devices, counts):
+    places = devices.lay_out(n_towers, n_devices)
+    assert [len(place) for place in places] == counts
+    assert [tower for place in places for tower in place] == [*range(n_towers)]
+
+
+def test_placement_is_told():
+    gpus = [f"GPU:{index}" for index in range(6)]
+    text = devices.describe(devices.lay_out(7, 6), gpus)
+    assert text.startswith("7 towers on 6 GPU devices (2, 1, 1, 1, 1, 1:")
+    assert "5 of 12 places stay empty" in text
+    assert "5 more visible" in devices.describe(devices.lay_out(1, 6), gpus)
+    assert "(3 each)" in devices.describe(devices.lay_out(6, 2), gpus[:2])
+
+
+def test_outputs_come_in_the_order_of_rows(first_params):
+    from bert_mgpu.tasks.classification.task import Classification
+
+    task = Classification("x", CONFIG, LABELS, LENGTH)
+    batch = make_batch(np.random.default_rng(0), 6, ragged=False)
+    wanted = task.outputs(
+        {k: tf.constant(v) for k, v in first_params.items()},
+        {k: tf.constant(v) for k, v in batch.items()},
+    )["logits"]
+    visible = devices.configure("cpu", 2)
+    three = towers.Towers(task, 3, visible, seed=1, xla=False)
+    three.load(first_params, {})
+    found = three.outputs(split(batch, 3))["logits"]
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_noise_is_not_used_without_it(first_params):
+    """No noise means inference; the same noise means the same masks."""
+    batch = make_batch(np.random.default_rng(0), 2, ragged=False)
+
+    def last(noise):
+        return bert.encode(first_params, CONFIG, batch, noise)[-1].numpy()
+
+    def noise(step):
+        return Noise(
+            tf.constant(1, tf.uint64), tf.constant(step, tf.int64), tf.constant(0)
+        )
+
+    assert np.array_equal(last(None), last(None))
+    assert np.array_equal(last(noise(4)), last(noise(4)))
+    assert not np.array_equal(last(noise(4)), last(noise(5)))
+
+
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
+def test_accumulation_is_as_exact_as_towers(train, xla):
+    """Parts of 2 rows: eight towers, or one that takes eight turns, bit for bit."""
+    data = batches(16, 3, ragged=False) + batches(16, 3)
+    wanted, losses, norms = train(8, 1, data, xla=xla)
+    for n_towers, n_devices in ((1, 1), (2, 2), (4, 2)):
+        params, other_losses, other_norms = train(
+            n_towers, n_devices, data, xla=xla, parts=8
+        )
+        assert other_losses == losses
+        assert other_norms == norms
+        assert_same_bits(params, wanted)
+
+
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
+def test_accumulation_equals_one_large_batch(train, xla):
+    """With dropout, rows that count nothing, and a turn of only such rows."""
+    data = batches(12, 10)
+    wanted, losses, _ = train(1, 1, data, xla=xla)
+    for n_towers, parts in ((1, 4), (2, 6), (3, 12)):
+        params, other_losses, _ = train(n_towers, n_towers, data, parts=parts, xla=xla)
+        np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
+        assert_close(params, wanted)
+
+
+@pytest.mark.parametrize("count", range(1, 20))
+def test_sum_in_turn_is_the_pairwise_sum(count):
+    values = np.random.default_rng(count).standard_normal((count, 50)).astype("f")
+    summed = tf.function(
+        lambda rows: pairwise.sum_in_turn(lambda index: rows[index], count, 50)
+    )
+    found = summed(tf.constant(values))
+    assert np.array_equal(found.numpy(), pairwise.pairwise_sum(values))
