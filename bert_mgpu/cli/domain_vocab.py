@@ -7,8 +7,8 @@ reports what becomes [UNK] and what falls into pieces. With
 
       --output_vocab_file=model/vocab_domain.txt --add=90
 
-it also writes a vocabulary in which new words stand in the places of [unusedN], or
-with --place=append behind all others, and measures it on the same texts.
+it also writes a vocabulary in which new words stand in the places of [unusedN],
+or with --place=append behind all others, and measures it on the same texts.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ TEXT = "OOM when allocating tensor with shape[4,2] and type float"
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """Where: a tower; when: a training step, or -1 in every forward pass."""
+    """Where: a tower; when: from a training step on, or -1 in every forward pass."""
 
     tower: int
     step: int
@@ -33,11 +33,11 @@ class Failure:
     real: bool = False  # an allocation that no machine has room for
 
     def nothing(self, step):
-        """0, but fails at this step, an int64 scalar; for ever if that is None.
+        """0, but fails from this step on, an int64 scalar; always if that is None.
 
         What is only waited for, and has no effect of its own, TensorFlow leaves out.
         """
-        hits = tf.constant(True) if step is None else tf.equal(step, self.step)
+        hits = tf.constant(True) if step is None else tf.greater_equal(step, self.step)
         if self.real:
             size = tf.where(hits, tf.constant(1 << 50, tf.int64), 1)
             zeros = tf.fill(size[None], tf.constant(0, tf.int8))

