@@ -37,7 +37,7 @@ from bert_mgpu.core.task import Noise, TrainState  # noqa: E402
 from bert_mgpu.data import batching, packing, pipeline  # noqa: E402
 from bert_mgpu.distributed.pairwise import pairwise_sum  # noqa: E402
 from bert_mgpu.runs import resume  # noqa: E402
-from bert_mgpu.tasks.classification import dataset, task_json  # noqa: E402
+from bert_mgpu.tasks import dataset, registry  # noqa: E402
 from bert_mgpu.tasks.classification.task import Classification  # noqa: E402
 from bert_mgpu.training import schedule, update  # noqa: E402
 from bert_mgpu.training.optimizers import Optimizer  # noqa: E402
@@ -63,9 +63,12 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     run, _ = parsing.parse(argv, "", FinetuneConfig)
     output_dir = pathlib.Path(folder)
     model = pretrained.find_model(run, output_dir)
-    files = task_json.find(str(run.task_name), str(run.data_dir))
+    files = registry.find(run)
+    family = registry.family_of(files)
     task = Classification(files.name, model.config, files.labels, run.max_seq_length)
-    data = dataset.Inputs(run, files, model, pathlib.Path(str(run.cache_dir)))
+    data = dataset.TaskDataset(
+        run, files, family, model, pathlib.Path(str(run.cache_dir))
+    )
     features, _ = data.load("train")
     specs = task.param_specs()
     first_slots = Optimizer().zero_slots

@@ -11,7 +11,7 @@ from bert_mgpu.config import base, finetuning, parsing, preparation, pretraining
 from bert_mgpu.config import domain_vocab as domain_vocab_lib
 from bert_mgpu.config.convert import ConvertConfig
 from bert_mgpu.core import errors
-from bert_mgpu.tasks.classification import task_json
+from bert_mgpu.tasks import task_json
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from tests.support.paths import ROOT
 

@@ -29,7 +29,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.distributed import launcher
-from bert_mgpu.tasks.classification import sources, task_json
+from bert_mgpu.tasks import registry, sources
 
 
 def main() -> int:
@@ -58,7 +58,7 @@ def check(run: FinetuneConfig) -> None:
         raise UserError(
             f"--data_dir={run.data_dir}: {what}: pass the folder with the task's files"
         )
-    task_json.find(run)
+    registry.find(run)
     others = sources.named_files(run.eval_files)
     if others and not (run.do_eval or run.eval_steps):
         raise UserError(

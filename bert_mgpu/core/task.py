@@ -35,6 +35,7 @@ class Task(Protocol):
     """One kind of job. The loop, evaluation and prediction use only this."""
 
     name: str
+    lower: frozenset[str]  # scores that are better when they are lower
     max_seq_length: int
     labels: tuple[str, ...]  # of the classes; empty where there are none
     unused: frozenset[str]  # parameters that no loss depends on
@@ -60,8 +61,20 @@ class Task(Protocol):
         """What evaluation and prediction need of each row: tensors [B, ...]."""
         ...
 
-    def score(self, outputs: Mapping[str, np.ndarray], rows: Any) -> dict[str, Any]:
-        """Metrics over a whole set of `Rows`, Google's names first."""
+    def found(self, outputs: Mapping[str, np.ndarray], rows: Any) -> Any:
+        """What the model says of a whole set of `Rows`: what `scores` takes."""
+        ...
+
+    def scores(self, found: Any) -> dict[str, Any]:
+        """Metrics of a whole set, Google's names first."""
+        ...
+
+    def results(self, scores: Mapping[str, Any], step: int) -> dict[str, Any]:
+        """The lines of eval_results.txt, in their order."""
+        ...
+
+    def summary(self, found: Any, scores: Mapping[str, Any]) -> list[str]:
+        """What the log says of an evaluation: texts of one or several lines."""
         ...
 
 

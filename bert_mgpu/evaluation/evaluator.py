@@ -23,7 +23,6 @@ from bert_mgpu.training.towers import Towers
 
 HISTORY, BEST, BEST_FILE = "evaluations.jsonl", "best", "best.json"
 MAIN = "dev"  # the set that chooses
-LOWER = ("eval_loss", "mae", "hamming_loss")  # are better when they are lower
 _COPIED = (pretrained.RUN_FILE, pretrained.CONFIG_FILE, pretrained.LABELS_FILE)
 
 
@@ -136,7 +135,9 @@ class Evaluator:
                 stopping=stopping,
             )
             # One process reckons for all: they have to decide alike.
-            scores = self._task.score(outputs, rows) if group.rank == 0 else None
+            scores = None
+            if group.rank == 0:
+                scores = self._task.scores(self._task.found(outputs, rows))
             scores = collective.all_of(group, {"scores": scores})[0]["scores"]
             line = f"step {step}  {name}: {self._shown(scores)}"
             seconds = time.perf_counter() - began
@@ -168,7 +169,7 @@ class Evaluator:
             return False
         if self._best is None:
             return True
-        sign = -1 if self._metric in LOWER else 1
+        sign = -1 if self._metric in self._task.lower else 1
         return sign * value > sign * self._best.value
 
     def _keep(self, towers: Towers) -> None:

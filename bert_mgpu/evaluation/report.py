@@ -33,6 +33,7 @@ class Facts(NamedTuple):
     config: RunConfig
     title: str
     metric: str  # that is drawn over steps
+    shown: Sequence[str]  # scores of evaluations
     floor: str  # the name of the model whose scores stand in baseline.json
     devices: Sequence[str]
     batch: str  # in words
@@ -129,7 +130,7 @@ def _curves(facts: Facts, folder: pathlib.Path) -> Sections:
 
 def _evaluations(facts: Facts, history: list[dict[str, Any]], known: Any) -> str:
     """The evaluations on the way, a line a step and set."""
-    names = [name for name in result_files.SHOWN if any(name in row for row in history)]
+    names = [name for name in facts.shown if any(name in row for row in history)]
     if facts.metric not in names:
         names.append(facts.metric)
     rows: list[list[object]] = [["set", "step", *names]]

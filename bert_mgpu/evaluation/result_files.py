@@ -14,10 +14,6 @@ from bert_mgpu.core.files import make_folder, write_text
 from bert_mgpu.core.task import Decisions
 
 BASELINE = "baseline.json"
-SHOWN = (
-    *("eval_accuracy", "eval_loss", "macro_f1", "micro_f1", "mean_average_precision"),
-    *("pearson", "spearman", "mae"),
-)
 
 
 def write_evaluation(
@@ -53,11 +49,6 @@ def over_seeds(found: Sequence[Mapping[str, float]]) -> dict[str, dict[str, floa
 def write_baseline(output_dir: pathlib.Path, found: Mapping[str, Any]) -> None:
     """baseline.json: the scores of each set."""
     write_text(output_dir / BASELINE, json.dumps(found, indent=2) + "\n")
-
-
-def evaluation_line(scores: Mapping[str, Any]) -> str:
-    """The scores that an evaluation shows, of those that there are."""
-    return "  ".join(f"{key} {scores[key]:.4f}" for key in SHOWN if key in scores)
 
 
 def write_sentence_scores(

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import logging
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -93,18 +94,20 @@ def _erfc(graph: Any, node: Any, name: str, args: Any) -> None:
     graph.make_node("Sub", [one, erf.output[0]], name=name, outputs=outputs, **kinds)
 
 
-def difference(target: str, rows: Features, logits: np.ndarray) -> float:
-    """How far onnxruntime's logits of rows of ids are from these, at most."""
+def difference(target: str, rows: Features, outputs: Mapping[str, np.ndarray]) -> float:
+    """How far onnxruntime's outputs of rows of ids are from these, at most."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(
         str(pathlib.Path(target, _MODEL)), providers=["CPUExecutionProvider"]
     )
+    names = sorted(outputs.keys() & {one.name for one in session.get_outputs()})
     far = 0.0
     for start in range(0, len(rows), TOGETHER):
         numbers = np.arange(start, min(start + TOGETHER, len(rows)))
-        found = session.run(["logits"], _padded(rows.take(numbers)))[0]
-        far = max(far, float(np.abs(found - logits[numbers]).max()))
+        found = session.run(names, _padded(rows.take(numbers)))
+        for name, values in zip(names, found, strict=True):
+            far = max(far, float(np.abs(values - outputs[name][numbers]).max()))
     return far
 
 

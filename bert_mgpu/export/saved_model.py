@@ -32,8 +32,8 @@ _OURS = {FACTS, "saved_model.pb", "fingerprint.pb", "variables", "assets"}
 class Exportable(Task, Protocol):
     """A task that says what an exported model answers."""
 
-    def answers(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What is said of rows [B, W]."""
+    def answers(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """What is said of rows, of those of `outputs` too."""
         ...
 
 
@@ -61,7 +61,7 @@ class Served(tf.Module):
         """What a client may want to know."""
         return {
             "task_name": self._task.name,
-            "type": self._task.facts["task_type"],
+            "type": self._task.facts.get("task_type"),
             "labels": list(self._task.labels),
             "max_seq_length": self._room,
             "do_lower_case": self._lower,
@@ -83,7 +83,7 @@ class Served(tf.Module):
             "segment_ids": segment_ids,
         }
         params = {name: tf.convert_to_tensor(v) for name, v in self._params.items()}
-        return self._task.answers(self._task.outputs(params, batch)["logits"])
+        return self._task.answers(self._task.outputs(params, batch))
 
     def of_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
         """string [B], UTF-8."""
@@ -159,9 +159,12 @@ def check_replaceable(folder: pathlib.Path) -> None:
 
 
 def difference(
-    folder: str, examples: Sequence[Example], with_pairs: bool, logits: np.ndarray
+    folder: str,
+    examples: Sequence[Example],
+    with_pairs: bool,
+    outputs: Mapping[str, np.ndarray],
 ) -> float:
-    """How far logits of the folder's model are from these, at most: of raw texts."""
+    """How far outputs of the folder's model are from these, at most: of raw texts."""
     loaded = tf.saved_model.load(folder)
     far = 0.0
     for start in range(0, len(examples), TOGETHER):
@@ -169,6 +172,8 @@ def difference(
         texts = {"text_a": tf.constant([one.text_a for one in some])}
         if with_pairs:
             texts["text_b"] = tf.constant([one.text_b or "" for one in some])
-        found = loaded.signatures[TEXTS](**texts)["logits"].numpy()
-        far = max(far, float(np.abs(found - logits[start : start + TOGETHER]).max()))
+        found = loaded.signatures[TEXTS](**texts)
+        for name in outputs.keys() & found.keys():
+            wanted = outputs[name][start : start + TOGETHER]
+            far = max(far, float(np.abs(found[name].numpy() - wanted).max()))
     return far

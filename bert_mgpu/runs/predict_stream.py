@@ -15,14 +15,14 @@ from bert_mgpu.core.rows import Example
 from bert_mgpu.data import batching, packing, pipeline
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.evaluation.forward import check_finite
-from bert_mgpu.tasks.classification.dataset import Inputs
-from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.tasks.base import FinetuningTask
+from bert_mgpu.tasks.dataset import TaskDataset
 from bert_mgpu.training.towers import Towers
 
 _LEAST = 8  # tokens to pad to
 
 
-def predict(task: Classification, data: Inputs, towers: Towers) -> None:
+def predict(task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
     """Writes a line of JSON, as in predictions.jsonl, for each row that is read.
 
     What is there is answered at once, up to a batch of rows together. Ends with the
@@ -42,7 +42,7 @@ def predict(task: Classification, data: Inputs, towers: Towers) -> None:
         check_finite(outputs, run.precision, "predict")
         found = task.found(outputs, rows)
         ids = [example.guid for example in examples] if named else None
-        lines = result_files.json_lines(task.kind.decide(found), rows.lines, ids)
+        lines = result_files.json_lines(task.decide(found), rows.lines, ids)
         if not log.told("".join(lines)):
             return
         count += len(examples)

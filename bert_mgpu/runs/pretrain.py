@@ -12,7 +12,6 @@ import numpy as np
 from bert_mgpu.checkpoints import (
     google_read,
     huggingface_read,
-    huggingface_write,
     pretrained,
     train_state,
 )
@@ -22,31 +21,27 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.topology import World
-from bert_mgpu.evaluation import result_files
+from bert_mgpu.evaluation import evaluator, result_files
 from bert_mgpu.evaluation.forward import forward, rows_at_once
-from bert_mgpu.runs import identity, init_distributed, plan, train
+from bert_mgpu.runs import identity, init_distributed, plan, stages, train
 from bert_mgpu.runs.run import Job, make_towers
 from bert_mgpu.tasks.masked_lm import dataset
 from bert_mgpu.tasks.masked_lm.dataset import Recorded
 from bert_mgpu.tasks.masked_lm.pseudo_perplexity import MaskedWords, Scoring
 from bert_mgpu.tasks.masked_lm.task import NEXT_HEAD, Pretraining
-from bert_mgpu.training.towers import Towers
 
 
 def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> None:
     """Does what the flags ask for. Raises RunError where that ends early."""
     run = identity.as_begun(run, [output_dir], world.group)
     # 1. The model without its weights, the records, the task.
-    model = pretrained.find_model(run, output_dir, dataset.made_with(run))
-    for note in pretrained.notes(run, model):
-        say(note)
+    model = stages.find_model(run, output_dir, dataset.made_with(run))
     if run.do_predict:  # mistakes are said before time is spent
         text_files.check_file(str(run.predict_file))
         _ = model.tokenizer.mask_id
     if run.export_hf:
         _ = model.vocabulary
-        if world.group.rank == 0:  # which alone writes
-            huggingface_write.check_replaceable(pathlib.Path(run.export_hf))
+    stages.check_export(run, world.group)
     cache = pathlib.Path(run.cache_dir or output_dir / "cache")
     data = Recorded(run, model, cache, world)
     if run.do_train:
@@ -55,9 +50,7 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> Non
     next_sentence = data.next_sentence
     if not (run.do_train or run.do_eval):
         next_sentence = _has_next_sentences(run, output_dir)
-    task = Pretraining(
-        *(model.config, run.max_seq_length, next_sentence, run.recompute)
-    )
+    task = Pretraining(model.config, run.max_seq_length, next_sentence, run.recompute)
     # 2. The towers, and the weights on them.
     job = Job(run, model, task, data, world, output_dir)
     say(init_distributed.placement(world))
@@ -66,15 +59,10 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> Non
     state, towers = train.trained(job)
     # 3. What comes of it.
     if run.do_eval:
-        _evaluate(run, task, data, towers, state.step, output_dir)
+        stages.evaluate(job, towers, state.step, evaluator.MAIN)
     if run.do_predict:
         _score(job, state.averaged)
-    if run.export_hf and world.group.rank == 0:
-        huggingface_write.export(
-            *(run.export_hf, state.averaged, model.config, model.vocabulary),
-            *(model.do_lower_case, None),
-        )
-        say(f"wrote the model to {run.export_hf}, as transformers reads it")
+    stages.export(job, state.averaged)
 
 
 def _has_next_sentences(run: PretrainConfig, output_dir: pathlib.Path) -> bool:
@@ -116,28 +104,3 @@ def _score(job: Job, params: Mapping[str, np.ndarray]) -> None:
     known = [score["ppl"] for score in scores if score["ppl"] is not None]
     say(f"scored {len(scores)} lines, median perplexity {np.median(known):.2f}:")
     say(f"  {', '.join(written)} in {job.output_dir}")
-
-
-def _evaluate(
-    run: PretrainConfig,
-    task: Pretraining,
-    data: Recorded,
-    towers: Towers,
-    step: int,
-    output_dir: pathlib.Path,
-) -> None:
-    rows, _ = data.load("dev")
-    outputs = forward(run, rows, rows_at_once(run, towers), towers, "evaluate")
-    if towers.group.rank > 0:
-        return
-    if not outputs["masked_lm_counts"].any():  # drawn masks: not known before
-        raise UserError(
-            f"{data.named('dev')}: --masking={run.masking} masks not one token of the"
-            f" {len(rows)} rows that are evaluated: pass records of longer texts as"
-            " --eval_input_file, or leave --do_eval out"
-        )
-    scores = task.score(outputs, rows)
-    # Google's six keys in its order, then ours.
-    result_files.write_evaluation(output_dir, {"global_step": step} | scores)
-    for name, value in scores.items():
-        say(f"  {name} = {value:.4f}")

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from typing import Any
 
 from bert_mgpu.core.log import say
 from bert_mgpu.data import padding
 from bert_mgpu.evaluation import report
 from bert_mgpu.runs.run import Job
-from bert_mgpu.tasks.classification import naive_bayes
-from bert_mgpu.tasks.classification import report as task_report
-from bert_mgpu.tasks.classification.dataset import Inputs
-from bert_mgpu.tasks.classification.problem_type import Outputs
-from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.tasks.base import Family, FinetuningTask
+from bert_mgpu.tasks.dataset import TaskDataset
 
 _PADDED_STEPS = 50  # that the shares of padding are told from
 
 
 def write(
     job: Job,
-    task: Classification,
-    data: Inputs,
-    evaluated: Mapping[str, Outputs],
+    family: Family,
+    task: FinetuningTask,
+    data: TaskDataset,
+    evaluated: Mapping[str, Any],
 ) -> None:
     """Writes the report in the first process.
 
@@ -36,16 +35,16 @@ def write(
     warnings = data.warnings
     if job.world.group.rank > 0:
         return
-    kind = task.kind
+    metric = task.metric
     scores = [
-        f"{name} {kind.metric} {kind.score(one)[kind.metric]:.4f}"
+        f"{name} {metric} {task.scores(one)[metric]:.4f}"
         for name, one in evaluated.items()
     ]
     sections = []
     for name, one in evaluated.items():
         path = data.path(name)
         read = functools.partial(data.examples, name)
-        sections += task_report.sections(kind, name, one, path, read)
+        sections += task.sections(name, one, path, read)
     shares = {}
     if "train" in sets:
         train = sets["train"]
@@ -55,8 +54,9 @@ def write(
         output_dir=job.output_dir,
         config=job.run,
         title=f"{task.name}: {', '.join(scores) or 'trained'}",
-        metric=getattr(job.run, "best_metric", None) or kind.metric,
-        floor=naive_bayes.NAME,
+        metric=getattr(job.run, "best_metric", None) or metric,
+        shown=task.shown,
+        floor=family.floor,
         devices=job.devices,
         batch=job.batch_in_words,
         sets=sets,

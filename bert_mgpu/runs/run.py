@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Model
 from bert_mgpu.config.base import RunConfig
@@ -25,6 +28,10 @@ class Data(Protocol):
 
     def load(self, split: str) -> tuple[Rows, str]:
         """(rows, a fingerprint of them) of train, dev or test, told in the log."""
+        ...
+
+    def check(self, split: str, outputs: Mapping[str, np.ndarray]) -> None:
+        """Raises UserError where there is nothing in outputs of a set to measure."""
         ...
 
 

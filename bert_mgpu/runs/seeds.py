@@ -12,7 +12,7 @@ from bert_mgpu.core.log import say
 from bert_mgpu.distributed.topology import World
 from bert_mgpu.evaluation import evaluator, result_files
 from bert_mgpu.runs import finetune, identity
-from bert_mgpu.tasks.classification import sources
+from bert_mgpu.tasks import sources
 
 
 def run(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
@@ -28,7 +28,7 @@ def _each(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
     seeds = range(run.seed, run.seed + run.seeds)
     folders = [output_dir / f"seed-{seed}" for seed in seeds]
     run = identity.as_begun(run, folders, world.group)  # the same samples for all
-    towers = None
+    finished = None
     for seed, folder in zip(seeds, folders, strict=True):
         say(f"seed {seed}, {seed - run.seed + 1} of {run.seeds}: {folder}")
         if world.group.rank == 0:
@@ -38,8 +38,9 @@ def _each(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
         one = dataclasses.replace(run, seed=seed, seeds=1, cache_dir=cache)
         one = dataclasses.replace(one, sampled_by=run.seed)
         # TensorFlow never gives back what it has compiled: all seeds use the same.
-        towers = finetune.finetune(one, folder, world, towers)
-    if world.group.rank > 0:
+        towers = finished.towers if finished else None
+        finished = finetune.finetune(one, folder, world, towers)
+    if world.group.rank > 0 or finished is None:
         return
     found = {}
     for name in ("dev", *sources.named_files(run.eval_files)):
@@ -49,7 +50,7 @@ def _each(run: FinetuneConfig, output_dir: pathlib.Path, world: World) -> None:
         means = ", ".join(
             f"{key} {one['mean']:.4f} ± {one['deviation']:.4f}"
             for key, one in found[name].items()
-            if key in result_files.SHOWN
+            if key in finished.task.shown
         )
         say(f"{name}, mean and deviation of {run.seeds} seeds: {means}")
     text = json.dumps({"seeds": [*seeds], "scores": found}, indent=2)

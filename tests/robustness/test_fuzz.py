@@ -24,13 +24,10 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.data import cache, pretraining_records, tables, tfrecord
 from bert_mgpu.data_prep import corpus
 from bert_mgpu.model import config
-from bert_mgpu.tasks.classification import (
-    builtin,
-    label_weights,
-    problem_types,
-    task_json,
-)
-from bert_mgpu.tasks.classification import reader as reader_lib
+from bert_mgpu.tasks import reader as reader_lib
+from bert_mgpu.tasks import registry
+from bert_mgpu.tasks.classification import builtin, label_weights, problem_types
+from bert_mgpu.tasks.classification import reader as label_reader
 from bert_mgpu.tasks.masked_lm import dataset
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.training import recorder
@@ -96,7 +93,8 @@ def table(header, **form):
 
 
 def examples(path, task="mrpc"):
-    return [*reader_lib.stream(builtin.lookup(task), path, "train", with_label=True)]
+    files, label = builtin.BUILTIN[task], label_reader.read_label
+    return [*reader_lib.stream(files, path, "train", label=label, with_label=True)]
 
 
 def number_file(path):
@@ -106,7 +104,7 @@ def number_file(path):
 
 def of_task(path):
     run = finetuning.FinetuneConfig(task_name="own", data_dir=str(path.parent))
-    return task_json.find(run)
+    return registry.find(run)
 
 
 def record(path):
@@ -181,7 +179,7 @@ def readers(tokenizer) -> dict[str, Reader]:
             "regression": Reader(
                 80_000,
                 [b"-0.5e-3", b"17", b"nan", b"1_0"],
-                lambda path: reader_lib.number(
+                lambda path: label_reader.number(
                     path.read_bytes().decode("utf-8", "replace")
                 ),
                 errors=(ValueError,),

@@ -5,7 +5,8 @@ import gzip
 import pytest
 
 from bert_mgpu.core import text_files
-from bert_mgpu.tasks.classification import reader, task_json
+from bert_mgpu.tasks import reader, registry
+from bert_mgpu.tasks.classification.reader import read_label
 from tests.robustness.rows_support import (
     CUT,
     GOOD,
@@ -166,7 +167,11 @@ def test_what_is_odd_and_no_mistake(tmp_path, tiny, name, content, texts):
     folder = write_own(tmp_path / "data", name, content, TSV)
     run = tiny_config(tiny, folder)
     found = reader.read_examples(
-        task_json.find(run), folder / name, "train", with_label=True
+        registry.find(run),
+        folder / name,
+        "train",
+        label=read_label,
+        with_label=True,
     )
     assert [one.text_a for one in found] == texts
 

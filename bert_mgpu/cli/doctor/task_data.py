@@ -10,7 +10,7 @@ Exit codes: 0 told; 2 rows that cannot be read, or wrong flags.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,11 +21,10 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import RunError, UserError
 from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks.classification import data_checks, reader, sources, task_json
-from bert_mgpu.tasks.classification import task as task_lib
-from bert_mgpu.tasks.classification.builtin import TaskFiles
-from bert_mgpu.tasks.classification.labels import labels_of
-from bert_mgpu.tasks.classification.problem_types import KINDS
+from bert_mgpu.tasks import data_checks, reader, registry, sources
+from bert_mgpu.tasks.base import Family
+from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import Census, in_blocks
 
@@ -58,40 +57,38 @@ def _tell(run: FinetuneConfig) -> None:
     for name in ("task_name", "data_dir"):
         if getattr(run, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
-    task, words = task_json.find(run), _tokenizer(run)
+    files, words = registry.find(run), _tokenizer(run)
+    family = registry.family_of(files)
     sets: list[Set] = []
     others = *sources.named_files(run.eval_files), *sources.predicted(run)
     for name in ("train", "dev", *others):
-        if _is_there(run, task, name):
-            sets.append(_read(run, task, name))
+        if _is_there(run, files, name):
+            sets.append(_read(run, files, family, name))
         if name == "train" and sets:  # the other files may have no others
-            known = labels_of(task, [sets[0].examples])
-            task = dataclasses.replace(task, labels=tuple(known))
+            files = family.with_labels_of(files, [sets[0].examples])
     if not sets:
         raise UserError(f"--data_dir={run.data_dir}: none of the task's files is there")
-    labels = labels_of(task, [one.examples for one in sets if one.labelled])
-    kind = KINDS[task.kind]
-    rows = {
-        one.split: data_checks.Rows(
+    labelled = [one.examples for one in sets if one.labelled]
+    files = family.with_labels_of(files, labelled)
+    checked = {
+        one.split: CheckedSet(
             one.split,
             str(one.path),
-            task_lib.featurise(
-                *(one.examples, words, labels, run.max_seq_length),
-                *(run.truncation, run.head_tokens, kind),
-            ),
+            family.features(one.examples, words, files, run),
             words.unk_id,
-            kind,
             one.labelled,
         )
         for one in sets
         if one.examples
     }
-    if rows:
-        print(_sizes(run, [*rows.values()]))
-    if rows and kind.has_labels:
-        print(f"\n{_labels(labels, [one for one in rows.values() if one.labelled])}")
+    if checked:
+        print(_sizes(run, [*checked.values()]))
+    of_labels = [one for one in checked.values() if one.labelled]
+    for table in family.tables(of_labels, files) if checked else ():
+        print(f"\n{table}")
     print(f"\n{_unknown(words, sets)}")
-    found = data_checks.warnings(rows, labels)
+    warnings = functools.partial(family.warnings, files=files)
+    found = data_checks.warnings(checked, warnings)
     faults = [fault for one in sets for fault in one.faults]
     print("\nlooks wrong:" if found or faults else "\nnothing looks wrong")
     for line in [*faults[:_FAULTS], *found]:
@@ -118,13 +115,18 @@ def _is_there(run: FinetuneConfig, task: TaskFiles, split: str) -> bool:
     return bool(name) and pathlib.Path(str(run.data_dir), str(name)).exists()
 
 
-def _read(run: FinetuneConfig, task: TaskFiles, split: str) -> Set:
+def _read(run: FinetuneConfig, task: TaskFiles, family: Family, split: str) -> Set:
     source = sources.source(task, run, split)
     faults: list[str] = []
     labelled = source.labelled and task.columns_of(source.split).label is not None
     examples = []
     for example in reader.stream(
-        task, source.path, source.split, with_label=labelled, faults=faults
+        task,
+        source.path,
+        source.split,
+        label=family.read_label,
+        with_label=labelled,
+        faults=faults,
     ):
         if example.label == "":
             faults.append(f"{source.path}:{example.line}: the label is empty")
@@ -135,7 +137,7 @@ def _read(run: FinetuneConfig, task: TaskFiles, split: str) -> Set:
     return Set(split, source.path, examples, faults, labelled)
 
 
-def _sizes(run: FinetuneConfig, sets: Sequence[data_checks.Rows]) -> str:
+def _sizes(run: FinetuneConfig, sets: Sequence[CheckedSet]) -> str:
     """Rows, lengths and what becomes of them: a column for each set."""
 
     def line(name: str, values: list[str]) -> tuple[str, ...]:
@@ -155,14 +157,6 @@ def _sizes(run: FinetuneConfig, sets: Sequence[data_checks.Rows]) -> str:
     )
     again = [data_checks.repeated(one) for one in sets]
     lines.append(line("rows with the text of an earlier one", [*map(str, again)]))
-    return terminal.align(lines, [_NUMBER] * len(sets))
-
-
-def _labels(labels: Sequence[str], sets: Sequence[data_checks.Rows]) -> str:
-    lines = [("label", *(one.split for one in sets))]
-    counts = [one.counts(labels) for one in sets]
-    for index, label in enumerate(labels):
-        lines.append((f"{index} {label}", *(str(of_set[index]) for of_set in counts)))
     return terminal.align(lines, [_NUMBER] * len(sets))
 
 

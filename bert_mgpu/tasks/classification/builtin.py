@@ -7,23 +7,12 @@ Lines are split at tabs, quotes are ordinary characters.
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import json
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-from bert_mgpu.core.errors import UserError
-from bert_mgpu.data import tables
+from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
 
 # What a row's labels are; see kinds.py.
 TYPES = SINGLE, MULTI, REGRESSION = "single", "multi", "regression"
-
-_LAST = -1  # a column number: the last one, and none of the other columns
-
-
-def _split_at_tabs(line: str) -> list[str]:
-    return line.split("\t")
 
 
 def _sentiment_cells(line: str) -> list[str]:
@@ -56,67 +45,10 @@ def _lower_and_strip(text: str) -> str:
     return text.lower().strip()
 
 
-@dataclasses.dataclass(frozen=True)
-class Columns:
-    """Where the lines of a file hold their texts and label.
-
-    Columns count from 0. Everything about the label, and the stripping and
-    leaving out of lines, acts in training and evaluation only; `language` acts
-    in prediction too.
-    """
-
-    text_a: int
-    text_b: int | None = None
-    label: int | None = None  # None: such files have no labels
-    header: bool = False
-    cells: Callable[[str], list[str]] = _split_at_tabs
-    pair: Callable[[str], tuple[str, str]] | None = None  # cuts text_a in two
-    clean: Callable[[str], str] = str
-    clean_label: Callable[[str], str] = str
-    relabel: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
-    strip_lines: bool = False  # and leave out blank ones
-    language: str | None = None  # rows with another column 0 are left out
-    id: int | None = None
-    table: Table | None = None  # how a user's own files become cells
-
-    def count(self, with_label: bool) -> int:
-        """How many columns a line must have."""
-        used = [self.text_a, self.text_b, self.label if with_label else None]
-        numbers = [column for column in used if column is not None]
-        return max(numbers) + 1 + (_LAST in numbers)
-
-
-class Table(NamedTuple):
-    """Own files: the columns of a file that become the columns 0, 1, ... of a row."""
-
-    form: tables.Form
-    columns: tuple[tables.Column, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskFiles:
-    """A task's labels, in the order of the class indices, and its files."""
-
-    name: str
-    labels: tuple[str, ...]  # empty: not known yet, every label is taken
-    train: str | None
-    dev: str | None
-    test: str | None
-    columns: Columns
-    other_columns: Mapping[str, Columns] = dataclasses.field(
-        default_factory=dict
-    )  # of the splits that differ
-    kind: str = SINGLE
-    separator: str = ","  # between the labels of a row, where it may have several
-
-    def columns_of(self, split: str) -> Columns:
-        return self.other_columns.get(split, self.columns)
-
-
 _BINARY = ("0", "1")
 _NLI = ("contradiction", "entailment", "neutral")
 _WOS = Columns(text_a=1, label=0, pair=_comma_halves)
-_AUDIT = Columns(text_a=_LAST, label=2, clean=_lower_and_strip, clean_label=str.strip)
+_AUDIT = Columns(text_a=LAST, label=2, clean=_lower_and_strip, clean_label=str.strip)
 
 # fmt: off
 _NEWS = (
@@ -135,7 +67,7 @@ _TASKS = (
               {"test": Columns(text_a=1, header=True)}),
     TaskFiles("mnli", _NLI,
               "train.tsv", "dev_matched.tsv", "test_matched.tsv",
-              Columns(text_a=8, text_b=9, label=_LAST, header=True)),
+              Columns(text_a=8, text_b=9, label=LAST, header=True)),
     TaskFiles("mrpc", _BINARY, "train.tsv", "dev.tsv", "test.tsv",
               Columns(text_a=3, text_b=4, label=0, header=True)),
     TaskFiles("xnli", _NLI,
@@ -168,17 +100,3 @@ _TASKS = (
 # fmt: on
 
 BUILTIN: dict[str, TaskFiles] = {task.name: task for task in _TASKS}
-
-
-def lookup(task_name: str) -> TaskFiles:
-    """The built-in task of this name, in any case, or a UserError."""
-    task = BUILTIN.get(task_name.lower())
-    if task is not None:
-        return task
-    near = difflib.get_close_matches(task_name.lower(), BUILTIN)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise UserError(
-        f"--task_name={task_name} is not built in: {hint}Built in are"
-        f" {', '.join(BUILTIN)}; a task of your own needs a task.json in"
-        " --data_dir"
-    )

@@ -10,8 +10,10 @@ from bert_mgpu.checkpoints.pretrained import Model
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks.classification import problem_types, reader, sources, task_json
-from bert_mgpu.tasks.classification.builtin import TaskFiles
+from bert_mgpu.tasks import reader, sources, task_json
+from bert_mgpu.tasks.classification import problem_types
+from bert_mgpu.tasks.classification.reader import read_label
+from bert_mgpu.tasks.files import TaskFiles
 
 
 def find_labels(
@@ -65,7 +67,9 @@ def labels_of(files: TaskFiles, sets: Sequence[Sequence[Example]]) -> list[str]:
 
 def _labels_of_training_file(run: FinetuneConfig, files: TaskFiles) -> list[str]:
     source = sources.split_path(files, str(run.data_dir), "train")
-    examples = reader.read_examples(files, source.path, source.split, with_label=True)
+    examples = reader.read_examples(
+        files, source.path, source.split, label=read_label, with_label=True
+    )
     for example in examples:
         if example.label == "":
             raise UserError(f"{source.path}:{example.line}: the label is empty")

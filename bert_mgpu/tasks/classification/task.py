@@ -7,28 +7,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.core.report import ReportSection
 from bert_mgpu.core.rows import Example, Features, Ragged
-from bert_mgpu.core.task import Batch, Noise, Params
+from bert_mgpu.core.task import Batch, Decisions, Noise, Params
 from bert_mgpu.data import cache
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
+from bert_mgpu.tasks.base import FinetuningTask
+from bert_mgpu.tasks.classification import report
 from bert_mgpu.tasks.classification.problem_type import PLAIN, Kind, Loss, Outputs
 from bert_mgpu.tasks.classification.problem_types import SINGLE
 from bert_mgpu.text import truncation
 from bert_mgpu.text.tokenization import Tokenizer
 
 
-class Classification:
-    """A dense layer over the pooled output (a `task.Task`)."""
+class Classification(FinetuningTask):
+    """A dense layer over the pooled output."""
 
-    unused: frozenset[str] = frozenset()
+    shown = (
+        *("eval_accuracy", "eval_loss", "macro_f1", "micro_f1"),
+        *("mean_average_precision", "pearson", "spearman", "mae"),
+    )
+    lower = frozenset({"eval_loss", "mae", "hamming_loss"})
 
     def __init__(
         self,
@@ -46,6 +54,7 @@ class Classification:
         self.name = name
         self.kind = kind
         self.facts = {"task_type": kind.name}
+        self.metric, self.problem_type = kind.metric, kind.problem_type
         self._loss, self._thresholds = loss, thresholds
         self.labels = tuple(labels)
         self.max_seq_length = max_seq_length
@@ -94,20 +103,33 @@ class Classification:
         truth = rows.dense["label_ids"]
         return Outputs(outputs["logits"], self.labels, self._thresholds, truth)
 
-    def answers(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What an exported model says of rows [B, W]."""
+    def scores(self, found: Outputs) -> dict[str, float]:
+        return self.kind.score(found)
+
+    def decide(self, found: Outputs) -> Decisions:
+        return self.kind.decide(found)
+
+    def answers(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        logits = outputs["logits"]  # [B, W]
         said = self.kind.answers(logits, self.labels, self._thresholds)
         return said | {"logits": logits}
 
     def metrics(self, rows: Features) -> list[str]:
         """The names of the scores that rows like these get."""
         drawn = np.random.default_rng(0).normal(size=(len(rows), self._width))
-        return [*self.score({"logits": drawn.astype(np.float32)}, rows)]
+        return [*self.scores(self.found({"logits": drawn.astype(np.float32)}, rows))]
 
-    def score(
-        self, outputs: Mapping[str, np.ndarray], rows: Features
-    ) -> dict[str, Any]:
-        return self.kind.score(self.found(outputs, rows))
+    def summary(self, found: Outputs, scores: Mapping[str, Any]) -> list[str]:
+        return [self.line(scores), *self.kind.tables(found)]
+
+    def sections(
+        self,
+        name: str,
+        found: Outputs,
+        path: pathlib.Path,
+        examples: Callable[[], Sequence[Example]],
+    ) -> list[ReportSection]:
+        return report.sections(self.kind, name, found, path, examples)
 
 
 def featurise(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -236,3 +237,13 @@ class Recorded:
         key = hashing.fingerprint({"content": [index.content for index in indices]})
         collective.agree(self._world.group, {"--input_file (its contents)": key})
         return rows, key
+
+    def check(self, split: str, outputs: Mapping[str, np.ndarray]) -> None:
+        """Drawn masks are not known before."""
+        counts = outputs["masked_lm_counts"]
+        if not counts.any():
+            raise UserError(
+                f"{self.named(split)}: --masking={self._run.masking} masks not one"
+                f" token of the {len(counts)} rows that are evaluated: pass records of"
+                " longer texts as --eval_input_file, or leave --do_eval out"
+            )

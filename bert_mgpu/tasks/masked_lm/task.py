@@ -36,6 +36,7 @@ class Pretraining:
 
     name = "pretraining"
     labels: tuple[str, ...] = ()
+    lower = frozenset({"loss", "masked_lm_loss", "perplexity"})
 
     def __init__(
         self,
@@ -126,18 +127,29 @@ class Pretraining:
             tf.argmax(following, -1, tf.int32) == label_ids,
         )
 
-    def score(self, outputs: Mapping[str, np.ndarray], rows: Any) -> dict[str, Any]:
-        """Means over all masked tokens, of which there is one at least, and rows."""
+    def found(self, outputs: Mapping[str, np.ndarray], rows: Any) -> dict[str, float]:
+        """Sums over the set, and how many "rows" it has."""
         sums = {name: float(np.sum(v, dtype=np.float64)) for name, v in outputs.items()}
-        count = sums["masked_lm_counts"]
+        return sums | {"rows": len(rows)}
+
+    def scores(self, found: Mapping[str, float]) -> dict[str, Any]:
+        """Means over all masked tokens, of which there is one at least, and rows."""
+        count = found["masked_lm_counts"]
         scores = {
-            "loss": sums["masked_lm_losses"] / count,
-            "masked_lm_accuracy": sums["masked_lm_hits"] / count,
-            "masked_lm_loss": sums["masked_lm_losses"] / count,
+            "loss": found["masked_lm_losses"] / count,
+            "masked_lm_accuracy": found["masked_lm_hits"] / count,
+            "masked_lm_loss": found["masked_lm_losses"] / count,
         }
         if self._next_sentence:
             for name, key in (("accuracy", "hits"), ("loss", "losses")):
-                mean = sums[f"next_sentence_{key}"] / len(rows)
+                mean = found[f"next_sentence_{key}"] / found["rows"]
                 scores[f"next_sentence_{name}"] = mean
             scores["loss"] += scores["next_sentence_loss"]
         return scores | {"perplexity": float(np.exp(scores["masked_lm_loss"]))}
+
+    def results(self, scores: Mapping[str, Any], step: int) -> dict[str, Any]:
+        """Google's six keys in its order, then ours."""
+        return {"global_step": step, **scores}
+
+    def summary(self, found: Any, scores: Mapping[str, Any]) -> list[str]:
+        return [f"  {name} = {value:.4f}" for name, value in scores.items()]

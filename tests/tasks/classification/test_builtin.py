@@ -7,10 +7,11 @@ import pytest
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.tasks.classification import task_json
-from bert_mgpu.tasks.classification.builtin import BUILTIN, lookup
-from bert_mgpu.tasks.classification.reader import read_examples
-from bert_mgpu.tasks.classification.sources import predict_file_split, split_path
+from bert_mgpu.tasks import registry, task_json
+from bert_mgpu.tasks.classification.builtin import BUILTIN
+from bert_mgpu.tasks.classification.reader import read_label
+from bert_mgpu.tasks.reader import read_examples
+from bert_mgpu.tasks.sources import predict_file_split, split_path
 from tests.tasks.classification.conftest import ID8, write_file
 
 SPLITS = ("train", "dev", "test")
@@ -85,13 +86,17 @@ def test_a_predict_file_of_cola_may_look_like_test_or_dev(tmp_path):
     assert predict_file_split(BUILTIN["abuse"], test) == "dev"
 
 
-def test_task_names_have_no_case_and_typos_get_a_hint():
-    assert lookup("High_Level") is BUILTIN["high_level"]
+def test_task_names_have_no_case_and_typos_get_a_hint(tmp_path):
+    def find(name):
+        config = FinetuneConfig(task_name=name, data_dir=str(tmp_path))
+        return registry.find(config)
+
+    assert find("High_Level") is BUILTIN["high_level"]
     with pytest.raises(UserError, match="did you mean cola.*doc_lv1") as error:
-        lookup("Colla")
+        find("Colla")
     assert "--task_name=Colla" in str(error.value)
     with pytest.raises(UserError, match="Built in are cola, mnli"):
-        lookup("完全不同")
+        find("完全不同")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,9 @@ def test_a_fault_in_the_data_is_one_line_with_its_place(
 ):
     path = write_file(tmp_path / "file", text)
     with pytest.raises(UserError) as error:
-        read_examples(BUILTIN[name], path, split, with_label=with_label)
+        read_examples(
+            BUILTIN[name], path, split, label=read_label, with_label=with_label
+        )
     assert str(error.value).startswith(str(path))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
@@ -137,7 +144,7 @@ def test_a_fault_in_the_data_is_one_line_with_its_place(
 def test_a_task_without_a_label_list_takes_every_label(tmp_path):
     task = dataclasses.replace(BUILTIN["doc_lv1"], labels=())
     path = write_file(tmp_path / "file", "new\ta\n\tb\n")
-    rows = read_examples(task, path, "train", with_label=True)
+    rows = read_examples(task, path, "train", label=read_label, with_label=True)
     assert [row.label for row in rows] == ["new", ""]
 
 
@@ -150,7 +157,12 @@ def test_a_subset_is_a_sample_in_file_order_of_the_rows_that_count(tmp_path):
 
     def read(**subset):
         return read_examples(
-            BUILTIN["sentiment"], path, "train", with_label=True, **subset
+            BUILTIN["sentiment"],
+            path,
+            "train",
+            label=read_label,
+            with_label=True,
+            **subset,
         )
 
     everything, some = read(), read(keep=100, seed=1)
@@ -164,9 +176,10 @@ def test_a_subset_is_a_sample_in_file_order_of_the_rows_that_count(tmp_path):
 
 def test_task_json_beside_a_builtin_task_is_said_not_read(tmp_path):
     run = FinetuneConfig(task_name="MRPC", data_dir=str(tmp_path))
-    assert task_json.overlooked(run) is None
+    assert task_json.overlooked(run, BUILTIN) is None
     (tmp_path / "task.json").write_text('{"no": "task"}')
-    assert task_json.find(run) is BUILTIN["mrpc"]
-    remark = task_json.overlooked(run)
+    assert registry.find(run) is BUILTIN["mrpc"]
+    remark = task_json.overlooked(run, BUILTIN)
     assert remark.startswith(f"{tmp_path}/task.json is not read: MRPC is a built-in")
-    assert task_json.overlooked(dataclasses.replace(run, task_name="mine")) is None
+    mine = dataclasses.replace(run, task_name="mine")
+    assert task_json.overlooked(mine, BUILTIN) is None

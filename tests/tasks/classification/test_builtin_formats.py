@@ -8,7 +8,8 @@ import random
 import pytest
 
 from bert_mgpu.tasks.classification.builtin import BUILTIN
-from bert_mgpu.tasks.classification.reader import read_examples
+from bert_mgpu.tasks.classification.reader import read_label
+from bert_mgpu.tasks.reader import read_examples
 from tests.tasks.classification.conftest import ID8, write_file
 
 BOM = "\ufeff"
@@ -124,11 +125,11 @@ def test_rows_are_those_worked_out_by_hand(
 ):
     task, path = BUILTIN[name], write_file(tmp_path / "file", text)
     if labelled is not None:
-        rows = read_examples(task, path, split, with_label=True)
+        rows = read_examples(task, path, split, label=read_label, with_label=True)
         assert [(r.line, r.text_a, r.text_b, r.label) for r in rows] == labelled
         assert [r.guid for r in rows] == [f"{split}-{r.line - 1}" for r in rows]
         to_predict = to_predict or [row[:3] for row in labelled]
-    rows = read_examples(task, path, split, with_label=False)
+    rows = read_examples(task, path, split, label=read_label, with_label=False)
     assert [(r.line, r.text_a, r.text_b) for r in rows] == to_predict
     assert {r.label for r in rows} == {None}
 
@@ -205,7 +206,7 @@ def test_rows_equal_those_of_a_csv_reader(tmp_path, name):
         PROCESSORS[name](row) for row in fields if name != "xnli" or row[0] == "zh"
     ]
     path = write_file(tmp_path / "file", text)
-    rows = read_examples(BUILTIN[name], path, "dev", with_label=True)
+    rows = read_examples(BUILTIN[name], path, "dev", label=read_label, with_label=True)
     assert [(r.text_a, r.text_b, r.label) for r in rows] == expected
 
 
@@ -225,5 +226,5 @@ def test_one_example_to_predict_for_each_data_line(tmp_path, name):
     end = rng.choice(("\n", "\r\n"))
     path = write_file(tmp_path / "file", BOM + end.join(lines) + end)
     first = 2 if name in HAS_HEADER else 1
-    rows = read_examples(BUILTIN[name], path, "dev", with_label=False)
+    rows = read_examples(BUILTIN[name], path, "dev", label=read_label, with_label=False)
     assert [row.line for row in rows] == list(range(first, len(lines) + 1))

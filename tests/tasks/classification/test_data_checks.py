@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks.classification import data_checks, task
+from bert_mgpu.tasks import data_checks
+from bert_mgpu.tasks.classification import label_checks, task
 from bert_mgpu.tasks.classification.problem_types import KINDS
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -34,8 +35,10 @@ def looked_at(words):
             how = labels, length, "head", 0, KINDS[kind]
             features = task.featurise(examples, words, *how)
             path, unknown = f"{split}.tsv", words.unk_id
-            read[split] = data_checks.Rows(split, path, features, unknown, KINDS[kind])
-        return data_checks.warnings(read, labels)
+            read[split] = data_checks.CheckedSet(split, path, features, unknown)
+        return data_checks.warnings(
+            read, lambda one: label_checks.warnings(one, KINDS[kind], labels)
+        )
 
     return look
 

@@ -11,7 +11,8 @@ import pytest
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.tasks.classification import task as task_lib
 from bert_mgpu.tasks.classification.builtin import BUILTIN
-from bert_mgpu.tasks.classification.reader import read_examples
+from bert_mgpu.tasks.classification.reader import read_label
+from bert_mgpu.tasks.reader import read_examples
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.paths import REFERENCE
 from tests.tasks.classification.test_builtin_formats import CASES
@@ -40,7 +41,9 @@ def test_inputs_are_googles(tmp_path, length):
         path = tmp_path / f"file{number}"
         path.write_bytes(text.encode())
         with_label = labelled is not None
-        examples += read_examples(BUILTIN[name], path, split, with_label=with_label)
+        examples += read_examples(
+            BUILTIN[name], path, split, label=read_label, with_label=with_label
+        )
     assert len(examples) > 35
     rows = [(e.text_a, e.text_b, e.label or labels[0]) for e in examples]
     request = {"vocab_file": str(vocab), "max_seq_length": length, "labels": labels}

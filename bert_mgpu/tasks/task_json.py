@@ -19,17 +19,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import files, text_files
 from bert_mgpu.core.errors import UserError, shown
 from bert_mgpu.data import tables
-from bert_mgpu.tasks.classification.builtin import (
-    BUILTIN,
-    MULTI,
-    REGRESSION,
-    SINGLE,
-    TYPES,
-    Columns,
-    Table,
-    TaskFiles,
-    lookup,
-)
+from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, Table, TaskFiles
 
 FILE = "task.json"
 _LONGEST_NAME = 1000  # characters of a file
@@ -55,6 +45,14 @@ class _Key(NamedTuple):
     choices: Collection[str] | None = None
 
 
+class TaskType(NamedTuple):
+    """A type of task.json."""
+
+    family: str  # the package of tasks/ that has it
+    names_labels: bool = True  # may "labels" stand there?
+    keys: tuple[str, ...] = ()  # that stand there for it alone
+
+
 _COLUMNS = ("text_a", "text_b", "label", "id")  # their order in a row, where given
 _FILES = ("train", "dev", "test")
 _KEYS = {
@@ -64,12 +62,16 @@ _KEYS = {
     "header": _Key("header", (bool,)),
     "encoding": _Key("encoding", (str,), choices=text_files.ENCODINGS),
     "labels": _Key("labels", (list,), _listed),
-    "type": _Key("task_type", (str,), choices=TYPES),
+    "type": _Key("task_type", (str,)),
     "label_separator": _Key("label_separator", (str,)),
 }
 
 
-def find(run: FinetuneConfig) -> TaskFiles:
+def find(
+    run: FinetuneConfig,
+    builtin: Mapping[str, TaskFiles],
+    types: Mapping[str, TaskType],
+) -> TaskFiles:
     """The built-in task of the run's name, else the one that task.json or flags say.
 
     Raises UserError for what is missing, unknown or does not fit together.
@@ -80,24 +82,33 @@ def find(run: FinetuneConfig) -> TaskFiles:
         for key, row in _KEYS.items()
         if getattr(run, row.flag) is not None
     }
-    if name.lower() in BUILTIN:
+    if name.lower() in builtin:
         if said:
             raise UserError(
                 f"--{_KEYS[next(iter(said))].flag}: {name} is a built-in task, whose"
                 " files are known: for your own, pass another --task_name"
             )
-        return lookup(name)
+        return builtin[name.lower()]
     there = files.is_there(path)  # whatever it is, it was meant
     if not said and not there:
-        return lookup(name)
+        raise _unknown(name, builtin)
     values = _read(path) if there else {}
-    return _task(name.lower(), str(path), _checked(values | said, path, said))
+    return _task(name.lower(), str(path), _checked(values | said, path, said, types))
 
 
-def overlooked(run: FinetuneConfig) -> str | None:
+def _unknown(name: str, builtin: Collection[str]) -> UserError:
+    near = difflib.get_close_matches(name.lower(), builtin)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return UserError(
+        f"--task_name={name} is not built in: {hint}Built in are"
+        f" {', '.join(builtin)}; a task of your own needs a task.json in --data_dir"
+    )
+
+
+def overlooked(run: FinetuneConfig, builtin: Collection[str]) -> str | None:
     """A remark where a task.json is there but the task's name is a built-in one."""
     path = pathlib.Path(str(run.data_dir), FILE)
-    if str(run.task_name).lower() not in BUILTIN or not path.is_file():
+    if str(run.task_name).lower() not in builtin or not path.is_file():
         return None
     return (
         f"{path} is not read: {run.task_name} is a built-in task: for your own, pass"
@@ -127,7 +138,7 @@ def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
             id=places.get("id"),
             table=Table(form, tuple(columns.values())),
         ),
-        kind=values.get("type", SINGLE),
+        kind=values.get("type", DEFAULT_TYPE),
         separator=values.get("label_separator", ","),
     )
 
@@ -158,7 +169,10 @@ def _is(values: Mapping[str, Any], key: str, kind: type) -> bool:
 
 
 def _checked(
-    values: dict[str, Any], path: pathlib.Path, said: Mapping[str, Any]
+    values: dict[str, Any],
+    path: pathlib.Path,
+    said: Mapping[str, Any],
+    known: Mapping[str, TaskType],
 ) -> dict[str, Any]:
     """said: what flags say, which an error then names."""
     value: Any
@@ -174,7 +188,7 @@ def _checked(
             raise UserError(
                 f"{place(key)} is {shown(value)}, it must be of type {names}"
             )
-        choices = _KEYS[key].choices
+        choices = known if key == "type" else _KEYS[key].choices
         if choices is not None and str(value).lower() not in choices:
             raise UserError(
                 f"{place(key)} is {shown(value)}: pass one of {', '.join(choices)}"
@@ -186,7 +200,7 @@ def _checked(
         if value == "":
             raise UserError(f"{place(key)} is empty")
     for key in values:
-        if _KEYS[key].choices is not None:
+        if key == "type" or _KEYS[key].choices is not None:
             values[key] = values[key].lower()
     if "text_a" not in values:
         raise UserError(f"{path}: 'text_a' is missing: give it, or --text_a_column")
@@ -196,7 +210,7 @@ def _checked(
             f"{place(named[0])} is {values[named[0]]!r}: without a header columns have"
             " numbers, from 0"
         )
-    labels, kind = values.get("labels", []), values.get("type", SINGLE)
+    labels, kind = values.get("labels", []), values.get("type", DEFAULT_TYPE)
     if not all(isinstance(label, str) and label for label in labels):
         raise UserError(f"{place('labels')} must be a list of strings, not empty")
     if len(labels) == 1:
@@ -205,8 +219,11 @@ def _checked(
         raise UserError(f"{place('labels')}: a label has a line's end in it")
     if len(set(labels)) < len(labels):
         raise UserError(f"{place('labels')} names a label twice")
-    if labels and kind == REGRESSION:
+    if labels and not known[kind].names_labels:
         raise UserError(f"{place('labels')}: the labels of type {kind!r} are numbers")
-    if "label_separator" in values and kind != MULTI:
-        raise UserError(f"{place('label_separator')} is of the type 'multi' alone")
+    for key in values:
+        owners = [name for name, one in known.items() if key in one.keys]
+        if owners and kind not in owners:
+            names = " or ".join(map(repr, owners))
+            raise UserError(f"{place(key)} is of the type {names} alone")
     return values

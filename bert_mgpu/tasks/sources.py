@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.text_files import check_file, read_lines
-from bert_mgpu.tasks.classification.builtin import TaskFiles
+from bert_mgpu.tasks.files import TaskFiles
 
 SPLITS = ("train", "dev", "test")
 

@@ -1,35 +1,29 @@
 """What may be wrong with labelled rows that can all be read.
 
 A training warns of it, and `python -m bert_mgpu doctor data` shows all of it.
-Letters: R rows of a set, L labels.
+Letters: R rows of a set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.core.errors import listed
 from bert_mgpu.core.rows import Features
-from bert_mgpu.tasks.classification.problem_type import Kind
-from bert_mgpu.tasks.classification.problem_types import SINGLE
 
-_IMBALANCE = 10  # rows of the most frequent label for each of the rarest
-_FEW = 8  # rows of a label from which nothing can be learnt
 _TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows and of tokens that are much
-_PLACES, _NAMES = 3, 5  # lines and labels that are named
+_PLACES = 3  # lines that are named
 
 
-class Rows(NamedTuple):
+class CheckedSet(NamedTuple):
     """A set of rows and where it was read."""
 
     split: str
     path: str
     features: Features
     unknown: int  # the id of [UNK]
-    kind: Kind = SINGLE
     labelled: bool = True
 
     def places(self, rows: np.ndarray) -> str:
@@ -41,16 +35,14 @@ class Rows(NamedTuple):
 
     @property
     def keys(self) -> np.ndarray:
-        assert self.features.keys is not None
+        """Equal for rows of the same text; all differ where none are known."""
+        if self.features.keys is None:
+            return np.arange(len(self.features))
         return self.features.keys
 
     @property
-    def truth(self) -> np.ndarray:
-        return self.features.dense["label_ids"]
-
-    def counts(self, labels: Sequence[str]) -> np.ndarray:
-        """How many rows have each label: int64 [L]."""
-        return self.kind.counts(self.truth, labels)
+    def truth(self) -> np.ndarray | None:
+        return self.features.dense.get("label_ids")
 
     @property
     def unknown_share(self) -> float:
@@ -62,11 +54,16 @@ class Rows(NamedTuple):
         return float(np.sum(values == self.unknown) / count) if count else 0.0
 
 
-def warnings(sets: Mapping[str, Rows], labels: Sequence[str]) -> list[str]:
-    """A line for each thing that is likely a mistake, with its places."""
+def warnings(
+    sets: Mapping[str, CheckedSet], of_labels: Callable[[CheckedSet], Iterator[str]]
+) -> list[str]:
+    """A line for each thing that is likely a mistake, with its places.
+
+    of_labels: those of a set's labels, which its family knows.
+    """
     found: list[str] = []
     for one in sets.values():
-        found += _of_labels(one, labels)
+        found += of_labels(one)
         found += _of_texts(one)
     train = sets.get("train")
     if train is not None:
@@ -76,30 +73,7 @@ def warnings(sets: Mapping[str, Rows], labels: Sequence[str]) -> list[str]:
     return found
 
 
-def _of_labels(one: Rows, labels: Sequence[str]) -> Iterator[str]:
-    if not (one.labelled and one.kind.has_labels):
-        return
-    counts = one.counts(labels)
-    absent = [label for label, count in zip(labels, counts, strict=True) if not count]
-    if absent:
-        yield f"{one.path}: no row has the label {listed(absent, _NAMES)}"
-    if one.split != "train":
-        return
-    rare = [f"{label} ({count})" for label, count in zip(labels, counts, strict=True)
-            if 0 < count < _FEW]  # fmt: skip
-    if rare:
-        yield f"{one.path}: labels of few rows: {listed(rare, _NAMES)}"
-    there = counts[counts > 0]
-    if len(there) > 1 and there.max() >= _IMBALANCE * there.min():
-        most = labels[int(counts.argmax())]
-        least = labels[int(np.where(counts, counts, counts.max()).argmin())]
-        yield (
-            f"{one.path}: {there.max()} rows of {most!r}, {there.min()} of {least!r}:"
-            " look at macro_f1, or pass --class_weights=balanced"
-        )
-
-
-def _of_texts(one: Rows) -> Iterator[str]:
+def _of_texts(one: CheckedSet) -> Iterator[str]:
     features = one.features
     empty = np.flatnonzero(features.lengths <= 2)
     if len(empty):
@@ -122,6 +96,8 @@ def _of_texts(one: Rows) -> Iterator[str]:
     if len(again):
         rows = _rows(len(again))
         yield f"{one.places(again)}: {rows} with the text of an earlier row"
+    if one.truth is None:
+        return
     conflicts = groups.differing(one.truth)
     if len(conflicts):
         yield (
@@ -130,7 +106,9 @@ def _of_texts(one: Rows) -> Iterator[str]:
         )
 
 
-def _in_both(train: Rows, other: Rows) -> Iterator[str]:
+def _in_both(train: CheckedSet, other: CheckedSet) -> Iterator[str]:
+    if other.features.keys is None:
+        return
     known = np.flatnonzero(np.isin(other.keys, train.keys))
     if len(known):
         share = len(known) / len(other.features)
@@ -164,7 +142,7 @@ class _Groups:
         return np.flatnonzero((flat != flat[self.first]).any(-1))
 
 
-def repeated(one: Rows) -> int:
+def repeated(one: CheckedSet) -> int:
     """Rows with the text of an earlier one."""
     return len(_Groups(one.keys).again)
 

@@ -1,12 +1,15 @@
-"""The rows of a run: which labels they have, and their features by the cache."""
+"""The sets of a fine-tuning run: their files, samples, and features by the cache."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Model
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -17,25 +20,18 @@ from bert_mgpu.core.rows import Example, Features
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
-from bert_mgpu.tasks.classification import (
-    builtin,
-    data_checks,
-    label_weights,
-    problem_types,
-    reader,
-    sources,
-    task,
-)
-from bert_mgpu.tasks.classification.builtin import TaskFiles
+from bert_mgpu.tasks import data_checks, reader, sources
+from bert_mgpu.tasks.base import Family
+from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TaskFiles
 
 
-def _described(columns: builtin.Columns) -> dict[str, Any]:
+def _described(columns: Columns) -> dict[str, Any]:
     """What is said of columns, as JSON values: nothing that is the default.
 
     So a run can be resumed by later code that knows more of columns. Functions
     are named: their repr differs in every process.
     """
-    defaults = vars(builtin.Columns(text_a=columns.text_a))
+    defaults = vars(Columns(text_a=columns.text_a))
     return {"text_a": columns.text_a} | {
         name: getattr(value, "__qualname__", value)
         for name, value in vars(columns).items()
@@ -44,22 +40,23 @@ def _described(columns: builtin.Columns) -> dict[str, Any]:
 
 
 @functools.cache
-def _code() -> str:
+def code_of(family: type[Family]) -> str:
     """A hash of the code that turns a file into features."""
-    return hashing.hash_of_code(
-        *("core.rows", "core.rng", "core.text_files"),
-        *("text", "data", "tasks.classification"),
-    )
+    shared = "core.rows", "core.rng", "core.text_files", "text", "data", "tasks"
+    folder = pathlib.Path(inspect.getfile(family)).parent
+    own = [hashing.file_hash(file) for file in sorted(folder.glob("*.py"))]
+    return hashing.fingerprint({"code": [hashing.hash_of_code(*shared), *own]})
 
 
 @dataclasses.dataclass(frozen=True)
-class Inputs:
+class TaskDataset:
     """Reads a task's files as features."""
 
     flag = "data_dir"  # where a user says which files
 
     run: FinetuneConfig
     files: TaskFiles  # its labels are complete
+    family: Family
     model: Model
     cache: pathlib.Path
     group: Collective = SOLO
@@ -103,7 +100,7 @@ class Inputs:
     @functools.cached_property
     def warnings(self) -> list[str]:
         """What is likely wrong with the rows, though all of them can be read."""
-        sets: dict[str, data_checks.Rows] = {}
+        sets: dict[str, data_checks.CheckedSet] = {}
         for split in self.needed:
             source = self._source(split)
             path = str(source.path)
@@ -111,11 +108,11 @@ class Inputs:
             if not (again and split in self.predicted):  # dev, for want of a test file
                 features, _ = self.read(split, source)
                 unknown = self.model.tokenizer.unk_id
-                kind = problem_types.KINDS[self.files.kind]
-                sets[split] = data_checks.Rows(
-                    *(split, path, features, unknown, kind, source.labelled)
+                sets[split] = data_checks.CheckedSet(
+                    split, path, features, unknown, source.labelled
                 )
-        return data_checks.warnings(sets, self.files.labels)
+        of_labels = functools.partial(self.family.warnings, files=self.files)
+        return data_checks.warnings(sets, of_labels)
 
     def load(self, split: str) -> tuple[Features, str]:
         """(features, fingerprint) of a set, described in the log the first time.
@@ -126,9 +123,8 @@ class Inputs:
         if source.note and split not in self._told:
             say(source.note)
         features, key = self.read(split, source)
-        weights = self.run.class_weights
-        if split == "train" and weights and weights != label_weights.BALANCED:
-            key = hashing.fingerprint({"data": key, "w": hashing.file_hash(weights)})
+        if split == "train":
+            key = self.family.training_key(self.run, key)
         collective.agree(self.group, {"--data_dir (its contents)": key})
         if split not in self._told:
             self._told.add(split)
@@ -152,6 +148,9 @@ class Inputs:
             f" {notes['truncated'] / notes['rows']:.1%} truncated at"
             f" {self.run.max_seq_length}"
         )
+
+    def check(self, split: str, outputs: Mapping[str, np.ndarray]) -> None:
+        """Every row has an output."""
 
     @property
     def has_pairs(self) -> bool:
@@ -180,6 +179,7 @@ class Inputs:
             self.files,
             source.path,
             source.split,
+            label=self.family.read_label,
             with_label=source.labelled,
             keep=getattr(run, self._sample(split)),
             seed=self._seed,
@@ -206,14 +206,12 @@ class Inputs:
             )
             files = dataclasses.replace(files, columns=columns)
         source = text_files.STANDARD_INPUT
-        return reader.stream(files, source, "test", with_label=False)
+        label = self.family.read_label
+        return reader.stream(files, source, "test", label=label, with_label=False)
 
     def featurise(self, examples: Sequence[Example]) -> Features:
-        run, files = self.run, self.files
-        return task.featurise(
-            *(examples, self.model.tokenizer, files.labels, run.max_seq_length),
-            *(run.truncation, run.head_tokens, problem_types.KINDS[files.kind]),
-        )
+        tokenizer = self.model.tokenizer
+        return self.family.features(examples, tokenizer, self.files, self.run)
 
     def read(
         self, split: str, source: sources.Source | None = None
@@ -226,10 +224,10 @@ class Inputs:
             "data": hashing.file_hash(source.path),
             "columns": _described(files.columns_of(source.split)),
         }
-        if files.kind != problem_types.SINGLE.name:
+        if files.kind != DEFAULT_TYPE:
             data["kind"] = [files.kind, files.separator]
         settings = data | {
-            "code": _code(),
+            "code": code_of(type(self.family)),
             "task": files.name,
             "labels": list(files.labels) if source.labelled else None,
             "keep": None if keep is None else [keep, self._seed, run.random_numbers],

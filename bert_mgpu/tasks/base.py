@@ -1,0 +1,172 @@
+"""What a family of fine-tuning tasks is to the rest: see docs/architecture.md.
+
+A `Family` reads the rows of files and makes features of them; its `FinetuningTask` is
+the model, and says what evaluation, prediction, streams, reports and exports ask for.
+"""
+
+from __future__ import annotations
+
+import abc
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.report import ReportSection, Table
+from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.core.task import Batch, Decisions, Noise, Params
+from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.text.tokenization import Tokenizer
+
+FIRST = ("eval_accuracy", "eval_loss")  # of eval_results.txt, as Google's code has it
+
+
+class FinetuningTask(abc.ABC):
+    """The model of a family (a `core.task.Task`), and what its outputs mean.
+
+    `found` is what the other methods take: whatever they need of a whole set.
+    """
+
+    name: str
+    max_seq_length: int
+    labels: tuple[str, ...] = ()  # of the classes; empty where there are none
+    unused: frozenset[str] = frozenset()  # parameters that no loss depends on
+    facts: dict[str, Any]  # a trained model is of no use where these differ
+    problem_type: str | None = None  # transformers' name of it
+    metric = "eval_accuracy"  # by which a model is chosen, where no one says
+    shown: tuple[str, ...] = ("eval_accuracy", "eval_loss")  # scores in the log
+    lower: frozenset[str] = frozenset({"eval_loss"})  # scores that are better if lower
+
+    # The model: see `core.task.Task`.
+    @abc.abstractmethod
+    def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]: ...
+    @abc.abstractmethod
+    def loss_weights(self, batch: Batch) -> dict[str, np.float32]: ...
+    @abc.abstractmethod
+    def loss_sums(
+        self, params: Params, batch: Batch, noise: Noise | None
+    ) -> dict[str, Any]: ...
+    @abc.abstractmethod
+    def outputs(self, params: Params, batch: Batch) -> dict[str, Any]: ...
+
+    # What its outputs mean.
+    @abc.abstractmethod
+    def found(self, outputs: Mapping[str, np.ndarray], rows: Any) -> Any:
+        """What the model says of a whole set, beside the truth."""
+
+    @abc.abstractmethod
+    def scores(self, found: Any) -> dict[str, Any]:
+        """Metrics of a whole set, `eval_loss` among them."""
+
+    @abc.abstractmethod
+    def decide(self, found: Any) -> Decisions:
+        """What a prediction writes."""
+
+    def answers(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """What an exported model says of rows: tensors, of those of `outputs`."""
+        return dict(outputs)
+
+    def metrics(self, rows: Features) -> list[str]:
+        """The names of the scores that rows like these get."""
+        return [*dict.fromkeys((self.metric, *self.shown))]
+
+    def results(self, scores: Mapping[str, Any], step: int) -> dict[str, Any]:
+        """The lines of eval_results.txt: Google's four first, in its order."""
+        first = {key: scores[key] for key in FIRST if key in scores}
+        return first | {"global_step": step, "loss": scores["eval_loss"]} | {**scores}
+
+    def line(self, scores: Mapping[str, Any]) -> str:
+        """The scores that an evaluation shows, of those that there are."""
+        return "  ".join(
+            f"{key} {scores[key]:.4f}" for key in self.shown if key in scores
+        )
+
+    def summary(self, found: Any, scores: Mapping[str, Any]) -> list[str]:
+        """What the log says of an evaluation."""
+        return [self.line(scores)]
+
+    def sections(
+        self,
+        name: str,
+        found: Any,
+        path: pathlib.Path,
+        examples: Callable[[], Sequence[Example]],
+    ) -> list[ReportSection]:
+        """What a report says of a set. examples: reads its texts."""
+        rows = [("score", "value"), *self.scores(found).items()]
+        return [ReportSection(name, [str(path), Table(rows, "wn")])]
+
+
+class TaskData(Protocol):
+    """What a family may ask of the sets of a run: see `dataset.TaskDataset`."""
+
+    def read(self, split: str) -> tuple[Features, str]: ...
+
+
+class Family(abc.ABC):
+    """How the tasks of some types are read, checked, trained and compared."""
+
+    floor = ""  # the name of the model that `baseline` scores
+
+    @abc.abstractmethod
+    def read_label(
+        self, files: TaskFiles, columns: Columns, cells: Sequence[Any]
+    ) -> Any:
+        """What the label of a row says: see `reader.LabelReader`."""
+
+    @abc.abstractmethod
+    def features(
+        self,
+        examples: Sequence[Example],
+        tokenizer: Tokenizer,
+        files: TaskFiles,
+        config: FinetuneConfig,
+    ) -> Features:
+        """Examples as rows of ids, with `cache.length_notes`."""
+
+    @abc.abstractmethod
+    def task(
+        self, config: FinetuneConfig, model: Model, files: TaskFiles, data: TaskData
+    ) -> FinetuningTask:
+        """Raises UserError where a flag does not fit the task."""
+
+    def settle(
+        self,
+        config: FinetuneConfig,
+        files: TaskFiles,
+        model: Model,
+        output_dir: pathlib.Path,
+    ) -> TaskFiles:
+        """The files with the labels that this run has, told in the log.
+
+        Raises UserError where the trained model has others.
+        """
+        return files
+
+    def with_labels_of(
+        self, files: TaskFiles, sets: Sequence[Sequence[Example]]
+    ) -> TaskFiles:
+        """The files with the labels that occur, where the task names none."""
+        return files
+
+    def training_key(self, config: FinetuneConfig, key: str) -> str:
+        """The fingerprint of the training rows, and of what else they depend on."""
+        return key
+
+    def warnings(self, one: CheckedSet, files: TaskFiles) -> Iterator[str]:
+        """What is likely wrong with the labels of a set."""
+        return iter(())
+
+    def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
+        """What `doctor data` shows of labelled sets beside their sizes."""
+        return []
+
+    def baseline(
+        self, train: Features, sets: Mapping[str, Features], task: FinetuningTask
+    ) -> dict[str, dict[str, float]]:
+        """Name of a set -> the scores of what a model has to beat; empty: nothing."""
+        return {}

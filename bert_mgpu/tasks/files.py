@@ -1,0 +1,73 @@
+"""What a task of a user's files is: their names, columns and labels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from bert_mgpu.data import tables
+
+LAST = -1  # a column number: the last one, and none of the other columns
+DEFAULT_TYPE = "single"
+
+
+def split_at_tabs(line: str) -> list[str]:
+    return line.split("\t")
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Where the lines of a file hold their texts and label.
+
+    Columns count from 0. Everything about the label, and the stripping and
+    leaving out of lines, acts in training and evaluation only; `language` acts
+    in prediction too.
+    """
+
+    text_a: int
+    text_b: int | None = None
+    label: int | None = None  # None: such files have no labels
+    header: bool = False
+    cells: Callable[[str], list[str]] = split_at_tabs
+    pair: Callable[[str], tuple[str, str]] | None = None  # cuts text_a in two
+    clean: Callable[[str], str] = str
+    clean_label: Callable[[str], str] = str
+    relabel: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    strip_lines: bool = False  # and leave out blank ones
+    language: str | None = None  # rows with another column 0 are left out
+    id: int | None = None
+    table: Table | None = None  # how a user's own files become cells
+
+    def count(self, with_label: bool) -> int:
+        """How many columns a line must have."""
+        used = [self.text_a, self.text_b, self.label if with_label else None]
+        numbers = [column for column in used if column is not None]
+        return max(numbers) + 1 + (LAST in numbers)
+
+
+class Table(NamedTuple):
+    """Own files: the columns of a file that become the columns 0, 1, ... of a row."""
+
+    form: tables.Form
+    columns: tuple[tables.Column, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskFiles:
+    """A task's labels, in the order of the class indices, and its files."""
+
+    name: str
+    labels: tuple[str, ...]  # empty: not known yet, every label is taken
+    train: str | None
+    dev: str | None
+    test: str | None
+    columns: Columns
+    other_columns: Mapping[str, Columns] = dataclasses.field(
+        default_factory=dict
+    )  # of the splits that differ
+    kind: str = DEFAULT_TYPE
+    separator: str = ","  # between the labels of a row, where it may have several
+
+    def columns_of(self, split: str) -> Columns:
+        return self.other_columns.get(split, self.columns)

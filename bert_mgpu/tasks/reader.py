@@ -1,0 +1,164 @@
+"""Reads the files of a task as examples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Example
+from bert_mgpu.core.text_files import read_lines, sample_rows
+from bert_mgpu.data import tables
+from bert_mgpu.tasks.files import Columns, TaskFiles
+
+# (task, columns, cells of a row) -> its label; None leaves the row out. Raises
+# ValueError for what is no label.
+LabelReader = Callable[[TaskFiles, Columns, Sequence[Any]], Any]
+
+
+def read_examples(
+    task: TaskFiles,
+    path: str | os.PathLike[str],
+    split: str,
+    *,
+    label: LabelReader,
+    with_label: bool,
+    keep: int | None = None,
+    seed: int = 0,
+    random_numbers: str = "counters",
+    faults: list[str] | None = None,
+) -> list[Example]:
+    """Reads a file in its order, with the columns of `split`.
+
+    With labels, as training and evaluation want them, rows are left out where
+    the task says so and every label is checked. Without, as prediction wants
+    them, the label is never looked at and each line below the header gives one
+    example, a blank line one with an empty text, so that predictions can be
+    pasted beside the file; xnli's rows of other languages are left out even
+    then, and a blank line there has no language. A text in the last column is
+    the last column in both, so prediction files may lack the label column.
+
+    Args:
+      label: reads that of a row.
+      keep: if given, only a random sample of so many rows, in file order.
+      seed, random_numbers: of that sample, see `text_files.sample_rows`.
+      faults: gets what is wrong with rows, which are left out, instead of an error.
+
+    Raises:
+      UserError: with file:line, for too few columns or an unknown label; or
+        there are no rows.
+    """
+    read = stream(task, path, split, label=label, with_label=with_label, faults=faults)
+    examples = [*read]
+    if not examples:
+        raise UserError(f"{path}: no rows for the task {task.name}")
+    if keep is None:
+        return examples
+    kept = sample_rows(len(examples), keep, seed, random_numbers)
+    return [examples[i] for i in kept]
+
+
+def stream(
+    task: TaskFiles,
+    path: str | os.PathLike[str],
+    split: str,
+    *,
+    label: LabelReader,
+    with_label: bool,
+    faults: list[str] | None = None,
+) -> Iterator[Example]:
+    """The same rows as they are read; there may be none."""
+    columns = task.columns_of(split)
+    if with_label and columns.label is None:
+        raise UserError(
+            f"{path}: {split} files of the task {task.name} have no labels to"
+            f" evaluate with: pass a file with the columns of {task.dev}"
+        )
+    for number, cells in _rows(columns, path, with_label, faults):
+        try:
+            if cells is None and with_label:
+                raise ValueError("blank line: delete it")
+            if isinstance(cells, str):  # of a built-in task
+                cells = columns.cells(cells)
+            row = _parse(task, columns, cells or [], label if with_label else None)
+        except ValueError as error:
+            fault = f"{path}:{number}: {error}"
+            if faults is None:
+                raise UserError(fault) from None
+            faults.append(fault)
+            continue
+        if row is not None:
+            guid, text_a, text_b, found = row
+            guid = guid or f"{split}-{number - 1}"
+            yield Example(guid, text_a, text_b, found, number)
+
+
+def _rows(
+    columns: Columns,
+    path: str | os.PathLike[str],
+    with_label: bool,
+    faults: list[str] | None,
+) -> Iterator[tuple[int, Any]]:
+    """(line, its text or its cells; None where it is blank) of the rows that count."""
+    if columns.table is not None:
+        form, wanted = columns.table
+        asked: list[tables.Column | None] = [*wanted]
+        if columns.label is not None and not with_label:
+            asked[columns.label] = None
+        yield from tables.rows(path, form, asked, faults)
+        return
+    for number, line in read_lines(path):
+        if number == 1 and columns.header:
+            continue
+        if with_label and columns.strip_lines:
+            line = line.lstrip()  # the right end goes with its column
+            if not line:
+                continue
+        if line.strip():
+            yield number, line
+        elif columns.language is None:
+            yield number, None
+
+
+_Row = tuple[str | None, str, str | None, Any]  # guid, text_a, text_b, label
+
+
+def _parse(
+    task: TaskFiles, columns: Columns, cells: Sequence[Any], label: LabelReader | None
+) -> _Row | None:
+    """None to leave it out.
+
+    Raises:
+      ValueError: what is wrong with the row.
+    """
+    if not cells:
+        return None, "", None, None
+    if columns.language not in (None, cells[0]):
+        return None
+    needed = columns.count(label is not None)
+    if len(cells) < needed:
+        plural = "s" * (len(cells) > 1)
+        raise ValueError(
+            f"{len(cells)} column{plural}, the task {task.name} needs column"
+            f" {needed - 1} (counted from 0, separated by tabs)"
+        )
+    found = None
+    if label is not None:
+        found = label(task, columns, cells)
+        if found is None:
+            return None
+    guid = None if columns.id is None else one_value(cells[columns.id])
+    text_a = one_value(cells[columns.text_a])
+    if columns.pair is not None:
+        return guid, *columns.pair(text_a), found
+    text_b = None if columns.text_b is None else one_value(cells[columns.text_b])
+    clean = columns.clean
+    return guid, clean(text_a), None if text_b is None else clean(text_b), found
+
+
+def one_value(cell: Any) -> str:
+    """Raises ValueError for a list."""
+    if isinstance(cell, list):
+        raise ValueError(f"a list, {str(cell)[:40]}, where one value is needed")
+    return cell

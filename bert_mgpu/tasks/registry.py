@@ -1,0 +1,44 @@
+"""The kinds of tasks: which family has which type of task.json, and built-in tasks.
+
+The one module that knows all families. A family is loaded when it is asked for: its
+model needs TensorFlow.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.tasks import task_json
+from bert_mgpu.tasks.base import Family
+from bert_mgpu.tasks.classification import builtin
+from bert_mgpu.tasks.files import TaskFiles
+from bert_mgpu.tasks.task_json import TaskType
+
+TYPES = {
+    "single": TaskType("classification"),
+    "multi": TaskType("classification", keys=("label_separator",)),
+    "regression": TaskType("classification", names_labels=False),
+}
+BUILTIN = builtin.BUILTIN
+
+
+def find(config: FinetuneConfig) -> TaskFiles:
+    """The task that the flags ask for. Raises UserError, see `task_json.find`."""
+    return task_json.find(config, BUILTIN, TYPES)
+
+
+def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
+    """What a user may not expect of the files of a task."""
+    found = [task_json.overlooked(config, BUILTIN)]
+    if config.truncation != "head" and files.columns.text_b is not None:
+        found.append(
+            f"--truncation={config.truncation}: pairs of texts lose their ends even so"
+        )
+    return [*filter(None, found)]
+
+
+def family_of(files: TaskFiles) -> Family:
+    """What can read, train and score a task."""
+    name = TYPES[files.kind].family
+    return importlib.import_module(f"bert_mgpu.tasks.{name}.family").FAMILY
