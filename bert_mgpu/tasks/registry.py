@@ -15,10 +15,11 @@ from bert_mgpu.tasks.classification import builtin
 from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.tasks.task_json import TaskType
 
+_CLASSIFICATION = "bert_mgpu.tasks.classification.family"
 TYPES = {
-    "single": TaskType("classification"),
-    "multi": TaskType("classification", keys=("label_separator",)),
-    "regression": TaskType("classification", names_labels=False),
+    "single": TaskType(_CLASSIFICATION),
+    "multi": TaskType(_CLASSIFICATION, keys=("label_separator",)),
+    "regression": TaskType(_CLASSIFICATION, names_labels=False),
 }
 BUILTIN = builtin.BUILTIN
 
@@ -40,5 +41,4 @@ def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
 
 def family_of(files: TaskFiles) -> Family:
     """What can read, train and score a task."""
-    name = TYPES[files.kind].family
-    return importlib.import_module(f"bert_mgpu.tasks.{name}.family").FAMILY
+    return importlib.import_module(TYPES[files.kind].module).FAMILY

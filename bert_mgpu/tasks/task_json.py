@@ -48,7 +48,7 @@ class _Key(NamedTuple):
 class TaskType(NamedTuple):
     """A type of task.json."""
 
-    family: str  # the package of tasks/ that has it
+    module: str  # whose FAMILY has it
     names_labels: bool = True  # may "labels" stand there?
     keys: tuple[str, ...] = ()  # that stand there for it alone
 

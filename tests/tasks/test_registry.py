@@ -1,0 +1,154 @@
+"""A family of one's own: everything that a run does works for it."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.cli import convert
+from bert_mgpu.cli.doctor import environment
+from bert_mgpu.tasks import registry
+from bert_mgpu.tasks.task_json import TaskType
+from tests.conftest import rows
+from tests.end_to_end.conftest import assert_refused
+
+TASK_JSON = {
+    **{"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"},
+    **{"type": "pointing", "text_a": 1, "label": 0},
+}
+FLAGS = {"num_train_epochs": 20, "train_batch_size": 8, "max_seq_length": 18}
+
+
+def longest(text):
+    return max(text.split(), key=len)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pointing")
+    (folder / "task.json").write_text(json.dumps(TASK_JSON))
+    for seed, (name, count) in enumerate({"train": 48, "dev": 13, "test": 11}.items()):
+        lines = [f"{longest(a)}\t{a}\n" for _, a, _ in rows(count, seed)]
+        (folder / f"{name}.tsv").write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture
+def flags(tiny, data, monkeypatch):
+    kind = TaskType("tests.support.pointing.family", names_labels=False)
+    monkeypatch.setitem(registry.TYPES, "pointing", kind)
+
+    def make(out, **changed):
+        return tiny.flags(out, "points", data_dir=data, **{**FLAGS, **changed})
+
+    return make
+
+
+@pytest.fixture
+def out(flags, inside, tmp_path_factory):
+    """The output_dir of a run that did all that it can; made once."""
+    folder = tmp_path_factory.getbasetemp() / "pointed"
+    if not folder.exists():
+        asked = {
+            **dict.fromkeys(("do_train", "do_eval", "do_predict", "report"), True),
+            **{"eval_steps": 40, "use_best": True},
+            **{"export_saved_model": f"{folder}-served", "export_hf": f"{folder}-hf"},
+        }
+        code, _, err = inside(flags(folder, **asked))
+        assert code == 0, err
+        (folder / "said").write_text(err)
+    return folder
+
+
+def results_of(path):
+    lines = (line.split(" = ") for line in path.read_text().splitlines())
+    return {name: float(value) for name, value in lines}
+
+
+def test_trains_evaluates_and_predicts(out, data):
+    assert "the first word  dev: eval_accuracy" in (out / "said").read_text()
+    losses = [json.loads(line)["loss"] for line in (out / "metrics.jsonl").open()]
+    assert losses[-1] < 0.75 * losses[0]
+    results = results_of(out / "eval_results.txt")
+    floor = json.loads((out / "baseline.json").read_text())["dev"]
+    assert results["eval_accuracy"] > floor["eval_accuracy"]
+    assert [*results][:4] == ["eval_accuracy", "eval_loss", "global_step", "loss"]
+    best = json.loads((out / "best" / "best.json").read_text())
+    assert best["metric"] == "eval_accuracy"
+    assert results["eval_accuracy"] == pytest.approx(best["value"], abs=1e-6)
+    texts = [line.split("\t")[1] for line in (data / "test.tsv").open()]
+    answers = (out / "predict.txt").read_text().splitlines()
+    assert len(answers) == len(texts)
+    pairs = zip(answers, texts, strict=True)
+    assert all(word in text.split() for word, text in pairs)
+    lines = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+    assert [line["value"] for line in lines] == answers
+
+
+def test_several_files_and_a_stream(out, data, flags, inside, tmp_path):
+    copy = tmp_path / "out"
+    shutil.copytree(out, copy)
+    names = f"{data / 'test.tsv'},{data / 'dev.tsv'}"
+    code, _, err = inside(flags(copy, do_predict=True, predict_file=names))
+    assert code == 0, err
+    wanted = (copy / "predicted" / "test.tsv" / "predict.txt").read_text().splitlines()
+    before = os.dup(0)
+    with (data / "test.tsv").open() as typed:
+        os.dup2(typed.fileno(), 0)
+        code, answers, err = inside(flags(copy, do_predict=True, predict_file="-"))
+        os.dup2(before, 0)
+    assert code == 0, err
+    assert [json.loads(line)["value"] for line in answers.splitlines()] == wanted
+
+
+def test_report_and_exports(out, tmp_path, capfd):
+    said = (out / "said").read_text()
+    assert "from the texts of 11 rows its logits differ by" in said
+    report = (out / "report.html").read_text()
+    assert "points: dev eval_accuracy" in report and "the first word" in report
+    served = out.with_name("pointed-served")
+    assert json.loads((served / "bert_mgpu.json").read_text())["type"] == "pointing"
+    args = [f"--init_checkpoint={out}", f"--export_google={tmp_path / 'google'}"]
+    assert convert.main(args) == 0
+    shown = capfd.readouterr().out
+    assert "left out, as they are not BERT's: pointing/" in shown
+    assert "largest difference: hidden states 0.0e+00" in shown
+
+
+def test_plan_seeds_and_the_doctor(flags, inside, tiny, data, tmp_path, capfd):
+    code, _, err = inside(flags(tmp_path / "plan", do_train=True, plan=True))
+    assert code == 0 and "parameters" in err, err
+    some = {"do_train": True, "do_eval": True, "num_train_epochs": 1}
+    code, _, err = inside(flags(tmp_path / "seeds", seeds=2, **some))
+    assert code == 0, err
+    scores = json.loads((tmp_path / "seeds" / "seeds.json").read_text())["scores"]
+    assert {"eval_accuracy", "eval_loss"} <= {*scores["dev"]}
+    args = ["--task_name=points", f"--data_dir={data}"]
+    args += [f"--vocab_file={tiny.model / 'vocab.txt'}", "--max_seq_length=18"]
+    capfd.readouterr()
+    assert environment.main(["data", *args]) == 0
+    assert "tokens of a row" in capfd.readouterr().out
+
+
+def test_a_resume_knows_the_family(out, flags, inside, tiny, data, tmp_path):
+    copy = tmp_path / "out"
+    shutil.copytree(out, copy)
+    code, _, err = inside(flags(copy, do_train=True))
+    assert code == 0 and "nothing left to train" in err, err
+    assert "pointing/output_weights" in google_read.read(copy)
+    other = [flag for flag in flags(copy, do_predict=True) if "data_dir" not in flag]
+    other += [f"--data_dir={tiny.data('own')}"]
+    assert_refused(inside(other), "task_type")
+
+
+def test_what_stands_in_task_json_of_other_types_is_refused(
+    flags, inside, tmp_path, data
+):
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    task = {**TASK_JSON, "labels": ["a", "b"]}
+    (folder / "task.json").write_text(json.dumps(task))
+    args = [f for f in flags(tmp_path / "out", do_train=True) if "data_dir" not in f]
+    assert_refused(inside([*args, f"--data_dir={folder}"]), "labels", "'pointing'")
