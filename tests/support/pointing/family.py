@@ -76,19 +76,24 @@ class Pointing(FinetuningTask):
         shares /= shares.sum(-1, keepdims=True)
         return logits.argmax(-1), shares.max(-1)
 
+    def _words(self, found, places):
+        ids = (found.ids.row(row)[place] for row, place in enumerate(places))
+        return [self._tokens[token] for token in ids]
+
     def scores(self, found):
-        chosen, _ = self._chosen(found)
+        words = self.decide(found).texts
+        truth = self._words(found, found.truth)
+        hits = [word == true for word, true in zip(words, truth, strict=True)]
         logits = found.logits - found.logits.max(-1, keepdims=True)
         logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         return {
-            "eval_accuracy": float((chosen == found.truth).mean()),
+            "eval_accuracy": float(np.mean(hits)),
             "eval_loss": float(-logs[np.arange(len(logs)), found.truth].mean()),
         }
 
     def decide(self, found):
         chosen, sure = self._chosen(found)
-        rows = (found.ids.row(row)[place] for row, place in enumerate(chosen))
-        words = [self._tokens[token] for token in rows]
+        words = self._words(found, chosen)
         return Decisions(words, sure[:, None], words, ())
 
     def answers(self, outputs):
