@@ -38,6 +38,11 @@ MOST_LEVELS, MOST_PAIRS, LONGEST_FILE = 7, 90, 300
 NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch"}
 NEVER |= {"transformers", "tests", "benchmarks"}
 ONLY_IN = {"horovod": "distributed/collective.py", "absl": "config/parsing.py"}
+KNOW_A_FAMILY = {
+    "tasks/registry.py",
+    "runs/pretrain.py",
+    "runs/score_sentences.py",
+}
 WITHOUT_TENSORFLOW = {"core", "config", "text"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -152,14 +157,14 @@ def test_tensorflow_waits_until_the_flags_are_checked(module):
 
 
 def test_few_modules_know_a_family():
-    """registry.py, command lines, and the door of pretraining, which has one alone."""
+    """The table of families, command lines, and pretraining, which has one alone."""
     families = {path.name for path in (PACKAGE / "tasks").iterdir() if path.is_dir()}
     families -= {"__pycache__"}
     assert {"classification", "masked_lm"} <= families
     for path, tree in trees().items():
         parts = path.relative_to(PACKAGE).parts
         own = parts[1] if parts[0] == "tasks" else None
-        knows = name_of(path) in ("tasks/registry.py", "runs/pretrain.py")
+        knows = name_of(path) in KNOW_A_FAMILY
         for line, name in imports_of(tree):
             if name.startswith("bert_mgpu.tasks."):
                 other = name.split(".")[2]

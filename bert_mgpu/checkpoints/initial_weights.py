@@ -94,6 +94,13 @@ def first_weights(
     }
 
 
+def names_of(path: str) -> Collection[str]:
+    """The names of a checkpoint's weights, Google's where it has one."""
+    if pretrained.is_hugging_face(path):
+        return huggingface_read.read(path)
+    return google_read.read_names(path)
+
+
 def all_of(path: str) -> dict[str, np.ndarray]:
     """Every weight of a model, float32, under Google's names where it has one.
 

@@ -8,10 +8,6 @@ from typing import NamedTuple
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed.topology import World
-from bert_mgpu.evaluation import evaluator as evaluator_lib
-from bert_mgpu.evaluation import result_files
-from bert_mgpu.evaluation.evaluator import Evaluator
-from bert_mgpu.evaluation.forward import forward, rows_at_once
 from bert_mgpu.runs import (
     export,
     identity,
@@ -24,11 +20,9 @@ from bert_mgpu.runs import (
 )
 from bert_mgpu.runs.run import Job
 from bert_mgpu.tasks import registry
-from bert_mgpu.tasks.base import Family, FinetuningTask
+from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
 from bert_mgpu.training.towers import Towers
-
-PREDICTED = "predicted"  # the folder of several predicted files
 
 
 class Finished(NamedTuple):
@@ -69,7 +63,7 @@ def finetune(
     if config.plan:
         plan.show(job)
         return None
-    evaluator = _evaluator(job, family, task, data) if config.eval_steps else None
+    evaluator = stages.evaluator(job, family, task, data) if config.eval_steps else None
     state, towers = train.trained(job, evaluator, config.use_best, towers)
     # 3. What comes of it.
     evaluated = {}
@@ -81,57 +75,9 @@ def finetune(
         predict_stream.predict(task, data, towers)
     elif config.do_predict:
         for name in data.predicted:
-            _predict(job, task, data, towers, name)
+            stages.predict(job, task, data, towers, name)
     stages.export(job, state.averaged, task.problem_type)
     export.write(job, task, data, state.averaged, towers)
     if config.report and (config.do_train or config.do_eval):
         report.write(job, family, task, data, evaluated)
     return Finished(towers, task)
-
-
-def _evaluator(
-    job: Job, family: Family, task: FinetuningTask, data: TaskDataset
-) -> Evaluator:
-    """What looks at the model on the way, told beside it what the floor reaches."""
-    config = data.run
-    loaded = {name: data.load(name) for name in data.evaluated}
-    sets = {name: rows for name, (rows, _) in loaded.items()}
-    known = task.metrics(sets[evaluator_lib.MAIN])
-    metric = evaluator_lib.chosen(config.best_metric, task.metric, known)
-    trained, _ = data.read("train")  # by all processes, as any reading
-    if job.world.group.rank == 0:
-        found = family.baseline(trained, sets, task)
-        for name, scores in found.items():
-            say(f"{family.floor}  {name}: {task.line(scores)}")
-        result_files.write_baseline(job.output_dir, found)
-    measured = {"set": loaded[evaluator_lib.MAIN][1], "metric": metric}
-    measured |= {
-        name: getattr(config, name) for name in ("max_eval_examples", "threshold")
-    }
-    return Evaluator(
-        task,
-        sets,
-        config=config,
-        group=job.world.group,
-        output_dir=job.output_dir,
-        metric=metric,
-        measured=measured,
-    )
-
-
-def _predict(
-    job: Job, task: FinetuningTask, data: TaskDataset, towers: Towers, name: str
-) -> None:
-    """Of several files each has a folder of its own."""
-    folder = job.output_dir
-    if len(data.predicted) > 1:
-        folder = folder / PREDICTED / data.path(name).name
-    features, _ = data.load(name)
-    batch = rows_at_once(job.run, towers, predicting=True)
-    outputs = forward(job.run, features, batch, towers, "predict")
-    if towers.group.rank > 0:
-        return
-    decisions = task.decide(task.found(outputs, features))
-    ids = data.ids(name)
-    written = result_files.write_predictions(folder, decisions, features.lines, ids)
-    say(f"predicted {len(features)} rows: {', '.join(written)} in {folder}")

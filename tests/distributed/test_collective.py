@@ -12,7 +12,7 @@ from bert_mgpu.core.errors import RunError, UserError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import collective, topology
 from bert_mgpu.model.config import BertConfig
-from bert_mgpu.runs import identity, pretrain, train
+from bert_mgpu.runs import identity, score_sentences, train
 from bert_mgpu.runs.run import Job
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -116,4 +116,4 @@ def test_the_lines_to_score_are_compared(job_of, tmp_path):
     (tmp_path / "lines.txt").write_text("sun\nsun sun\n")
     job = job_of({"--predict_file": "0"}, predict_file=tmp_path / "lines.txt")
     with pytest.raises(UserError, match="--predict_file: process 1 has another one"):
-        pretrain._score(job, {})
+        score_sentences.score(job, {})
