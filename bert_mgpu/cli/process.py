@@ -17,12 +17,12 @@ from typing import Any, TextIO, cast
 from bert_mgpu.config import parsing
 from bert_mgpu.config.parsing import Settings
 from bert_mgpu.core.errors import (
-    LONGEST,
     Interrupted,
     OutOfMemory,
     Preempted,
     RunError,
     UserError,
+    message_of,
     out_of_memory,
 )
 from bert_mgpu.core.log import show
@@ -115,8 +115,7 @@ def explain(
     output: what is written, by this flag; smaller: what to pass where memory is short.
     TensorFlow tells a full disk by its messages alone.
     """
-    message = str(getattr(error, "message", error))[:LONGEST]
-    message = re.sub(r"\{\{.*?\}\} *", "", message)  # TensorFlow's own names
+    message = re.sub(r"\{\{.*?\}\} *", "", message_of(error))  # TensorFlow's own names
     full = re.search(
         r"[^\n]*(no space left|quota exceeded|file too large)", message, re.I
     )

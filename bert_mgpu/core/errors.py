@@ -108,7 +108,7 @@ class Interrupted(RunError):
     label = "stopped"
 
 
-LONGEST = 10_000  # characters of an error that are searched for what it means
+_SEARCHED = 10_000  # characters of an error, from either end
 _NO_MEMORY = re.compile(
     r"(out of memory|\boom\b|\w*alloc_failed|dst tensor is not initialized"
     # The last: a constant that the optimizer of graphs would have worked out.
@@ -119,6 +119,18 @@ _NO_MEMORY = re.compile(
 )
 
 
+def message_of(error: Exception) -> str:
+    """What an error says; of a very long one the beginning and the end.
+
+    TensorFlow tells first where an operation was made, in lines of Python that may be
+    many, and last what went wrong.
+    """
+    message = str(getattr(error, "message", error))
+    if len(message) <= 2 * _SEARCHED:
+        return message
+    return f"{message[:_SEARCHED]}\n{message[-_SEARCHED:]}"
+
+
 def out_of_memory(error: Exception) -> str | None:
     """What a device or the host had no memory for; None for any other error.
 
@@ -127,8 +139,7 @@ def out_of_memory(error: Exception) -> str | None:
     """
     if isinstance(error, RunError):
         return None
-    message = str(getattr(error, "message", error))[:LONGEST]
-    found = _NO_MEMORY.search(message)
+    found = _NO_MEMORY.search(message_of(error))
     if found:
         return found[0].rstrip(". ")
     return "out of memory" if isinstance(error, MemoryError) else None

@@ -1,6 +1,7 @@
 """Checkpoints on disk: whole or absent, few, and readable by TF1 code."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -145,6 +146,46 @@ def test_leftovers_of_a_killed_save_are_no_checkpoint(tmp_path):
     (found, _), _ = newest(tmp_path)
     assert_equal(found, make_state(2, 5.0))
     assert not saving.exists()
+
+
+def test_a_stop_between_the_renames_leaves_the_step_before(tmp_path, monkeypatch):
+    """The index comes last, so that without it there is no checkpoint."""
+    train_state.save(tmp_path, make_state(1), keep=5)
+    rename, renamed = pathlib.Path.rename, []
+
+    def first_alone(path, target):
+        if renamed:
+            raise KeyboardInterrupt
+        renamed.append(path.name)
+        return rename(path, target)
+
+    monkeypatch.setattr(pathlib.Path, "rename", first_alone)
+    with pytest.raises(KeyboardInterrupt):
+        train_state.save(tmp_path, make_state(2, 5.0), keep=5)
+    monkeypatch.undo()
+    (found, _), said = newest(tmp_path)
+    assert_equal(found, make_state(1))
+    assert said == [] and renamed == ["model.ckpt-2.data-00000-of-00001"]
+
+
+def test_what_a_disk_wrote_wrongly_is_no_checkpoint(tmp_path, monkeypatch):
+    """Without an error of its own: what was written is read back."""
+    train_state.save(tmp_path, make_state(1), keep=5)
+    write = google_read.write
+
+    def flipping(prefix, tensors):
+        write(prefix, tensors)
+        data = pathlib.Path(f"{prefix}.data-00000-of-00001")
+        content = bytearray(data.read_bytes())
+        content[len(content) // 2] ^= 1
+        data.write_bytes(content)
+
+    monkeypatch.setattr(google_read, "write", flipping)
+    with pytest.raises(UserError, match="it will resume at step 1"):
+        train_state.save(tmp_path, make_state(2, 5.0), keep=5)
+    (found, _), said = newest(tmp_path)
+    assert_equal(found, make_state(1))
+    assert said == [] and train_state.saved_steps(tmp_path) == [1]
 
 
 FULL_DISK = """

@@ -88,6 +88,7 @@ def ask(model, texts):
         (False, {"truncation": "head_tail", "head_tokens": 3, "max_seq_length": 11}),
         (True, {"truncation": "head_tail", "head_tokens": 3, "max_seq_length": 11}),
         (True, {"ema_decay": 0.5, "padding": "pack"}),
+        (False, {"threshold": 0.9}),
     ],
     ids=str,
 )

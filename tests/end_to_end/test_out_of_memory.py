@@ -250,6 +250,15 @@ def test_a_cancelled_prediction_is_not_told_as_lacking_memory(
     assert code == 1 and "going on with" not in err
 
 
+def test_what_stands_behind_a_long_list_of_lines_is_found():
+    """TensorFlow tells first where an operation was made, line by line."""
+    made = "".join(f'File "a/b/c{n}.py", line {n}, in call\n' for n in range(900))
+    text = f"Graph execution error:\n\n{made}\n{failing.TEXT}\n\t [[{{{{node x}}}}]]"
+    error = tf.errors.ResourceExhaustedError(None, None, text)
+    assert len(text) > 25_000
+    assert errors.out_of_memory(error) == failing.TEXT
+
+
 @pytest.mark.parametrize(
     "text",
     [

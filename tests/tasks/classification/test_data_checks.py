@@ -89,6 +89,39 @@ def test_labels_that_are_rare_or_absent(looked_at):
     assert looked_at(train=fine(40), dev=dev) == ["dev.tsv: no row has the label yes"]
 
 
+def test_ten_times_as_many_rows_of_a_label_are_told(looked_at):
+    texts = [text for text, _ in fine(120)]
+
+    def said(no, yes):
+        rows = [(text, "no") for text in texts[:no]]
+        return looked_at(train=[*rows, *((t, "yes") for t in texts[no : no + yes])])
+
+    assert said(99, 10) == []
+    assert said(100, 10) == [
+        "train.tsv: 100 rows of 'no', 10 of 'yes': look at macro_f1, or pass"
+        " --class_weights=balanced"
+    ]
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_leak_of_any_training_row_is_found(looked_at, place):
+    rows = fine(5)
+    found = looked_at(train=rows, dev=[*fine(20, 1), rows[place]])
+    assert [line for line in found if line.startswith("dev")] == [
+        "dev.tsv:21: 1 row (4.8%) with the text of a row of train.tsv: what is measured"
+        " there is memory"
+    ]
+
+
+def test_the_share_of_unknown_tokens_of_pairs(words):
+    """[CLS] a b [SEP] z [SEP], [CLS] a [SEP] and [CLS] z [SEP] b [SEP]: 2 of 6."""
+    pairs = [("a b", "z"), ("a", None), ("z", "b")]
+    examples = [Example(str(n), *pair, "no", n) for n, pair in enumerate(pairs)]
+    features = task.featurise(examples, words, LABELS, 16, "head", 0)
+    one = data_checks.CheckedSet("train", "train.tsv", features, words.unk_id)
+    assert one.unknown_share == pytest.approx(2 / 6)
+
+
 def test_texts_that_are_empty_long_or_unknown(looked_at):
     rows = [*fine(40), ("", "no"), ("\u200b", "yes"), ("a " * 50, "no")]
     assert looked_at(train=rows) == ["train.tsv:41, 42: 2 rows without any text"]

@@ -118,10 +118,15 @@ def test_gradient_of_one_example_does_not_reach_its_neighbours(features, weights
         assert set(np.flatnonzero(np.abs(grad).max(-1)).tolist()) == own
 
 
-def test_examples_of_different_towers_have_masks_of_their_own(features, weights):
+@pytest.mark.parametrize(("encoder", "head"), [(0.5, None), (0.0, 0.5)])
+def test_examples_of_different_towers_have_masks_of_their_own(
+    features, weights, encoder, head
+):
     """With dropout, equal examples in any two places get different logits."""
-    config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.5)
-    task = Classification("x", config, LABELS, 24)
+    config = dataclasses.replace(
+        CONFIG, hidden_dropout_prob=encoder, attention_probs_dropout_prob=encoder
+    )
+    task = Classification("x", config, LABELS, 24, classifier_dropout=head)
     same = Features(
         {
             name: Ragged.from_rows([column.row(0).tolist()] * 37)

@@ -139,6 +139,22 @@ def test_thresholds_decide(rng):
     assert single.score(Outputs(two, labels, None, truth))["eval_accuracy"] == 0.5
 
 
+def test_a_probability_at_its_threshold_is_enough():
+    half = Outputs(np.zeros((1, 3), "f"), LABELS, np.full(3, 0.5))
+    assert KINDS["multi"].decide(half).texts == ["0,1,2"]
+    half = Outputs(np.zeros((1, 2), "f"), ("no", "yes"), np.full(2, 0.5))
+    assert KINDS["single"].decide(half).labels == ["yes"]
+
+
+def test_balanced_weights_count_labels_without_rows():
+    """rows / (labels * rows of the label), of all labels of the task."""
+    found = label_weights.weights("balanced", KINDS["single"], LABELS, np.array([0, 1]))
+    assert found == pytest.approx([2 / 3, 2 / 3, 2 / 3])
+    truth = np.array([0, 0, 0, 1])
+    found = label_weights.weights("balanced", KINDS["single"], LABELS, truth)
+    assert found[:2] == pytest.approx([4 / 9, 4 / 3])
+
+
 def test_balanced_weights_are_those_of_scikit_learn(rng):
     truth = rng.choice(3, 200, p=[0.7, 0.2, 0.1]).astype(np.int32)
     wanted = compute_class_weight("balanced", classes=np.arange(3), y=truth)

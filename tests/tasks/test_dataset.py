@@ -1,0 +1,76 @@
+"""The feature cache of a task's files: a set is made anew where anything differs."""
+
+import json
+
+import pytest
+
+from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.tasks import registry
+from bert_mgpu.tasks.dataset import TaskDataset
+from bert_mgpu.text.tokenization import Tokenizer
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "A", "a", "b", "c"]
+TASK = {"train": "train.tsv", "dev": "train.tsv", "label": 0, "text_a": 1}
+ROWS = [("no", "A b c a b", "b"), ("yes", "b a a c c", "c"), ("no", "c c b", "a")]
+
+
+@pytest.fixture
+def read(tmp_path):
+    """read(...) -> the names of the cache's files after a set was read once more."""
+
+    def call(rows=ROWS, task=(), tokens=TOKENS, lower=True, split="train", **flags):
+        lines = ("\t".join(row) + "\n" for row in rows)
+        (tmp_path / "train.tsv").write_text("".join(lines))
+        described = {**TASK, "labels": ["no", "yes"], **dict(task)}
+        (tmp_path / "task.json").write_text(json.dumps(described))
+        (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+        words = Tokenizer(tmp_path / "vocab.txt", lower)
+        model = Model(BertConfig(len(tokens)), "c", words, "v", lower, None)
+        values = {"max_seq_length": 6, "data_dir": str(tmp_path), **flags}
+        config = FinetuneConfig(task_name="own", do_train=True, **values)
+        files = registry.find(config)
+        family, cache = registry.family_of(files), tmp_path / "cache"
+        TaskDataset(config, files, family, model, cache).read(split)
+        return {path.name for path in cache.iterdir() if path.suffix != ".lock"}
+
+    return call
+
+
+CHANGES = {
+    "a row": {"rows": [*ROWS[:2], ("no", "c c c", "a")]},
+    "the column of the text": {"task": {"text_a": 2}},
+    "a second text": {"task": {"text_b": 2}},
+    "the order of the labels": {"task": {"labels": ["yes", "no"]}},
+    "the type": {"task": {"type": "multi"}},
+    "the separator": {"task": {"type": "multi", "label_separator": ";"}},
+    "the vocabulary": {"tokens": [*TOKENS, "d"]},
+    "the casing": {"lower": False},
+    "the length": {"max_seq_length": 5},
+    "the truncation": {"truncation": "tail"},
+    "its head": {"truncation": "head_tail", "head_tokens": 1},
+    "a sample": {"max_train_examples": 2},
+    "the sample's seed": {"max_train_examples": 2, "seed": 7},
+    "its random numbers": {"max_train_examples": 2, "random_numbers": "numpy"},
+    "whether labels are read": {"split": "test"},
+}
+
+
+def test_the_same_is_read_from_the_cache(read):
+    assert len(read()) == 1
+    assert len(read()) == 1
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_differs_is_made_anew(read, what):
+    before = read()
+    assert len(before) == 1
+    assert len(read(**CHANGES[what])) == 2
+    assert len(read()) == 2
+
+
+def test_changes_differ_from_each_other(read):
+    for change in CHANGES.values():
+        read(**change)
+    assert len(read()) == len(CHANGES) + 1

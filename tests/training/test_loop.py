@@ -1,0 +1,45 @@
+"""The loop: which rate each step gets, and what it reports."""
+
+import numpy as np
+import pytest
+
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.distributed import devices
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training import loop
+from bert_mgpu.training.towers import Towers
+from tests.training.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
+
+STEPS, WARMUP = 6, 2
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_each_step_has_googles_rate(first_params, first):
+    """google-research/bert, optimization.py: linear warm-up, then linear decay to 0."""
+    task = Classification("x", CONFIG, LABELS, LENGTH)
+    towers = Towers(task, 1, devices.configure("cpu", 1), 1, False)
+    towers.load(first_params, towers.first_slots(first_params))
+    batch = make_batch(np.random.default_rng(0), 4, ragged=False)
+    placed = towers.place(split(batch, 1))
+    told, asked = [], []
+    train_step = towers.train_step
+
+    def train(batch, step, rate, *rest):
+        asked.append((step, float(rate)))
+        return train_step(batch, step, rate, *rest)
+
+    class Recorder:
+        def step(self, done):
+            told.append((done.step, float(done.rate)))
+
+    towers.train_step = train
+    plan = loop.Plan(STEPS, WARMUP, RATE, 1000)
+    state = TrainState({}, {}, first, {})
+    batches = iter([placed] * (STEPS - first))
+    end = loop.train(towers, state, plan, batches, lambda state: None, Recorder())
+    decayed = [RATE * (1 - step / STEPS) for step in range(STEPS)]
+    wanted = [0, RATE / 2, *decayed[2:]]
+    assert [rate for _, rate in asked] == pytest.approx(wanted[first:], rel=1e-6)
+    assert [step for step, _ in asked] == [*range(first, STEPS)]
+    assert told == [(step + 1, rate) for step, rate in asked]
+    assert end.step == STEPS
