@@ -1,0 +1,92 @@
+"""Plants the faults of table.py one by one: python -m tests.support.mutants [WORD ...]
+
+With words, only those whose names hold one of them. Each is planted in a copy of the
+clone and met by its tests in a child of this process, which has imported TensorFlow
+once for all. Exit code 1 where more than one of twenty survives.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests.support.mutants.table import MUTANTS, Mutant
+from tests.support.paths import ROOT
+
+KILLED, SURVIVED = 1, 0  # pytest's exit codes
+LEAST = 0.95  # of the faults are to be noticed
+
+
+def copied(target: pathlib.Path) -> None:
+    """The files of the clone, and a link to the data beside it."""
+    listed = ["git", "ls-files", "-co", "--exclude-standard"]
+    names = subprocess.check_output(listed, cwd=ROOT, text=True).splitlines()
+    for name in filter(lambda name: (ROOT / name).is_file(), names):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target / name)
+    if (ROOT.parent / "shared").exists():
+        (target.parent / "shared").symlink_to(ROOT.parent / "shared")
+
+
+def arguments(mutant: Mutant) -> list[str]:
+    """pytest's: the files, and what follows them as an expression of -k."""
+    words = mutant.tests.split(" ")
+    files = [word for word in words if word.endswith(".py")]
+    names = " ".join(word for word in words if not word.endswith(".py"))
+    options = ["-q", "-x", "-n0", "-p", "no:cacheprovider"]
+    return [*options, *(["-k", names] if names else []), *(f"tests/{f}" for f in files)]
+
+
+def met(mutant: Mutant, tree: pathlib.Path) -> int:
+    """pytest's exit code of the mutant's tests, in a child process."""
+    file = tree / "bert_mgpu" / mutant.file
+    text = file.read_text(encoding="utf-8")
+    assert text.count(mutant.old) == 1, f"{mutant.name}: not once in {mutant.file}"
+    file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    child = os.fork()
+    if not child:
+        import pytest
+
+        os.chdir(tree)
+        sys.path[:] = [str(tree), *(p for p in sys.path if p not in ("", str(ROOT)))]
+        for name in [one for one in sys.modules if one.split(".")[0] == "tests"]:
+            del sys.modules[name]
+        with open(os.devnull, "w") as nothing:
+            os.dup2(nothing.fileno(), 1)
+            os.dup2(nothing.fileno(), 2)
+        os._exit(int(pytest.main(arguments(mutant))))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    file.write_text(text, encoding="utf-8")
+    return status
+
+
+def main() -> int:
+    import tensorflow  # noqa: F401  # once, for all children
+
+    words = sys.argv[1:]
+    chosen = [m for m in MUTANTS if not words or any(word in m.name for word in words)]
+    survivors = []
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    with tempfile.TemporaryDirectory() as folder:
+        tree = pathlib.Path(folder, "tree")
+        copied(tree)
+        for mutant in chosen:
+            began = time.perf_counter()
+            code = met(mutant, tree)
+            seconds = time.perf_counter() - began
+            said = {KILLED: "killed", SURVIVED: "SURVIVED"}.get(code, f"pytest: {code}")
+            print(f"{said:>9}  {seconds:5.1f} s  {mutant.name}", flush=True)
+            if code != KILLED:
+                survivors.append(mutant.name)
+    killed = len(chosen) - len(survivors)
+    print(f"{killed} of {len(chosen)} killed ({killed / max(1, len(chosen)):.0%})")
+    return int(killed < LEAST * len(chosen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
