@@ -245,3 +245,19 @@ def test_the_table_of_architecture_md_has_all_packages():
     order = [name for name, _ in named]
     for one, other in itertools.combinations(order, 2):
         assert one not in MAY_IMPORT[other].split() or one != other
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_repository_map_names_what_there_is(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    heading = {"README.md": "## Repository map", "README.zh.md": "## 仓库地图"}[name]
+    drawn = text.partition(f"{heading}\n")[2].split("```")[1]
+    places = [line[:26].strip() for line in drawn.splitlines() if line[:1].strip()]
+    names = {part.rstrip("/") for place in places for part in place.split()}
+    packages = {f"bert_mgpu/{package}" for package in MAY_IMPORT}
+    assert packages <= names
+    for part in names:
+        assert [*ROOT.glob(part)], f"{name}: there is no {part}"
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    folders &= {"tests", "benchmarks", "docs", "examples", "data_prep"}
+    assert folders <= {part.split("/")[0] for part in names}
