@@ -1,5 +1,6 @@
 """What the doctor reads, what it says is lacking, and that it always ends well."""
 
+import os
 import subprocess
 import sys
 
@@ -240,6 +241,17 @@ def test_the_command_ends_well_where_nothing_is_found(tmp_path):
 def test_a_wrong_flag_is_refused():
     done = doctor_process("--self")
     assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_early():
+    """doctor | head: the other end of the pipe is closed before it writes."""
+    there, here = os.pipe()
+    os.close(there)
+    command = [sys.executable, "-m", "bert_mgpu", "doctor"]
+    shown = subprocess.Popen(command, cwd=ROOT, stdout=here, stderr=subprocess.PIPE)
+    os.close(here)
+    _, err = shown.communicate(timeout=120)
+    assert (shown.returncode, err) == (0, b"")
 
 
 def test_it_imports_neither_tensorflow_nor_horovod():

@@ -29,7 +29,7 @@ from bert_mgpu.cli import process
 from bert_mgpu.cli.doctor import hardware, horovod_probe
 from bert_mgpu.cli.doctor.hardware import SEEN, SMI, Gpu, output, tried, version
 from bert_mgpu.cli.doctor.horovod_probe import Installed, Nccl
-from bert_mgpu.core import extras
+from bert_mgpu.core import extras, log
 from bert_mgpu.distributed import host as host_lib
 
 WIDTH = 80
@@ -267,5 +267,4 @@ def main(given: Sequence[str]) -> int:
         from bert_mgpu.cli.doctor import selftest
 
         return selftest.main()
-    print("\n".join(lines(facts())))
-    return 0
+    return log.show("\n".join(lines(facts())))
