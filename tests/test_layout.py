@@ -157,7 +157,7 @@ def test_tensorflow_waits_until_the_flags_are_checked(module):
 
 
 def test_few_modules_know_a_family():
-    """The table of families, command lines, and pretraining, which has one alone."""
+    """The table of families, and pretraining, which has one alone."""
     families = {path.name for path in (PACKAGE / "tasks").iterdir() if path.is_dir()}
     families -= {"__pycache__"}
     assert {"classification", "masked_lm"} <= families
@@ -168,7 +168,7 @@ def test_few_modules_know_a_family():
         for line, name in imports_of(tree):
             if name.startswith("bert_mgpu.tasks."):
                 other = name.split(".")[2]
-                known = other == own or knows or parts[0] == "cli"
+                known = other == own or knows
                 assert other not in families or known, f"{name_of(path)}:{line}"
 
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from bert_mgpu.cli import process
 from bert_mgpu.config.convert import ConvertConfig
 from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.tasks.registry import TYPES
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,6 +47,6 @@ def _convert(run: ConvertConfig) -> None:
     if not (run.export_hf or run.export_google):
         raise UserError("nothing to do: pass --export_hf or --export_google")
     from bert_mgpu.export import convert
-    from bert_mgpu.tasks.classification.problem_types import KINDS
 
-    convert.convert(run, {kind.problem_type: name for name, kind in KINDS.items()})
+    types = {one.problem_type: name for name, one in TYPES.items() if one.problem_type}
+    convert.convert(run, types)

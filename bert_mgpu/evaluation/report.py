@@ -26,7 +26,7 @@ _LONGEST_SETTING = 120
 Sections = list[tuple[str, str]]
 
 
-class Facts(NamedTuple):
+class ReportFacts(NamedTuple):
     """What a report tells beside the sections of the task."""
 
     output_dir: pathlib.Path
@@ -47,7 +47,7 @@ def is_possible() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def write(facts: Facts, sections: Sequence[ReportSection]) -> None:
+def write(facts: ReportFacts, sections: Sequence[ReportSection]) -> None:
     """Writes report.html, and its pictures as files.
 
     Raises UserError where the disk refuses.
@@ -84,7 +84,7 @@ def _block(folder: pathlib.Path, block: str | Table | ConfusionMatrix) -> str:
     return f"{html.image(path, 'confusion matrix')}\n{words}"
 
 
-def _curves(facts: Facts, folder: pathlib.Path) -> Sections:
+def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     """Losses and the best metric over steps, with what the floor reaches."""
     records = recorder.read_records(facts.output_dir / recorder.FILE)
     records = [row for row in records if row.get("loss") is not None]
@@ -128,7 +128,7 @@ def _curves(facts: Facts, folder: pathlib.Path) -> Sections:
     return [("Training", "\n".join(shown))]
 
 
-def _evaluations(facts: Facts, history: list[dict[str, Any]], known: Any) -> str:
+def _evaluations(facts: ReportFacts, history: list[dict[str, Any]], known: Any) -> str:
     """The evaluations on the way, a line a step and set."""
     names = [name for name in facts.shown if any(name in row for row in history)]
     if facts.metric not in names:
@@ -143,7 +143,7 @@ def _evaluations(facts: Facts, history: list[dict[str, Any]], known: Any) -> str
     return html.table(rows, "w" + "n" * (len(names) + 1)) + more * (left_out > 0)
 
 
-def _data(facts: Facts, folder: pathlib.Path) -> Sections:
+def _data(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     """Lengths, padding and what is likely wrong."""
     run, sets = facts.config, facts.sets
     path = folder / "lengths.png"
@@ -173,7 +173,7 @@ def _data(facts: Facts, folder: pathlib.Path) -> Sections:
     return [("Data", "\n".join(shown))]
 
 
-def _settings(facts: Facts) -> Sections:
+def _settings(facts: ReportFacts) -> Sections:
     """Of the training, and of this command."""
     trained = _of_run(facts).get("flags", {})
     given = {name: getattr(facts.config, name) for name in sorted(facts.config.given)}
@@ -191,7 +191,7 @@ def _settings(facts: Facts) -> Sections:
     return [("Settings", "\n".join(shown))]
 
 
-def _of_run(facts: Facts) -> dict[str, Any]:
+def _of_run(facts: ReportFacts) -> dict[str, Any]:
     """run.json: what trained the model."""
     return _tables(facts.output_dir / RUN_FILE)
 
@@ -205,7 +205,7 @@ def _tables(path: pathlib.Path) -> dict[str, dict[str, Any]]:
     return {name: one for name, one in said.items() if isinstance(one, dict)}
 
 
-def _versions(facts: Facts) -> dict[str, Any]:
+def _versions(facts: ReportFacts) -> dict[str, Any]:
     """Those that trained the model."""
     return _of_run(facts).get("versions", {})
 

@@ -83,7 +83,11 @@ class Served(tf.Module):
             "segment_ids": segment_ids,
         }
         params = {name: tf.convert_to_tensor(v) for name, v in self._params.items()}
-        return self._task.answers(self._task.outputs(params, batch))
+        outputs = self._task.outputs(params, batch)
+        answers = self._task.answers(outputs)
+        if not outputs.keys() & answers.keys():  # nothing could be compared
+            raise ValueError(f"answers() of {self._task.name} has none of {[*outputs]}")
+        return answers
 
     def of_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
         """string [B], UTF-8."""

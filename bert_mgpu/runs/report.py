@@ -50,7 +50,7 @@ def write(
         train = sets["train"]
         tried = padding.orders_of(job.batching, train)
         shares = padding.shares(tried, train.lengths, job.batching, _PADDED_STEPS)
-    facts = report.Facts(
+    facts = report.ReportFacts(
         output_dir=job.output_dir,
         config=job.run,
         title=f"{task.name}: {', '.join(scores) or 'trained'}",

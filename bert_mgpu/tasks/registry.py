@@ -17,9 +17,15 @@ from bert_mgpu.tasks.task_json import TaskType
 
 _CLASSIFICATION = "bert_mgpu.tasks.classification.family"
 TYPES = {
-    "single": TaskType(_CLASSIFICATION),
-    "multi": TaskType(_CLASSIFICATION, keys=("label_separator",)),
-    "regression": TaskType(_CLASSIFICATION, names_labels=False),
+    "single": TaskType(_CLASSIFICATION, problem_type="single_label_classification"),
+    "multi": TaskType(
+        _CLASSIFICATION,
+        keys=("label_separator",),
+        problem_type="multi_label_classification",
+    ),
+    "regression": TaskType(
+        _CLASSIFICATION, names_labels=False, problem_type="regression"
+    ),
 }
 BUILTIN = builtin.BUILTIN
 

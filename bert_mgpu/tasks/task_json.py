@@ -51,6 +51,7 @@ class TaskType(NamedTuple):
     module: str  # whose FAMILY has it
     names_labels: bool = True  # may "labels" stand there?
     keys: tuple[str, ...] = ()  # that stand there for it alone
+    problem_type: str | None = None  # transformers' name of it
 
 
 _COLUMNS = ("text_a", "text_b", "label", "id")  # their order in a row, where given

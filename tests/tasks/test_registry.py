@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -10,9 +11,11 @@ from bert_mgpu.checkpoints import google_read
 from bert_mgpu.cli import convert
 from bert_mgpu.cli.doctor import environment
 from bert_mgpu.tasks import registry
+from bert_mgpu.tasks.classification.problem_types import KINDS
 from bert_mgpu.tasks.task_json import TaskType
 from tests.conftest import rows
 from tests.end_to_end.conftest import assert_refused
+from tests.support.pointing.family import Pointing
 
 TASK_JSON = {
     **{"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"},
@@ -115,7 +118,8 @@ def test_best_weights_several_files_and_a_stream(out, data, flags, inside, tmp_p
 
 def test_report_and_exports(out, tmp_path, capfd):
     said = (out / "said").read_text()
-    assert "from the texts of 11 rows its logits differ by" in said
+    far = re.search(r"from the texts of 11 rows its logits differ by (\S+)", said)[1]
+    assert float(far) < 1e-5
     report = (out / "report.html").read_text()
     assert "points: dev eval_accuracy" in report and "the first word" in report
     served = out.with_name("pointed-served")
@@ -162,3 +166,17 @@ def test_what_stands_in_task_json_of_other_types_is_refused(
     (folder / "task.json").write_text(json.dumps(task))
     args = [f for f in flags(tmp_path / "out", do_train=True) if "data_dir" not in f]
     assert_refused(inside([*args, f"--data_dir={folder}"]), "labels", "'pointing'")
+
+
+def test_the_table_names_transformers_types():
+    named = {name: one.problem_type for name, one in registry.TYPES.items()}
+    assert named == {name: kind.problem_type for name, kind in KINDS.items()}
+
+
+def test_an_export_that_could_not_be_compared_is_refused(flags, inside, tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pointing, "answers", lambda self, outputs: {})
+        asked = {"do_train": True, "num_train_epochs": 1}
+        asked["export_saved_model"] = tmp_path / "served"
+        code, _, err = inside(flags(tmp_path / "out", **asked))
+    assert code == 1 and "answers() of points has none of ['logits']" in err
