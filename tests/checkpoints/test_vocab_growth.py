@@ -16,7 +16,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
-from tests.conftest import CONFIG, VOCAB
+from tests.support.tiny import CONFIG, VOCAB
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 OLD = [*SPECIAL, "[unused1]", "pub", "##g", "##ba", "##se", "a", "chic", "中"]

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from bert_mgpu.data_prep import parts, shuffle
-from tests.data_prep.conftest import INT, LENGTH, parse, start
+from tests.support.preparation import INT, LENGTH, parse, start
 
 
 def wait_for_parts(process, count):

@@ -17,8 +17,8 @@ import pytest
 
 from bert_mgpu.cli.doctor import environment
 from bert_mgpu.tasks.classification.builtin import BUILTIN
-from tests.conftest import CONFIG, LINES, MRPC_HEADER, rows
 from tests.support.paths import ROOT
+from tests.support.tiny import CONFIG, LINES, MRPC_HEADER, rows
 
 EXAMPLES = ROOT / "examples"
 SMALL = ("--max_seq_length=16", "--num_train_epochs=1", "--xla=off", "--report=false")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import rows
-from tests.end_to_end.conftest import assert_refused, tree
 from tests.support.marks import rarely
+from tests.support.runs import assert_refused, tree
+from tests.support.tiny import rows
 
 # Longer and shorter than 16 tokens, of characters that have to be cut apart.
 TEXTS = ["", "sun", "雨 loss好, rain.", *(a for _, a, _ in rows(20, 3)), "SUN " * 30]

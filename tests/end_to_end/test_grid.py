@@ -9,7 +9,7 @@ from bert_mgpu.checkpoints import google_read
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
-from tests.conftest import MRPC_HEADER
+from tests.support.tiny import MRPC_HEADER
 
 ROWS, BATCHES, TOWERS = (1, 2, 7, 13, 40), (1, 4, 9), (1, 3)  # 30 settings
 

@@ -10,7 +10,7 @@ from bert_mgpu.config.base import fields
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.tensor_names import AVERAGE
 from bert_mgpu.model import bert
-from tests.end_to_end.conftest import assert_same_run, resume_halfway
+from tests.support.runs import assert_same_run, resume_halfway
 
 MORE = {"do_train": True, "num_train_epochs": 3}
 SETTINGS = [

@@ -11,7 +11,7 @@ import termios
 import time
 
 from bert_mgpu.checkpoints import google_read
-from tests.conftest import process
+from tests.support.processes import process
 
 LONG = {"do_train": True, "num_train_epochs": 1e5, "log_steps": 1}
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
-from tests.conftest import CONFIG, VOCAB
-from tests.end_to_end.conftest import edit_config, write_vocab
+from tests.support.tiny import CONFIG, VOCAB, edit_config, write_vocab
 
 
 def test_bad_vocabularies(work, expect_refused):

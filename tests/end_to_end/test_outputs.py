@@ -12,8 +12,8 @@ from tensorboard.backend.event_processing import event_accumulator
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
-from tests.conftest import CONFIG, VOCAB
-from tests.end_to_end.conftest import tree
+from tests.support.runs import tree
+from tests.support.tiny import CONFIG, VOCAB
 
 DEV, TEST = 13, 11  # rows of the files
 PREDICTIONS = ("predict.txt", "test_results.tsv", "predictions.jsonl")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.data.batching import POLICIES
-from tests.end_to_end.conftest import assert_same_run, resume_halfway
+from tests.support.runs import assert_same_run, resume_halfway
 
 
 @pytest.fixture(scope="module")

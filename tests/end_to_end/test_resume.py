@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
-from tests.conftest import process
+from tests.support.processes import process
 
 STEPS_TO_SAVE = 4
 

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from bert_mgpu.distributed import strategies
-from tests.conftest import process
-from tests.end_to_end.conftest import assert_same_run, keep_only
+from tests.support.processes import process
+from tests.support.runs import assert_same_run, keep_only
 
 PROGRAM = pathlib.Path(__file__).with_name("failing.py")
 NOTHING_FAILS = json.dumps({"tower": -1, "step": 0, "most": 0, "default": True})

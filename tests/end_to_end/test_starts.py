@@ -9,7 +9,7 @@ import pytest
 from bert_mgpu.checkpoints import google_read, huggingface_read, huggingface_write
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
-from tests.conftest import write_task
+from tests.support.tiny import write_task
 
 
 def weights_of(output_dir):

@@ -11,8 +11,9 @@ import pytest
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.data import batching
 from bert_mgpu.runs import predict_stream
-from tests.conftest import process, rows
-from tests.end_to_end.conftest import assert_refused, tree
+from tests.support.processes import process
+from tests.support.runs import assert_refused, tree
+from tests.support.tiny import rows
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,10 @@ from bert_mgpu.cli import convert, main
 from bert_mgpu.export import convert as convert_lib
 from bert_mgpu.model import bert, heads, params
 from bert_mgpu.model.config import BertConfig
-from tests.checkpoints.conftest import GOLDEN, assert_bit_equal, random_tensors, save
-from tests.conftest import CONFIG, VOCAB
 from tests.reference import cases, google_graph
 from tests.support.paths import ROOT
+from tests.support.tensors import GOLDEN, assert_bit_equal, random_tensors, save
+from tests.support.tiny import CONFIG, VOCAB
 
 HEADS = {
     "cls/predictions/transform/dense/kernel": (32, 32),

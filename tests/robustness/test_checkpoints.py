@@ -14,9 +14,9 @@ from bert_mgpu.checkpoints import google_read, train_state
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.training.optimizers import Optimizer
-from tests.end_to_end.conftest import assert_refused, tree
 from tests.robustness import crafted
-from tests.robustness.conftest import KINDS, put
+from tests.support.damage import KINDS, put
+from tests.support.runs import assert_refused, tree
 
 INDEX, DATA = ".index", ".data-00000-of-00001"
 FLIPS = {INDEX: 500, DATA: 500}

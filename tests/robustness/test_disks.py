@@ -8,8 +8,8 @@ import pytest
 
 from bert_mgpu.checkpoints import google_read, train_state
 from bert_mgpu.cli import create_pretraining_data, domain_vocab
-from tests.end_to_end.conftest import assert_refused, assert_same_run
 from tests.robustness.full_disk import full_at
+from tests.support.runs import assert_refused, assert_same_run
 
 # What is written, as the path says it; in the order of a run.
 TRAINING = {

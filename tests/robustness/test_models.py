@@ -14,7 +14,7 @@ from bert_mgpu.checkpoints import google_read, huggingface_read
 from bert_mgpu.cli import run_classifier
 from bert_mgpu.core.errors import UserError
 from tests.robustness import crafted
-from tests.robustness.conftest import KINDS, put
+from tests.support.damage import KINDS, put
 
 WEIGHTS, SHARDS = "model.safetensors", "model.safetensors.index.json"
 BROKEN = "not a whole safetensors file"

@@ -16,10 +16,11 @@ import tempfile
 import pytest
 
 from bert_mgpu.cli import create_pretraining_data, domain_vocab
-from tests.conftest import SCRIPT, Tiny
-from tests.end_to_end.conftest import assert_refused
-from tests.robustness.rows_support import everything
+from tests.support.hostile_rows import everything
 from tests.support.paths import ROOT
+from tests.support.processes import SCRIPT
+from tests.support.runs import assert_refused
+from tests.support.tiny import Tiny
 
 NOBODY = 65534
 IS_ROOT = os.geteuid() == 0

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from bert_mgpu.training import recorder
-from tests.end_to_end.conftest import assert_same_run
+from tests.support.runs import assert_same_run
 
 FILES = ("metrics.jsonl", "evaluations.jsonl", "baseline.json", "best/best.json")
 STRAY = [  # lines that may stand between good ones

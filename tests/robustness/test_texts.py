@@ -15,9 +15,9 @@ from bert_mgpu.cli import (
     run_pretraining,
 )
 from bert_mgpu.data import tfrecord
-from tests.end_to_end.pretraining.conftest import LENGTH, MOST, records
-from tests.robustness.rows_support import bomb, flipped, measured, run_refused
+from tests.support.hostile_rows import bomb, flipped, measured, run_refused
 from tests.support.paths import ROOT
+from tests.support.pretraining import LENGTH, MOST, records
 
 MB = 900  # of a process that is refused; TensorFlow's own are 500
 

@@ -15,8 +15,8 @@ from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import loop, precision, update
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.towers import Towers
-from tests.training.compare import assert_same_bits
-from tests.training.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
+from tests.support.batches import CONFIG, LABELS, LENGTH, RATE, make_batch, split
+from tests.support.compare import assert_same_bits
 
 LOW = ("bfloat16", "float16")
 # A unit in the last place, relative: what one rounding may change.

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_mgpu.core.task import Noise
 from bert_mgpu.model import bert
 from bert_mgpu.training import precision
-from tests.training.conftest import CONFIG, make_batch
+from tests.support.batches import CONFIG, make_batch
 
 
 def packed(batch):

@@ -11,8 +11,8 @@ from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import schedule
 from bert_mgpu.training.towers import Towers
 from tests.reference import google_trajectory
-from tests.training.compare import assert_close
-from tests.training.conftest import LABELS, LENGTH, NO_DROPOUT, make_batch, split
+from tests.support.batches import LABELS, LENGTH, NO_DROPOUT, make_batch, split
+from tests.support.compare import assert_close
 
 STEPS, ROWS, PLANNED, WARMUP = 50, 8, 60, 10
 

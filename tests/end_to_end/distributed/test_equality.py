@@ -9,13 +9,8 @@ from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core import tensor_names
 from bert_mgpu.distributed import devices
 from bert_mgpu.training import precision
-from tests.conftest import VOCAB
-from tests.end_to_end.conftest import (
-    assert_same_run,
-    edit_config,
-    keep_only,
-    write_vocab,
-)
+from tests.support.runs import assert_same_run, keep_only
+from tests.support.tiny import VOCAB, edit_config, write_vocab
 
 # Of 24 rows, 3 at a time on 4 towers; or 5, so that batches run across epochs' ends.
 FLAGS = {"do_train": True, "do_eval": True, "do_predict": True, "log_steps": 1}

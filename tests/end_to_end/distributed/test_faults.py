@@ -13,7 +13,7 @@ import pytest
 
 from bert_mgpu.checkpoints import train_state
 from bert_mgpu.core.errors import Lost
-from tests.end_to_end.conftest import assert_same_run
+from tests.support.runs import assert_same_run
 
 FAULTY = pathlib.Path(__file__).with_name("faulty.py")
 LOST, KILLED = Lost.exit_code, -signal.SIGKILL
