@@ -236,7 +236,7 @@ def test_a_cancelled_prediction_is_not_told_as_lacking_memory(
     tiny, tmp_path, go, trained, monkeypatch
 ):
     """Its devices do nothing together."""
-    shutil.copytree(trained, tmp_path / "out")
+    shutil.copytree(trained(), tmp_path / "out")
 
     ask = towers.Towers.ask
 

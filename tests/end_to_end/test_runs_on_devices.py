@@ -44,7 +44,7 @@ def test_predictions_and_scores_are_those_of_one_device(
     found = []
     for n_devices in (1, 4):
         out = tmp_path / str(n_devices)
-        shutil.copytree(trained, out)
+        shutil.copytree(trained(), out)
         do = {"do_eval": True, "do_predict": True, "predict_batch_size": 2}
         code, _, err = inside(flags(tiny, out, cpu_devices=n_devices, **do))
         assert code == 0, err

@@ -152,7 +152,7 @@ def test_a_pickle_in_the_place_of_a_text(work, refused, flag):
 @pytest.fixture(scope="session")
 def exported(trained, tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported") / "hf"
-    out = shutil.copytree(trained, folder.parent / "out")
+    out = shutil.copytree(trained(), folder.parent / "out")
     flags = tiny.flags(out, init_checkpoint=None, do_predict=True, export_hf=folder)
     assert run_classifier.run(["", *flags]) == 0
     return folder

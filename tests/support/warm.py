@@ -135,16 +135,17 @@ def _parent() -> socket.socket:
 
 
 def _serve(requests: socket.socket) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how the waiting ended
     while True:
         head, descriptors, *_ = socket.recv_fds(requests, _INT, 4)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         if not head:
             return
         size = int.from_bytes(head, "big")
         message = requests.recv(size, socket.MSG_WAITALL)
         if not os.fork():
             requests.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _run(json.loads(message), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
