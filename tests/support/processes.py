@@ -28,6 +28,14 @@ def process(args, env=None, program=SCRIPT, anew=False, **options):
     )
 
 
+def python(*command):
+    """(exit code, stdout, stderr) of `-c CODE ARGUMENTS`, with TensorFlow loaded."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    run = Forked(command, {**os.environ, "CUDA_VISIBLE_DEVICES": ""}, **pipes)
+    out, err = run.communicate(timeout=300)
+    return run.returncode, out, err
+
+
 class Cluster:
     """Runs of several processes, as horovodrun starts them on this machine."""
 

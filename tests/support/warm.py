@@ -28,7 +28,7 @@ _INT = 4  # bytes of a request's length
 
 
 class Forked:
-    """What tests use of a `subprocess.Popen` of text, for a script of Python's."""
+    """What tests use of a `subprocess.Popen` of text, for a script or `-c CODE`."""
 
     def __init__(
         self,
@@ -174,9 +174,14 @@ def _become(command: list[str], env: dict[str, str], cwd: str) -> None:
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
-    sys.argv, sys.orig_argv = [*command], [sys.executable, *command]
-    sys.path[0] = os.path.dirname(os.path.abspath(command[0]))
-    runpy.run_path(command[0], run_name="__main__")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # even in the background
+    sys.orig_argv = [sys.executable, *command]
+    if command[0] == "-c":
+        sys.argv, sys.path[0] = ["-c", *command[2:]], ""
+        exec(compile(command[1], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.argv, sys.path[0] = command, os.path.dirname(os.path.abspath(command[0]))
+        runpy.run_path(command[0], run_name="__main__")
     sys.exit(0)
 
 
