@@ -13,10 +13,29 @@ import pytest
 from tests.support import tiny as tiny_lib
 from tests.support.processes import Cluster, process
 from tests.support.runs import assert_refused, tree
+from tests.support.skips import NoSkips
 from tests.support.tiny import Tiny
 from tests.support.trained import Trained
 
 EARLIER = {"predict.txt": "1\n0\n", "eval_results.txt": "eval_accuracy = 0.5\n"}
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--no-skips", action="store_true", help="see tests/support/skips.py"
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--no-skips") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(NoSkips())
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        long = any(map(item.get_closest_marker, ("nightly", "faults")))
+        if long and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1200))
 
 
 @pytest.fixture(scope="session")

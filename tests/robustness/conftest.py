@@ -1,25 +1,9 @@
 """How a damaged file is checked: one line, and nothing changed anywhere else."""
 
-import signal
-
 import pytest
 
 from tests.support.damage import everything
 from tests.support.runs import assert_refused, tree
-
-_LONGEST = 300  # seconds: a pipe that is waited for would stand still for ever
-
-
-@pytest.fixture(autouse=True)
-def ends():
-    def stop(*_):
-        raise AssertionError(f"it waits for {_LONGEST} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(_LONGEST)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture
