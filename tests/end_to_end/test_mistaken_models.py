@@ -79,9 +79,9 @@ def test_configurations_that_are_no_json_object(work, expect_refused, text, frag
 
 MISMATCHES = [
     (
-        {"num_hidden_layers": 3},
+        {"num_hidden_layers": 2},
         "lacks 16 of",
-        "such as bert/encoder/layer_2/",
+        "such as bert/encoder/layer_1/",
         "--bert",
     ),
     ({"intermediate_size": 64}, "has shape", "model wants", "--bert_config_file"),

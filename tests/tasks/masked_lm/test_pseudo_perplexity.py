@@ -9,6 +9,7 @@ from bert_mgpu.data import packing, pipeline
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.masked_lm.task import MASKED, NEXT, Pretraining
+from tests.support.marks import GRAPH_AND_RARELY_XLA
 
 CONFIG = BertConfig(
     vocab_size=97,
@@ -77,7 +78,7 @@ def weights_of(task):
 
 
 @BOTH
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize("compiled", GRAPH_AND_RARELY_XLA)
 def test_packed_rows_give_the_losses_of_single_ones(features, next_sentence, compiled):
     task = Pretraining(CONFIG, LONGEST, next_sentence)
     tensors = weights_of(task)
