@@ -1,22 +1,11 @@
 """A small model and random batches of its rows, for towers of any layout."""
 
-import dataclasses
-
 import numpy as np
 
-from bert_mgpu.model.config import BertConfig
+from tests.support.tiny import small_config
 
-CONFIG = BertConfig(
-    vocab_size=61,
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=64,
-    max_position_embeddings=16,
-)
-NO_DROPOUT = dataclasses.replace(
-    CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-)
+CONFIG = small_config()
+NO_DROPOUT = small_config(dropout=0.0)
 LABELS = ("a", "b", "c")
 LENGTH = 12
 RATE = 3e-3

@@ -46,6 +46,16 @@ TASK_JSON = {
 }
 
 
+def small_config(dropout=0.1, **changed):
+    """The BertConfig of a model that no files belong to."""
+    from bert_mgpu.model.config import BertConfig
+
+    values = {"vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 2}
+    values |= {"num_attention_heads": 4, "intermediate_size": 64}
+    values |= {"max_position_embeddings": 16, "hidden_dropout_prob": dropout}
+    return BertConfig(**values | {"attention_probs_dropout_prob": dropout} | changed)
+
+
 def rows(count, seed):
     """(label, text, text): texts with good words have label 1, else bad ones."""
     rng = random.Random(seed)
