@@ -53,6 +53,16 @@ def divided(request):
         request.getfixturevalue("logical_cpus")
 
 
+@pytest.fixture
+def quick_graphs(logical_cpus):
+    """A third less work for a small training, whose last bits may be others."""
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    yield
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+
+
 @pytest.fixture(scope="session")
 def tiny(logical_cpus, tmp_path_factory):
     """Of one layer: a step is traced in half the time."""
