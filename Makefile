@@ -62,7 +62,8 @@ check: .venv/.dev
 test: check
 	$(if $(CI),,-)@$(MAKE) --no-print-directory .venv/.horovod
 	XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0" \
-	  $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=20 $(if $(CI),--no-skips)
+	  $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+  --durations=20 $(if $(CI),--no-skips)
 
 # Everything there is, also what takes too long for each change: processes killed, frozen
 # and broken 50 times and more, a million changed files for the readers, memory that lacks
