@@ -37,7 +37,7 @@ class Ragged(NamedTuple):
         return np.diff(self.offsets)
 
     @property
-    def places(self) -> np.ndarray:
+    def positions(self) -> np.ndarray:
         """The place of each value in its row, from 0: int64 [sum of lengths]."""
         return np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)
 
@@ -94,7 +94,7 @@ class Features:
         return self.targets[POSITIONS].lengths
 
     def take(self, numbers: np.ndarray) -> Features:
-        """The rows of these numbers (see `Rows`), without notes."""
+        """The rows of these numbers (see `InstancePlan`), without notes."""
         rows = numbers % len(self)
         return Features(
             {name: column.take(rows) for name, column in self.ragged.items()},

@@ -19,7 +19,7 @@ Batch = Mapping[str, Any]
 Params = Mapping[str, Any]  # name as in a Google TF1 checkpoint -> tensor
 
 
-class Noise(NamedTuple):
+class DropoutKey(NamedTuple):
     """Where the random numbers of a forward pass come from.
 
     Dropout masks are a function of (seed, step, a row's place in the global
@@ -52,7 +52,7 @@ class Task(Protocol):
         ...
 
     def loss_sums(
-        self, params: Params, batch: Batch, noise: Noise | None
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, Any]:
         """Numerator of each loss, float32 scalars; no noise is inference."""
         ...
@@ -61,8 +61,8 @@ class Task(Protocol):
         """What evaluation and prediction need of each row: tensors [B, ...]."""
         ...
 
-    def found(self, outputs: Mapping[str, np.ndarray], rows: Any) -> Any:
-        """What the model says of a whole set of `Rows`: what `scores` takes."""
+    def scored_rows(self, outputs: Mapping[str, np.ndarray], rows: Any) -> Any:
+        """What the model says of a whole set of `InstancePlan`: what `scores` takes."""
         ...
 
     def scores(self, found: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class TrainState:
         return self.params | averages
 
 
-class Decisions(NamedTuple):
+class Predictions(NamedTuple):
     """What is written of rows; each has as many entries as there are rows."""
 
     texts: list[str]  # the lines of predict.txt

@@ -36,7 +36,7 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
     at = np.flatnonzero(placement.numbers.reshape(-1) != EMPTY)
     block = rows.take(placement.numbers.reshape(-1)[at])
     # All tokens of the batch in a row, and where each of them goes.
-    inside = block.ragged["input_ids"].places
+    inside = block.ragged["input_ids"].positions
     offsets = placement.offsets.reshape(-1)[at]
     starts = at // places * placement.length + offsets
     goals = np.repeat(starts, block.lengths) + inside
@@ -121,7 +121,7 @@ def forward_all(
 
     asked: list[tuple[Placement, Any]] = []
     made = (place(collate(rows, placement)) for placement in placements)
-    with ahead(made) as batches:
+    with prefetch(made) as batches:
         for placement, batch in zip(progress(placements), batches, strict=True):
             asked.append((placement, ask(batch)))
             if len(asked) > 1:
@@ -138,7 +138,7 @@ def in_order(results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 @contextlib.contextmanager
-def ahead(items: Iterable[Item], depth: int = 4) -> Iterator[Iterator[Item]]:
+def prefetch(items: Iterable[Item], depth: int = 4) -> Iterator[Iterator[Item]]:
     """Gives the same items, made in a thread of its own up to `depth` ahead."""
     made: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
     stop = threading.Event()

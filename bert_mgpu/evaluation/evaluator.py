@@ -26,7 +26,7 @@ MAIN = "dev"  # the set that chooses
 _COPIED = (pretrained.RUN_FILE, pretrained.CONFIG_FILE, pretrained.LABELS_FILE)
 
 
-class Best(NamedTuple):
+class BestEvaluation(NamedTuple):
     """The evaluation whose weights are kept."""
 
     step: int
@@ -56,7 +56,7 @@ class Evaluator:
         self._measured = dict(measured)
         self._folder = output_dir / BEST
         self._identity: dict[str, Any] | None = None
-        self._best: Best | None = None
+        self._best: BestEvaluation | None = None
         self._evaluated: list[int] = []  # steps
 
     def begin(self, step: int, identity: dict[str, Any]) -> None:
@@ -70,8 +70,8 @@ class Evaluator:
                 "best": self._kept(),
                 "steps": [one for one in steps if one <= step],
             }
-        said = collective.all_of(group, {"found": found})[0]["found"]
-        self._best = Best(*said["best"]) if said["best"] else None
+        said = collective.all_gather_json(group, {"found": found})[0]["found"]
+        self._best = BestEvaluation(*said["best"]) if said["best"] else None
         self._evaluated = said["steps"]
         if group.rank == 0:
             recorder.continued(self._output_dir / HISTORY, step).close()
@@ -82,11 +82,11 @@ class Evaluator:
         facts = {"run": self._identity, "measured": self._measured}
         return hashing.fingerprint(facts)
 
-    def _kept(self) -> Best | None:
+    def _kept(self) -> BestEvaluation | None:
         """What best/ holds, if it is this run's, by the same metric of the same set."""
         try:
             said = files.read_json(self._folder / BEST_FILE)
-            best = Best(int(said["step"]), float(said["value"]))
+            best = BestEvaluation(int(said["step"]), float(said["value"]))
             known = said["of"] == self._of
         except (UserError, ValueError, KeyError, TypeError, OverflowError):  # 1e999
             return None
@@ -137,14 +137,14 @@ class Evaluator:
             # One process reckons for all: they have to decide alike.
             scores = None
             if group.rank == 0:
-                scores = self._task.scores(self._task.found(outputs, rows))
-            scores = collective.all_of(group, {"scores": scores})[0]["scores"]
+                scores = self._task.scores(self._task.scored_rows(outputs, rows))
+            scores = collective.all_gather_json(group, {"scores": scores})[0]["scores"]
             line = f"step {step}  {name}: {self._shown(scores)}"
             seconds = time.perf_counter() - began
             if name == MAIN:
                 better = self._is_better(scores.get(self._metric))
                 if better:
-                    self._best = Best(step, scores[self._metric])
+                    self._best = BestEvaluation(step, scores[self._metric])
                     line += "  the best so far"
             say(line)
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
@@ -211,7 +211,7 @@ def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def chosen(said: str | None, usual: str, known: list[str]) -> str:
+def choose_metric(said: str | None, usual: str, known: list[str]) -> str:
     """--best_metric, or what is usual. known: the scores that an evaluation gives."""
     if said is None:
         return usual

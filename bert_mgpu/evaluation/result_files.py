@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.core.files import make_folder, write_text
-from bert_mgpu.core.task import Decisions
+from bert_mgpu.core.task import Predictions
 
 BASELINE = "baseline.json"
 
@@ -72,7 +72,7 @@ def write_sentence_scores(
 
 
 def json_lines(
-    decisions: Decisions, lines: np.ndarray, ids: Sequence[str] | None = None
+    decisions: Predictions, lines: np.ndarray, ids: Sequence[str] | None = None
 ) -> Iterator[str]:
     """The lines of predictions.jsonl; see `write_predictions`."""
     _, values, labels, names = decisions
@@ -89,7 +89,7 @@ def json_lines(
 
 def write_predictions(
     output_dir: pathlib.Path,
-    decisions: Decisions,
+    decisions: Predictions,
     lines: np.ndarray,
     ids: Sequence[str] | None = None,
 ) -> list[str]:

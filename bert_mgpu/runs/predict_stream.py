@@ -30,20 +30,20 @@ def predict(task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
     it with an error, after those before it are answered.
     """
     say("predicting standard input: a row a line, until its end")
-    count, named, run = 0, data.has_ids, data.run
-    batch, max_length = run.prediction_batch, run.max_seq_length
+    count, named, config = 0, data.has_ids, data.config
+    batch, max_length = config.prediction_batch, config.max_seq_length
     towers.refresh()
     for examples in _blocks(data.stream(), towers.n_towers * batch):
         rows = data.featurise(examples)
         placed = placement(rows.lengths, towers.n_towers, batch, max_length)
-        ways = towers.place_for_outputs, towers.ask
+        ways = towers.place_for_outputs, towers.launch_outputs
         outputs = pipeline.forward_all(rows, [placed], *ways)
         outputs = pipeline.in_order(outputs)
-        check_finite(outputs, run.precision, "predict")
-        found = task.found(outputs, rows)
+        check_finite(outputs, config.precision, "predict")
+        found = task.scored_rows(outputs, rows)
         ids = [example.guid for example in examples] if named else None
         lines = result_files.json_lines(task.decide(found), rows.lines, ids)
-        if not log.told("".join(lines)):
+        if not log.write_stdout("".join(lines)):
             return
         count += len(examples)
     say(f"predicted {count} rows")

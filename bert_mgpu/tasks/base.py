@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core.report import ReportSection, Table
+from bert_mgpu.core.report import ReportSection, ReportTable
 from bert_mgpu.core.rows import Example, Features
-from bert_mgpu.core.task import Batch, Decisions, Noise, Params
+from bert_mgpu.core.task import Batch, DropoutKey, Params, Predictions
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
@@ -48,14 +48,14 @@ class FinetuningTask(abc.ABC):
     def loss_weights(self, batch: Batch) -> dict[str, np.float32]: ...
     @abc.abstractmethod
     def loss_sums(
-        self, params: Params, batch: Batch, noise: Noise | None
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, Any]: ...
     @abc.abstractmethod
     def outputs(self, params: Params, batch: Batch) -> dict[str, Any]: ...
 
     # What its outputs mean.
     @abc.abstractmethod
-    def found(self, outputs: Mapping[str, np.ndarray], rows: Any) -> Any:
+    def scored_rows(self, outputs: Mapping[str, np.ndarray], rows: Any) -> Any:
         """What the model says of a whole set, beside the truth."""
 
     @abc.abstractmethod
@@ -63,7 +63,7 @@ class FinetuningTask(abc.ABC):
         """Metrics of a whole set, `eval_loss` among them."""
 
     @abc.abstractmethod
-    def decide(self, found: Any) -> Decisions:
+    def decide(self, found: Any) -> Predictions:
         """What a prediction writes."""
 
     def answers(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class FinetuningTask(abc.ABC):
     ) -> list[ReportSection]:
         """What a report says of a set. examples: reads its texts."""
         rows = [("score", "value"), *self.scores(found).items()]
-        return [ReportSection(name, [str(path), Table(rows, "wn")])]
+        return [ReportSection(name, [str(path), ReportTable(rows, "wn")])]
 
 
 class TaskData(Protocol):
@@ -130,15 +130,19 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def task(
-        self, config: FinetuneConfig, model: Model, files: TaskFiles, data: TaskData
+        self,
+        config: FinetuneConfig,
+        model: Pretrained,
+        files: TaskFiles,
+        data: TaskData,
     ) -> FinetuningTask:
         """Raises UserError where a flag does not fit the task."""
 
-    def settle(
+    def resolve_labels(
         self,
         config: FinetuneConfig,
         files: TaskFiles,
-        model: Model,
+        model: Pretrained,
         output_dir: pathlib.Path,
     ) -> TaskFiles:
         """The files with the labels that this run has, told in the log.
