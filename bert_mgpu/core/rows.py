@@ -94,7 +94,7 @@ class Features:
         return self.targets[POSITIONS].lengths
 
     def take(self, numbers: np.ndarray) -> Features:
-        """The rows of these numbers (see `InstancePlan`), without notes."""
+        """The rows of these numbers (see `Rows`), without notes."""
         rows = numbers % len(self)
         return Features(
             {name: column.take(rows) for name, column in self.ragged.items()},

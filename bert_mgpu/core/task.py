@@ -62,7 +62,7 @@ class Task(Protocol):
         ...
 
     def scored_rows(self, outputs: Mapping[str, np.ndarray], rows: Any) -> Any:
-        """What the model says of a whole set of `InstancePlan`: what `scores` takes."""
+        """What the model says of a whole set of `Rows`: what `scores` takes."""
         ...
 
     def scores(self, found: Any) -> dict[str, Any]:
