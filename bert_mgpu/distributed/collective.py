@@ -9,13 +9,14 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.rows import Outputs, Ragged
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import launcher, pairwise
 
@@ -234,17 +235,25 @@ def check_equal(group: Collective, facts: Mapping[str, Any]) -> None:
                 )
 
 
-def all_gather_rows(group: Collective, arrays: Arrays) -> dict[str, np.ndarray]:
+def all_gather_rows(group: Collective, outputs: Outputs) -> dict[str, Any]:
     """Rows of all processes, one after the other: [own rows, ...] -> [rows, ...]."""
     if group.size == 1:
-        return {**arrays}
-    found: dict[str, np.ndarray] = {}
-    for name in sorted(arrays):
-        value = arrays[name]
-        parts: Sequence[bytes] = group.all_gather(np.ascontiguousarray(value).tobytes())
-        flat = np.frombuffer(b"".join(parts), value.dtype)
-        found[name] = flat.reshape(-1, *value.shape[1:])
-    return found
+        return {**outputs}
+
+    def gathered(values: np.ndarray) -> np.ndarray:
+        parts = group.all_gather(np.ascontiguousarray(values).tobytes())
+        flat = np.frombuffer(b"".join(parts), values.dtype)
+        return flat.reshape(-1, *values.shape[1:])
+
+    rows: dict[str, Any] = {}
+    for name in sorted(outputs):
+        column = outputs[name]
+        if isinstance(column, Ragged):
+            offsets = np.concatenate([[0], np.cumsum(gathered(column.lengths))])
+            rows[name] = Ragged(gathered(column.values), offsets)
+        else:
+            rows[name] = gathered(column)
+    return rows
 
 
 def check_same_state(state: TrainState, group: Collective) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.checkpoints import pretrained, train_state
@@ -13,7 +14,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import files, hashing
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Rows
+from bert_mgpu.core.rows import Example, Outputs, Rows
 from bert_mgpu.core.task import Task, TrainState
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
@@ -41,15 +42,17 @@ class Evaluator:
         task: Task,
         sets: Mapping[str, Rows],
         *,
+        examples: Callable[[str], Sequence[Example]],
         config: FinetuneConfig,
         group: Collective,
         output_dir: pathlib.Path,
         metric: str,
         measured: Mapping[str, Any],
     ):
-        """metric: of the set MAIN, by which weights are the best; measured: what its
-        values depend on.
+        """examples: reads those of a set; metric: of the set MAIN, by which weights are
+        the best; measured: what its values depend on.
         """
+        self._examples = examples
         self._task, self._sets, self._group = task, sets, group
         self._config, self._output_dir = config, output_dir
         self._metric, self._patience = metric, config.early_stopping_patience
@@ -125,19 +128,18 @@ class Evaluator:
             return False
 
     def _after(self, step: int, towers: Towers, stopping: Callable[[], bool]) -> bool:
-        run, group = self._config, self._group
+        group, task = self._group, self._task
         lines, better = [], False
         for name, rows in self._sets.items():
             began = time.perf_counter()
-            outputs = forward(
-                *(run, rows, rows_at_once(run, towers), towers, name),
-                note=_silence,
-                stopping=stopping,
+            outputs = task.infer(
+                rows, functools.partial(self._forward, name, towers, stopping)
             )
             # One process reckons for all: they have to decide alike.
             scores = None
             if group.rank == 0:
-                scores = self._task.scores(self._task.scored_rows(outputs, rows))
+                examples = functools.partial(self._examples, name)
+                scores = task.scores(task.scored_rows(outputs, rows, examples))
             scores = collective.all_gather_json(group, {"scores": scores})[0]["scores"]
             line = f"step {step}  {name}: {self._shown(scores)}"
             seconds = time.perf_counter() - began
@@ -157,6 +159,14 @@ class Evaluator:
         if why := self.stops:
             say(f"{why} ends the training")
         return self.stops is not None
+
+    def _forward(
+        self, name: str, towers: Towers, stopping: Callable[[], bool], rows: Rows
+    ) -> Outputs:
+        batch = rows_at_once(self._config, towers)
+        return forward(
+            self._config, rows, batch, towers, name, note=_silence, stopping=stopping
+        )
 
     def _shown(self, scores: Mapping[str, Any]) -> str:
         names = dict.fromkeys((self._metric, "eval_loss"))

@@ -11,7 +11,7 @@ import numpy as np
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core.errors import Diverged, OutOfMemory, memory_advice
 from bert_mgpu.core.log import progress_bar, say
-from bert_mgpu.core.rows import Rows
+from bert_mgpu.core.rows import Outputs, Ragged, Rows
 from bert_mgpu.data import batching, pipeline
 from bert_mgpu.distributed import collective
 from bert_mgpu.training.towers import Towers
@@ -41,14 +41,16 @@ def forward(
     note: Callable[[str], None] = say,
     stopping: Callable[[], bool] = lambda: False,
     packs: bool = True,
-) -> dict[str, np.ndarray]:
+) -> Outputs:
     """The task's outputs of all rows, `batch` of them at a time, or as many as fit.
 
     stopping: asked before each batch; then this raises Abandoned. batch: rows of a
     tower. packs: several examples may share a row of tokens, to the same outputs up to
     rounding. Each process works out the rows of its towers and gets those of all.
-    Raises Diverged where an output is no number.
+    Raises Diverged where an output is no number. No rows give no outputs, {}.
     """
+    if not len(rows):
+        return {}
     group, batch = towers.group, min(batch, towers.largest)
     placements = batching.forward_placements(
         *(rows.lengths, towers.n_towers, batch, packs, config.max_seq_length),
@@ -66,6 +68,7 @@ def forward(
         outputs = pipeline.forward_all(
             *(rows, own, towers.place_for_outputs, towers.launch_outputs),
             progress=lambda batches: progress_bar(_unless(stopping, batches), what),
+            token_outputs=towers.task.token_outputs,
         )
     except Abandoned:
         raise
@@ -81,15 +84,15 @@ def forward(
     group.pausing()  # not before: whoever waits for a process that hangs is working
     lacking = next(filter(None, said), None)
     if lacking is None:
-        outputs = pipeline.in_order(collective.all_gather_rows(group, outputs))
+        ordered = pipeline.in_order(collective.all_gather_rows(group, outputs))
         seconds = time.perf_counter() - began
         shapes = towers.compilations - compilations
         made = (
             f", compilation for {shapes} shape{'s' * (shapes > 1)} of batches included"
         )
         note(f"  {len(rows)} rows in {seconds:.1f} s{made if shapes else ''}")
-        check_finite(outputs, config.precision, what)
-        return outputs
+        check_finite(ordered, config.precision, what)
+        return ordered
     if batch == 1:
         advice = memory_advice(False, config.recompute)
         raise OutOfMemory(f"{what}: {lacking}, with one row at a time: {advice}")
@@ -106,15 +109,20 @@ def _unless(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[An
         yield batch
 
 
-def check_finite(outputs: dict[str, np.ndarray], precision: str, what: str) -> None:
+def check_finite(outputs: Outputs, precision: str, what: str) -> None:
     """Raises Diverged where an output is no number: no class follows from that."""
-    for name, values in outputs.items():
-        rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(-1))
+    for name, column in outputs.items():
+        values = column.values if isinstance(column, Ragged) else column
+        finite = np.isfinite(values.reshape(len(values), -1)).all(-1)
+        rows = np.flatnonzero(~finite)
+        if isinstance(column, Ragged):  # whose tokens these are
+            rows = np.unique(np.searchsorted(column.offsets, rows, side="right") - 1)
+        count = len(column.lengths) if isinstance(column, Ragged) else len(column)
         if len(rows):
             way = "pass --precision=float32"
             if precision in ("float32", "tf32"):
                 way = "train anew, with a lower --learning_rate"
             raise Diverged(
-                f"{what}: the {name} of {len(rows)} of {len(values)} rows are no finite"
+                f"{what}: the {name} of {len(rows)} of {count} rows are no finite"
                 f" numbers, row {rows[0] + 1} the first; nothing is written: {way}"
             )

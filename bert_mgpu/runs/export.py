@@ -45,8 +45,9 @@ def write(
     outputs, examples, rows = None, [], None
     if data.needed:
         name = data.needed[-1]
+        features, _ = data.read(name)
         examples = data.examples(name)[:_COMPARED]
-        rows = data.read(name)[0].take(np.arange(len(examples)))
+        rows = features.take(features.first_rows[: len(examples)])
         batch = config.prediction_batch, towers, "compare"
         outputs = forward(config, rows, *batch, note=lambda text: None)
     if towers.group.rank > 0:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
-
-import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Rows
+from bert_mgpu.core.rows import Example, Outputs, Rows
 from bert_mgpu.core.task import Task
 from bert_mgpu.data.padding import Batching
 from bert_mgpu.distributed.topology import Topology
@@ -30,8 +28,12 @@ class Data(Protocol):
         """(rows, a fingerprint of them) of train, dev or test, told in the log."""
         ...
 
-    def check(self, split: str, outputs: Mapping[str, np.ndarray]) -> None:
+    def check(self, split: str, outputs: Outputs) -> None:
         """Raises UserError where there is nothing in outputs of a set to measure."""
+        ...
+
+    def examples(self, split: str) -> Sequence[Example]:
+        """The texts of a set, where it has any."""
         ...
 
 

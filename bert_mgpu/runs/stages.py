@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -48,11 +49,14 @@ def evaluate(run: Run, towers: Towers, step: int, name: str, title: str = "") ->
     """
     config = run.config
     rows, _ = run.data.load(name)
-    outputs = forward(config, rows, rows_at_once(config, towers), towers, "evaluate")
+    batch = rows_at_once(config, towers)
+    outputs = run.task.infer(
+        rows, lambda rows: forward(config, rows, batch, towers, "evaluate")
+    )
     if towers.group.rank > 0:
         return None
     run.data.check(name, outputs)
-    found = run.task.scored_rows(outputs, rows)
+    found = run.task.scored_rows(outputs, rows, lambda: run.data.examples(name))
     scores = run.task.scores(found)
     results = run.task.results(scores, step)
     other = None if name == evaluations.MAIN else name
@@ -85,6 +89,7 @@ def evaluator(
     return Evaluator(
         task,
         sets,
+        examples=functools.cache(data.examples),
         config=config,
         group=run.topology.group,
         output_dir=run.output_dir,
@@ -102,13 +107,16 @@ def predict(
         folder = folder / PREDICTED / data.path(name).name
     features, _ = data.load(name)
     batch = rows_at_once(run.config, towers, predicting=True)
-    outputs = forward(run.config, features, batch, towers, "predict")
+    outputs = task.infer(
+        features, lambda rows: forward(run.config, rows, batch, towers, "predict")
+    )
     if towers.group.rank > 0:
         return
-    decisions = task.decide(task.scored_rows(outputs, features))
+    found = task.scored_rows(outputs, features, lambda: data.examples(name))
     ids = data.ids(name)
-    written = result_files.write_predictions(folder, decisions, features.lines, ids)
-    say(f"predicted {len(features)} rows: {', '.join(written)} in {folder}")
+    written = result_files.write_predictions(folder, task.decide(found), features, ids)
+    count = len(features.first_rows)
+    say(f"predicted {count} rows: {', '.join(written)} in {folder}")
 
 
 def export(

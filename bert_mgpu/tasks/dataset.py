@@ -6,17 +6,15 @@ import dataclasses
 import functools
 import inspect
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import hashing, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
@@ -128,10 +126,11 @@ class TaskDataset:
         collective.check_equal(self.group, {"--data_dir (its contents)": key})
         if split not in self._told:
             self._told.add(split)
-            self._tell(split, source, features.notes)
+            self._tell(split, source, features)
         return features, key
 
-    def _tell(self, split: str, source: sources.Source, notes: dict[str, Any]) -> None:
+    def _tell(self, split: str, source: sources.Source, features: Features) -> None:
+        notes = features.notes
         shares = ", ".join(
             f"{share} %: {length}"
             for share, length in notes["length_percentiles"].items()
@@ -142,14 +141,17 @@ class TaskDataset:
         sample = self._sample(split)
         kept = getattr(self.config, sample)
         sampled = "" if kept is None else f", a sample (--{sample}={kept})"
-        say(f"{split}: {notes['rows']} rows of {source.path}{without}{sampled}")
+        count = f"{notes['rows']} rows"
+        if features.owners is not None:
+            count += f", {len(features.first_rows)} examples,"
+        say(f"{split}: {count} of {source.path}{without}{sampled}")
         say(
             f"  tokens a row, percentiles: {shares};"
             f" {notes['truncated'] / notes['rows']:.1%} truncated at"
             f" {self.config.max_seq_length}"
         )
 
-    def check(self, split: str, outputs: Mapping[str, np.ndarray]) -> None:
+    def check(self, split: str, outputs: Outputs) -> None:
         """Every row has an output."""
 
     @property

@@ -55,7 +55,7 @@ class Towers:
         xla: compile the passes through the model; xla_update: the update (as xla).
         frozen: names of the parameters that are not trained.
         """
-        self._task = task
+        self.task = task
         self._precision = precision
         self._optimizer = optimizer
         self._xla = xla
@@ -124,7 +124,7 @@ class Towers:
         M is a multiple of the number of its towers: each works its share of the parts
         off, one after the other, and needs the memory of one of them.
         """
-        return self.place_for_outputs(batch, self._task)
+        return self.place_for_outputs(batch, self.task)
 
     def place_for_outputs(self, batch: Batch, task: Task | None = None) -> PlacedBatch:
         """The same of a batch that nothing is learnt from."""

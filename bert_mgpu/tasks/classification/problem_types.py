@@ -57,7 +57,9 @@ class Single(ProblemType):
     def decide(self, found: ScoredRows) -> Predictions:
         shares, classes = np.exp(log_softmax(found.logits)), self._classes(found)
         names = [found.labels[index] for index in classes]
-        return Predictions([*map(str, classes)], shares, names, found.labels)
+        return Predictions(
+            [*map(str, classes)], shares, _records(names, shares, found.labels)
+        )
 
     @staticmethod
     def _classes(found: ScoredRows) -> np.ndarray:
@@ -158,7 +160,7 @@ class Multi(ProblemType):
         ids = [np.flatnonzero(row) for row in chosen]
         names = [[found.labels[index] for index in row] for row in ids]
         texts = [",".join(map(str, row)) for row in ids]
-        return Predictions(texts, shares, names, found.labels)
+        return Predictions(texts, shares, _records(names, shares, found.labels))
 
     def _chosen(self, found: ScoredRows) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities, and which labels that chooses."""
@@ -233,7 +235,8 @@ class Regression(ProblemType):
     def decide(self, found: ScoredRows) -> Predictions:
         texts = [*map(str, found.logits[:, 0])]  # few digits, that are the same float32
         values = [*map(float, texts)]
-        return Predictions(texts, np.array(values)[:, None], values, ())
+        records = [{"value": value} for value in values]
+        return Predictions(texts, np.array(values)[:, None], records)
 
     def score(self, found: ScoredRows) -> dict[str, float]:
         return metrics.regression_metrics(found.truth, found.logits[:, 0])
@@ -261,6 +264,17 @@ class Regression(ProblemType):
 
 SINGLE, MULTI, REGRESSION = _ALL = (Single(), Multi(), Regression())
 PROBLEM_TYPES: Mapping[str, ProblemType] = {kind.name: kind for kind in _ALL}
+
+
+def _records(
+    chosen: Sequence[Any], probabilities: np.ndarray, labels: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The chosen label or labels of each row, beside the probability of every label."""
+    rounded = ([round(value, 6) for value in row] for row in probabilities.tolist())
+    return [
+        {"label": label, "probabilities": dict(zip(labels, row, strict=True))}
+        for label, row in zip(chosen, rounded, strict=True)
+    ]
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

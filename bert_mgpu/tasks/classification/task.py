@@ -15,8 +15,14 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.report import ReportSection
-from bert_mgpu.core.rows import Example, Features, Ragged
-from bert_mgpu.core.task import Batch, DropoutKey, Params, Predictions
+from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
+from bert_mgpu.core.task import (
+    Batch,
+    DropoutKey,
+    Params,
+    Predictions,
+    ReadExamples,
+)
 from bert_mgpu.data import cache
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
@@ -109,7 +115,7 @@ class Classification(FinetuningTask):
         return heads.classification_logits(params, pooled, self._dropout, dropout_key)
 
     def scored_rows(
-        self, outputs: Mapping[str, np.ndarray], rows: Features
+        self, outputs: Outputs, rows: Features, examples: ReadExamples
     ) -> ScoredRows:
         truth = rows.dense["label_ids"]
         return ScoredRows(outputs["logits"], self.labels, self._thresholds, truth)
@@ -128,9 +134,8 @@ class Classification(FinetuningTask):
     def metrics(self, rows: Features) -> list[str]:
         """The names of the scores that rows like these get."""
         drawn = np.random.default_rng(0).normal(size=(len(rows), self._width))
-        return [
-            *self.scores(self.scored_rows({"logits": drawn.astype(np.float32)}, rows))
-        ]
+        outputs = {"logits": drawn.astype(np.float32)}
+        return [*self.scores(self.scored_rows(outputs, rows, list))]
 
     def summary(self, found: ScoredRows, scores: Mapping[str, Any]) -> list[str]:
         return [self.line(scores), *self.kind.tables(found)]

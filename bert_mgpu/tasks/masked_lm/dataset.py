@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.files import read_json
 from bert_mgpu.core.log import progress_bar, say
+from bert_mgpu.core.rows import Example, Outputs
 from bert_mgpu.data import pretraining_records
 from bert_mgpu.data.dynamic_masking import DynamicMasking
 from bert_mgpu.data.pretraining_records import RecordIndex, RecordSchema
@@ -244,7 +244,11 @@ class RecordDataset:
         )
         return rows, key
 
-    def check(self, split: str, outputs: Mapping[str, np.ndarray]) -> None:
+    def examples(self, split: str) -> list[Example]:
+        """None: records have no texts."""
+        return []
+
+    def check(self, split: str, outputs: Outputs) -> None:
         """Drawn masks are not known before."""
         counts = outputs["masked_lm_counts"]
         if not counts.any():

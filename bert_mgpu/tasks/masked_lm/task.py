@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.rows import POSITIONS
-from bert_mgpu.core.task import Batch, DropoutKey, Params
+from bert_mgpu.core.rows import POSITIONS, Outputs, Rows
+from bert_mgpu.core.task import Batch, DropoutKey, Forward, Params, ReadExamples
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
@@ -52,6 +52,7 @@ class Pretraining:
         self._recompute = recompute
         # The pooler, where only masked tokens are read.
         pooler = frozenset({"bert/pooler/dense/kernel", "bert/pooler/dense/bias"})
+        self.token_outputs: frozenset[str] = frozenset()
         self.unused = frozenset() if next_sentence else pooler
         self.facts: dict[str, str] = {}
 
@@ -129,8 +130,11 @@ class Pretraining:
             tf.argmax(following, -1, tf.int32) == label_ids,
         )
 
+    def infer(self, rows: Rows, forward: Forward) -> Outputs:
+        return forward(rows)
+
     def scored_rows(
-        self, outputs: Mapping[str, np.ndarray], rows: Any
+        self, outputs: Outputs, rows: Rows, examples: ReadExamples
     ) -> dict[str, float]:
         """Sums over the set, and how many "rows" it has."""
         sums = {name: float(np.sum(v, dtype=np.float64)) for name, v in outputs.items()}

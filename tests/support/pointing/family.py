@@ -63,7 +63,7 @@ class Pointing(FinetuningTask):
         logits = tf.matmul(pooled, weights[_HEAD], transpose_b=True)
         return logits + weights[_BIAS]
 
-    def scored_rows(self, outputs, rows):
+    def scored_rows(self, outputs, rows, examples):
         places = np.arange(self.max_seq_length)
         inside = (places > 0) & (places < rows.lengths[:, None] - 1)
         ids = rows.ragged["input_ids"]
@@ -94,7 +94,7 @@ class Pointing(FinetuningTask):
     def decide(self, found):
         chosen, sure = self._chosen(found)
         words = self._words(found, chosen)
-        return Predictions(words, sure[:, None], words, ())
+        return Predictions(words, sure[:, None], [{"value": word} for word in words])
 
     def answers(self, outputs):
         return {"place": tf.argmax(outputs["logits"], -1), **outputs}

@@ -87,7 +87,8 @@ def test_regression(rng):
     )
     decisions = kind.decide(ScoredRows(values, ()))
     assert np.array_equal(np.array(decisions.texts, "f"), values[:, 0])  # every bit
-    assert decisions.labels == [*map(float, decisions.texts)] and not decisions.names
+    values = [*map(float, decisions.texts)]
+    assert decisions.records == [{"value": value} for value in values]
     assert "pearson" not in kind.score(ScoredRows(np.ones((3, 1)), (), None, truth[:3]))
 
 
@@ -125,10 +126,15 @@ def test_a_label_that_never_occurs_is_no_trouble(rng):
     assert PROBLEM_TYPES["multi"].tables(found)
 
 
+def decided(problem_type, scored):
+    return [one["label"] for one in problem_type.decide(scored).records]
+
+
 def test_thresholds_decide(rng):
     logits = np.array([[2.0, -2.0, 0.1], [-1.0, -1.0, -1.0]], "f")
     decisions = PROBLEM_TYPES["multi"].decide(ScoredRows(logits, LABELS))
-    assert decisions.texts == ["0,2", ""] and decisions.labels == [["a", "c"], []]
+    assert decisions.texts == ["0,2", ""]
+    assert [one["label"] for one in decisions.records] == [["a", "c"], []]
     found = ScoredRows(logits, LABELS, np.array([0.9, 0.1, 0.2]))
     assert PROBLEM_TYPES["multi"].decide(found).texts == ["1,2", "1,2"]
     two = np.log(np.array([[0.7, 0.3], [0.4, 0.6]], "f"))
@@ -136,8 +142,8 @@ def test_thresholds_decide(rng):
     single = PROBLEM_TYPES["single"]
     assert single.decide(ScoredRows(two, labels)).texts == ["0", "1"]
     lower, higher = (np.full(2, value) for value in (0.25, 0.65))
-    assert single.decide(ScoredRows(two, labels, lower)).labels == ["yes", "yes"]
-    assert single.decide(ScoredRows(two, labels, higher)).labels == ["no", "no"]
+    assert decided(single, ScoredRows(two, labels, lower)) == ["yes", "yes"]
+    assert decided(single, ScoredRows(two, labels, higher)) == ["no", "no"]
     truth = np.array([1, 1])
     assert single.score(ScoredRows(two, labels, lower, truth))["eval_accuracy"] == 1
     assert single.score(ScoredRows(two, labels, None, truth))["eval_accuracy"] == 0.5
@@ -147,7 +153,7 @@ def test_a_probability_at_its_threshold_is_enough():
     half = ScoredRows(np.zeros((1, 3), "f"), LABELS, np.full(3, 0.5))
     assert PROBLEM_TYPES["multi"].decide(half).texts == ["0,1,2"]
     half = ScoredRows(np.zeros((1, 2), "f"), ("no", "yes"), np.full(2, 0.5))
-    assert PROBLEM_TYPES["single"].decide(half).labels == ["yes"]
+    assert decided(PROBLEM_TYPES["single"], half) == ["yes"]
 
 
 def test_balanced_weights_count_labels_without_rows():

@@ -160,7 +160,7 @@ def test_scores_are_means_over_masked_words_and_over_rows():
         "next_sentence_losses": np.array([0.5, 1.5], np.float32),
         "next_sentence_hits": np.array([1.0, 0.0], np.float32),
     }
-    scores = task.scores(task.scored_rows(outputs, [None, None]))
+    scores = task.scores(task.scored_rows(outputs, [None, None], list))
     assert scores == {
         "loss": 3.0,
         "masked_lm_accuracy": 0.25,
