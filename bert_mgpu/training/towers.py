@@ -105,9 +105,7 @@ class Towers:
         return self._copies.snapshot()
 
     def check_replicas_equal(self) -> None:
-        """Raises RunError where the devices hold different weights or slots; see
-        `Copies.agree`.
-        """
+        """Raises RunError where the devices hold different weights or slots."""
         self._copies.check_replicas_equal()
 
     @property
@@ -244,9 +242,8 @@ class Towers:
             inputs = batches.part_of(own, index), first_row, numbers, weights, scale
             return self._programs.part(losses, params, *inputs)
 
-        return pairwise.sequential_pairwise_sum(
-            part, count, self._programs.layout(losses).size
-        )
+        size = self._programs.layout(losses).size
+        return pairwise.sequential_pairwise_sum(part, count, size)
 
     # -- forward only -------------------------------------------------------
 

@@ -25,7 +25,7 @@ class Two:
     def __init__(self, other=None):
         self._other = other
 
-    def gather(self, value):
+    def all_gather(self, value):
         said = value if self._other is None else json.dumps(self._other).encode()
         return [value, said]
 
@@ -38,9 +38,9 @@ def test_other_weights_in_a_process_are_an_error():
     seen = []
 
     class Listening(Two):
-        def gather(self, value):
+        def all_gather(self, value):
             seen.append(json.loads(value))
-            return super().gather(value)
+            return super().all_gather(value)
 
     collective.check_same_state(state(1.0), Listening())
     collective.check_same_state(
@@ -99,8 +99,8 @@ def job_of(tmp_path):
 
     def made(other, **run):
         run = types.SimpleNamespace(max_seq_length=8, do_train=False, **run)
-        world = topology.Topology(Two(other), ["CPU:0"], 2)
-        return Run(run, model, task, None, world, tmp_path)
+        two = topology.Topology(Two(other), ["CPU:0"], 2)
+        return Run(run, model, task, None, two, tmp_path)
 
     return made
 
