@@ -190,14 +190,14 @@ def test_proposes_a_batch_that_fits(monkeypatch, rows, turns, fit, said):
         other = {"train_batch_size": fit, "gradient_accumulation_steps": 8 // fit}
         parts = need(fit, **other)
         room = sum(parts.values()) / 0.9 - parts["weights"] - parts["slots"] + 1
-    monkeypatch.setattr(plan_lib.devices, "room", lambda names: room)
+    monkeypatch.setattr(plan_lib.devices, "free_memory", lambda names: room)
     lines = [*plan_lib._memory(job, rows, 128)][2:]
     assert len(lines) == (said is not None)
     assert said is None or re.match(said, lines[0])
 
 
 def test_proposes_no_batch_where_no_memory_is_known(monkeypatch):
-    monkeypatch.setattr(plan_lib.devices, "room", lambda names: None)
+    monkeypatch.setattr(plan_lib.devices, "free_memory", lambda names: None)
     lines = [*plan_lib._memory(job_of(), 8, 128)]
     assert len(lines) == 2 and re.fullmatch(r"about [\d.]+ [MG]B a device:", lines[0])
 
