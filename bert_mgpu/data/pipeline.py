@@ -118,10 +118,11 @@ def forward_all(
         real = numbers != EMPTY
         lengths = rows.lengths[numbers[real] % len(rows)]
         for name, values in (answer.read() | {NUMBERS: numbers}).items():
-            part = values[real]
             if name in token_outputs:
-                part = _of_tokens(name, values, placement, lengths)
-            results.setdefault(name, []).append(part)
+                own: Any = _of_tokens(name, values, placement, lengths)
+            else:
+                own = values[real]
+            results.setdefault(name, []).append(own)
 
     asked: list[tuple[Placement, Any]] = []
     made = (place(collate(rows, placement)) for placement in placements)
