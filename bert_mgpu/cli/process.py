@@ -65,7 +65,7 @@ class Unbroken:
 @contextlib.contextmanager
 def unbroken_log() -> Iterator[None]:
     """Goes on silently when no one reads standard error any more."""
-    before, sys.stderr = sys.stderr, cast(TextIO, Unbroken(sys.stderr))
+    before, sys.stderr = sys.stderr, cast("TextIO", Unbroken(sys.stderr))
     try:
         yield
     finally:
@@ -89,7 +89,7 @@ def apart(log: pathlib.Path | None, heard: bool = True) -> Iterator[None]:
         said = os.dup(ours) if heard else os.open(os.devnull, os.O_WRONLY)
         # For the log, whatever the names of files and the locale are.
         lines = os.fdopen(said, "w", buffering=1, errors="backslashreplace")
-        sys.stderr = cast(TextIO, Unbroken(lines))
+        sys.stderr = cast("TextIO", Unbroken(lines))
         try:
             yield
         finally:

@@ -187,7 +187,8 @@ class Watch:
                     self._seen[rank] = State(*message["state"])
             if "end" in message:
                 self._spread(End(*message["end"]), message.get("frozen"))
-                return self._finish()
+                self._finish()
+                return
 
     # -- the end -------------------------------------------------------------
 

@@ -87,7 +87,7 @@ def identity(
     return json.loads(json.dumps(values))
 
 
-def _compared(run: RunConfig) -> list[dataclasses.Field]:
+def _compared(run: RunConfig) -> list[dataclasses.Field[Any]]:
     return [field for field in fields(type(run)) if field.metadata["identity"]]
 
 

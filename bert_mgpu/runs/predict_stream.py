@@ -12,7 +12,7 @@ from bert_mgpu.core import log
 from bert_mgpu.core.errors import RunError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example
-from bert_mgpu.data import batching, packing, pipeline
+from bert_mgpu.data import packing, pipeline
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.evaluation.forward import check_finite
 from bert_mgpu.tasks.base import FinetuningTask
@@ -58,7 +58,7 @@ def placement(
     """
     rows = min(most, _power(-(-len(lengths) // towers)))
     width = min(max_length, max(_LEAST, _power(int(lengths.max()))))
-    numbers = np.full(rows * towers, batching.EMPTY)
+    numbers = np.full(rows * towers, packing.EMPTY)
     numbers[: len(lengths)] = np.arange(len(lengths))
     return packing.one_a_row(numbers, towers, width)
 

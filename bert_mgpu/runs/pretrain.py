@@ -48,7 +48,8 @@ def pretrain(run: PretrainConfig, output_dir: pathlib.Path, world: World) -> Non
     job = Job(run, model, task, data, world, output_dir)
     say(init_distributed.placement(world))
     if run.plan:
-        return plan.show(job)
+        plan.show(job)
+        return
     state, towers = train.trained(job)
     # 3. What comes of it.
     if run.do_eval:
