@@ -4,39 +4,41 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
+# Builds the package with the setuptools of constraints.txt.
+PACKAGE := $(PIP) --no-build-isolation -e
 
 .PHONY: setup horovod demo check test test-all behaviour mutants parity bench gpu clean
 
 setup: .venv/.ready
 
-.venv/.ready: requirements.txt requirements-zh.txt constraints.txt
+.venv/.ready: requirements.txt pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; \
 	  sys.exit(0 if (3, 10) <= v <= (3, 13) else \
 	  "Python %d.%d: TensorFlow 2.21 needs 3.10 to 3.13: make PYTHON=python3.12 setup" % v)'
 	$(PYTHON) -m venv .venv
-	$(PIP) -r requirements.txt -r requirements-zh.txt
+	$(PIP) pip setuptools
+	$(PACKAGE) ".[zh]"
 	@touch $@
 
-.venv/.demo: .venv/.ready requirements-demo.txt
-	$(PIP) --no-deps -r requirements-demo.txt
+.venv/.demo: .venv/.ready
+	$(PIP) --no-deps --group demo
 	@touch $@
 
-.venv/.dev: .venv/.demo requirements-dev.txt requirements-onnx.txt \
-  requirements-parquet.txt requirements-reference.txt
-	$(PIP) -r requirements-dev.txt
-	$(PIP) --no-deps -r requirements-reference.txt
+.venv/.dev: .venv/.demo
+	$(PACKAGE) ".[onnx,parquet,zh]" --group dev
+	$(PIP) --no-deps --group reference
 	@touch $@
 
-.venv/.parity: .venv/.dev requirements-parity.txt
-	$(PIP) -r requirements-parity.txt
+.venv/.parity: .venv/.dev
+	$(PIP) --group parity
 	@touch $@
 
 # For several processes or machines: builds Horovod from source, minutes.
 horovod: .venv/.horovod
 
-.venv/.horovod: .venv/.ready requirements-horovod.txt constraints.txt \
+.venv/.horovod: .venv/.ready \
   bert_mgpu/cli/doctor/horovod_build.py bert_mgpu/cli/doctor/horovod_probe.py
-	$(BIN)/python -m bert_mgpu install_horovod
+	$(BIN)/bert_mgpu install_horovod
 	@touch $@
 
 # Trains a small BERT on real news with two towers, about 3 minutes on 2 cores.
