@@ -81,17 +81,17 @@ mutants: .venv/.dev
 
 # Compares with Google's code and transformers, live.
 parity: .venv/.parity
-	$(BIN)/python benchmarks/parity.py
-	$(BIN)/python benchmarks/all_texts.py
+	$(BIN)/python -m benchmarks.parity.encoder
+	$(BIN)/python -m benchmarks.parity.token_ids
 
 # Speed and memory beside Google's code, transformers and ourselves; see the file for
 # parts of it.
 bench: .venv/.parity .venv/.horovod
-	$(BIN)/python benchmarks/tokenizer.py
-	$(BIN)/python benchmarks/preparation.py
-	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/cluster.py run
-	$(BIN)/python benchmarks/cluster.py show
+	$(BIN)/python -m benchmarks.speed.tokenizer
+	$(BIN)/python -m benchmarks.speed.data_prep
+	$(BIN)/python -m benchmarks.speed.train
+	$(BIN)/python -m benchmarks.speed.processes run
+	$(BIN)/python -m benchmarks.speed.processes show
 
 # What the graphics card here does, in at most 45 minutes; needs Python and TensorFlow
 # alone. The same command goes on where it ended.

@@ -1,8 +1,8 @@
-"""The arithmetic of benchmarks/scaling_model.py, worked out by hand."""
+"""The arithmetic of benchmarks/studies/scaling_model.py, worked out by hand."""
 
 import pytest
 
-from benchmarks import scaling_model as model
+from benchmarks.studies import scaling_model as model
 
 MB, GB = 1e6, 1e9
 LINK = model.Link(1e-6, 10 * GB)

@@ -1,6 +1,6 @@
 """How well should training scale from 1 to 1,024 GPUs, and how far off is that guess?
 
-    python benchmarks/scaling_model.py    # the tables, docs/scaling.png and the results
+    python -m benchmarks.studies.scaling_model    # tables, docs/scaling.png, results
 
 A step computes, waits for the slowest GPU, sums gradients over the network and updates
 the weights. Efficiency is the speed of a GPU among n over that of one alone. Nothing is
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import json
 import math
-import pathlib
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "scaling_model.json"
+from benchmarks import harness
+from benchmarks.harness import ROOT
+
+RESULTS = harness.RESULTS / "scaling_model.json"
 
 # -- the maths: seconds, bytes, bytes a second ----------------------------------
 

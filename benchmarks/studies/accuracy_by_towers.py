@@ -1,7 +1,7 @@
 """Accuracy over towers, rates, precisions and slots, on real Chinese headlines.
 
-    python benchmarks/accuracy.py run      # the missing rows, one by one
-    python benchmarks/accuracy.py show     # the table of what is there
+    python -m benchmarks.studies.accuracy_by_towers run    # the missing rows
+    python -m benchmarks.studies.accuracy_by_towers show   # the table of what is there
 
 Each row is one run of run_classifier_mgpu.py, about 10 minutes on two idle cores. It
 may be killed at any time: the same command resumes it. Results are appended to
@@ -18,9 +18,9 @@ import sys
 import time
 from typing import Any
 
-import experiments
-from experiments import Row, Table
-from harness import RESULTS, ROOT, SHARED
+from benchmarks import runner
+from benchmarks.harness import RESULTS, ROOT, SHARED
+from benchmarks.runner import Row, Table
 
 WORK = ROOT / "build" / "accuracy"
 SEEDS = (1, 2, 3)
@@ -118,10 +118,10 @@ def flags_of(row: Row) -> dict[str, Any]:
 
 
 def _run(row: Row) -> Row:
-    output = WORK / "runs" / experiments.name_of(row)
+    output = WORK / "runs" / runner.name_of(row)
     began = time.time()
-    experiments.call("run_classifier_mgpu.py", {**flags_of(row), "output_dir": output})
-    scores = experiments.scores(output)
+    runner.call("run_classifier_mgpu.py", {**flags_of(row), "output_dir": output})
+    scores = runner.scores(output)
     settings = json.loads((output / "run.json").read_text())["flags"]
     shutil.rmtree(output)
     names = ("eval_accuracy", "eval_loss", "macro_f1")
@@ -176,4 +176,4 @@ def table() -> str:
 TABLE = Table(RESULTS / "accuracy.json", planned(), MEASURED)
 
 if __name__ == "__main__":
-    experiments.main(__doc__, TABLE, _run, lambda: print(table()), prepare)
+    runner.main(__doc__, TABLE, _run, lambda: print(table()), prepare)

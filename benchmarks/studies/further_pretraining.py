@@ -6,9 +6,8 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import accuracy
-import experiments
-
+from benchmarks import runner
+from benchmarks.studies import accuracy_by_towers
 from bert_mgpu.checkpoints import google_read
 
 LENGTH, MASKED = 32, 6
@@ -34,14 +33,14 @@ def pretrained(
     weights = folder / "weights" / "bert_model.ckpt"
     if google_read.is_there(str(weights)):
         return weights
-    model = accuracy.WORK / "model"
+    model = accuracy_by_towers.WORK / "model"
     common: dict[str, Any] = {"vocab_file": model / "vocab.txt", **_COMMON}
     corpus, records = folder / "corpus.txt", folder / "corpus.tfrecord"
     if not records.exists():
         folder.mkdir(parents=True, exist_ok=True)
         corpus.write_text("".join(f"{text}\n" for text in texts()), encoding="utf-8")
         flags = {"input_file": corpus, "output_file": records, "objective": "mlm"}
-        experiments.call("data_prep/create_pretraining_data.py", common | flags)
+        runner.call("data_prep/create_pretraining_data.py", common | flags)
     with corpus.open(encoding="utf-8") as lines:
         steps = sum(1 for _ in lines) * _EPOCHS // _TRAINING["train_batch_size"]
     longer = {"num_train_steps": steps, "num_warmup_steps": steps // 10}
@@ -54,7 +53,7 @@ def pretrained(
         if (where / f"model.ckpt-{stage['num_train_steps']}.index").exists():
             continue
         places = {"output_dir": where, "init_checkpoint": begin}
-        experiments.call("run_pretraining_mgpu.py", common | stage | places)
+        runner.call("run_pretraining_mgpu.py", common | stage | places)
     tensors = google_read.read(output)
     kept = {n: v for n, v in tensors.items() if n.startswith("bert/")}
     slots = ("/adam_m", "/adam_v")

@@ -1,8 +1,7 @@
 """What a step costs beside its products: compilation, memory, the host, many parts.
 
-    python benchmarks/engine.py run              # about ten minutes; an idle machine
-    python benchmarks/engine.py run --of=FOLDER  # of the bert_mgpu of another checkout
-    python benchmarks/engine.py show
+    python -m benchmarks.speed.engine run    # about ten minutes; an idle machine
+    python -m benchmarks.speed.engine show
 
 Each row is a process of its own. Results stand in benchmarks/results/engine.json, under
 the name of the commit.
@@ -22,11 +21,11 @@ import time
 from typing import Any
 
 import numpy as np
-from harness import RESULTS as FOLDER
-from harness import ROOT, resident
 
-RESULTS, OF = FOLDER / "engine.json", "ENGINE_OF"
-sys.path.insert(0, os.environ.get(OF, str(ROOT)))
+from benchmarks import harness
+from benchmarks.harness import ROOT, resident
+
+RESULTS = harness.RESULTS / "engine.json"
 BASE, MINILM, SMALL = (12, 768, 12), (12, 384, 12), (12, 32, 2)  # layers, width, heads
 VOCAB, LENGTH = 30522, 32
 
@@ -54,14 +53,9 @@ def build(shape: tuple[int, int, int], n_devices: int, towers: int, **settings: 
 
 def as_on_gpus() -> None:
     """Devices add by TensorFlow's default, as GPUs do."""
-    import tensorflow as tf
-
     from bert_mgpu.training import towers
 
-    if hasattr(towers, "strategies"):
-        towers.strategies.strategy = towers.strategies.mirrored
-    else:  # of commits before 2026-11-23
-        towers._strategy = tf.distribute.MirroredStrategy
+    towers.strategies.strategy = towers.strategies.mirrored
 
 
 def batch_of(parts: int, rows: int = 1) -> dict[str, np.ndarray]:
@@ -125,8 +119,7 @@ def update() -> dict[str, float]:
             path.name: float(path.read_text().split("(")[0].split(":")[1]) / 2**20
             for path in pathlib.Path(folder).glob("*-memory-usage-report.txt")
         }
-    names = "_update_copy_", "_apply_gradients_"  # of commits before 2026-11-23
-    (peak,) = [held[name] for name in held if any(one in name for one in names)]
+    (peak,) = [held[name] for name in held if "_update_copy_" in name]
     values = sum(value.nbytes for value in params.values()) / 2**20
     # Weights, two moments and gradients have to be there.
     return {"peak_mb": peak, "share": peak / (4 * values)}
@@ -157,18 +150,23 @@ ROWS = {
 }
 
 
-def measure(of: pathlib.Path, only: str) -> None:
+def measure(only: str) -> None:
     name = subprocess.run(
-        ["git", "-C", of, "describe", "--always", "--dirty"],
+        ["git", "-C", ROOT, "describe", "--always", "--dirty"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout.strip()
     for row in ROWS:
         if only in row:
-            program = [sys.executable, __file__, "row", row]
-            env = {**os.environ, OF: str(of), "TF_CPP_MIN_LOG_LEVEL": "3"}
-            done = subprocess.run(program, env=env, capture_output=True, text=True)
+            program = [sys.executable, "-m", "benchmarks.speed.engine", "row", row]
+            done = subprocess.run(
+                program,
+                cwd=ROOT,
+                env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+                capture_output=True,
+                text=True,
+            )
             if done.returncode:
                 sys.exit(done.stderr)
             figures = json.loads(done.stdout.splitlines()[-1])
@@ -191,14 +189,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("run", "show", "row"))
     parser.add_argument("name", nargs="?", help="of a row")
-    parser.add_argument("--of", type=pathlib.Path, default=ROOT)
     parser.add_argument("--only", default="", help="rows with this in their names")
     asked = parser.parse_args()
     if asked.what == "row":
         function, *arguments = ROWS[asked.name]
         print(json.dumps({k: round(v, 4) for k, v in function(*arguments).items()}))
     elif asked.what == "run":
-        measure(asked.of, asked.only)
+        measure(asked.only)
     else:
         show()
 

@@ -1,7 +1,7 @@
 """What do 30 minutes of pretraining from random weights give on this machine?
 
-    python benchmarks/from_scratch.py run     # packed and not, half an hour each
-    python benchmarks/from_scratch.py show    # the table and the plot of them
+    python -m benchmarks.studies.from_scratch run    # packed and not, half an hour each
+    python -m benchmarks.studies.from_scratch show   # the table and the plot of them
 
 A model of 4 layers x 256 learns masked words of laws and a newspaper, a sentence a row
 as bert-ad's `mlm` has them; every twentieth document is held out, without the sentences
@@ -19,10 +19,9 @@ import statistics
 import time
 from typing import Any
 
-import corpora
-import experiments
-from experiments import Row, Table
-from harness import RESULTS, ROOT, SHARED
+from benchmarks import corpora, runner
+from benchmarks.harness import RESULTS, ROOT, SHARED
+from benchmarks.runner import Row, Table
 
 WORK = ROOT / "build" / "from_scratch"
 PLOT = ROOT / "docs" / "from_scratch.png"
@@ -56,7 +55,7 @@ def _write(documents: list[list[str]], name: str) -> None:
     flags = {"input_file": WORK / f"{name}.txt", "vocab_file": VOCABULARY}
     flags |= {"output_file": WORK / f"{name}.tfrecord", "objective": "mlm"}
     flags |= {"max_seq_length": LENGTH, "dynamic_masking": "true", "workers": 2}
-    experiments.call("data_prep/create_pretraining_data.py", flags)
+    runner.call("data_prep/create_pretraining_data.py", flags)
 
 
 def prepare() -> None:
@@ -109,19 +108,19 @@ def _run(row: Row) -> Row:
     for folder in (trial, output):
         shutil.rmtree(folder, ignore_errors=True)
     short = {"num_train_steps": TRIAL, "num_warmup_steps": 10, "log_steps": TRIAL // 2}
-    experiments.call("run_pretraining_mgpu.py", common | short | {"output_dir": trial})
+    runner.call("run_pretraining_mgpu.py", common | short | {"output_dir": trial})
     speed = _records_of(trial)[-1]["examples_per_second"]
     steps = round(60 * row["minutes"] * speed / BATCH)
     whole = {"num_train_steps": steps, "num_warmup_steps": steps // 10}
     whole |= {"output_dir": output, "log_steps": max(1, steps // 100)}
     began = time.time()
-    experiments.call("run_pretraining_mgpu.py", common | whole)
+    runner.call("run_pretraining_mgpu.py", common | whole)
     seconds = time.time() - began
     dev = {"input_file": WORK / "dev.tfrecord", "do_eval": "true"}
     dev |= {"max_eval_steps": 100_000, "eval_batch_size": BATCH}  # all of them
     kept = {k: v for k, v in common.items() if k not in ("do_train", "learning_rate")}
-    experiments.call("run_pretraining_mgpu.py", kept | dev | {"output_dir": output})
-    records, scores = _records_of(output), experiments.scores(output)
+    runner.call("run_pretraining_mgpu.py", kept | dev | {"output_dir": output})
+    records, scores = _records_of(output), runner.scores(output)
     tokens = _tokens_a_row()
     # Of equally many examples each.
     rate = statistics.harmonic_mean(one["examples_per_second"] for one in records[1:])
@@ -152,7 +151,7 @@ def table() -> str:
 
 
 def plot() -> None:
-    with experiments.picture(PLOT, "minutes", "loss of masked words") as axes:
+    with runner.picture(PLOT, "minutes", "loss of masked words") as axes:
         for row in TABLE.results():
             pace = row["seconds"] / row["steps"] / 60
             minutes = [step * pace for step, _ in row["curve"]]
@@ -168,4 +167,4 @@ def _show() -> None:
 TABLE = Table(RESULTS / "from_scratch.json", planned(), MEASURED)
 
 if __name__ == "__main__":
-    experiments.main(__doc__, TABLE, _run, _show, prepare)
+    runner.main(__doc__, TABLE, _run, _show, prepare)

@@ -1,7 +1,7 @@
 """Does further pretraining pay? Headlines, by what the model read before, unlabelled.
 
-    python benchmarks/domain_adaptation.py run     # the missing rows, one by one
-    python benchmarks/domain_adaptation.py show    # the table and the plot of them
+    python -m benchmarks.studies.domain_adaptation run    # the missing rows
+    python -m benchmarks.studies.domain_adaptation show   # their table and plot
 
 The weights of ../shared/models are pretrained further on the texts of 44,800 headlines
 (masked words alone), or on as many sentences of laws as long as those, then fine-tuned
@@ -22,12 +22,10 @@ import threading
 import time
 from typing import NamedTuple
 
-import accuracy
-import corpora
-import experiments
-import further
-from experiments import Row, Table
-from harness import RESULTS, ROOT, SHARED
+from benchmarks import corpora, runner
+from benchmarks.harness import RESULTS, ROOT, SHARED
+from benchmarks.runner import Row, Table
+from benchmarks.studies import accuracy_by_towers, further_pretraining
 
 WORK = ROOT / "build" / "domain_adaptation"
 PLOT = ROOT / "docs" / "domain_adaptation.png"
@@ -76,10 +74,10 @@ def _weights(start: str) -> pathlib.Path:
     """Where fine-tuning starts; pretrained first, or on, where that is not done."""
     _, corpus = STARTS[start]
     if corpus is None:
-        return accuracy.WORK / "model" / "bert_model.ckpt"
+        return accuracy_by_towers.WORK / "model" / "bert_model.ckpt"
     with _PRETRAINED[start]:
         texts = functools.partial(_texts, corpus)
-        return further.pretrained(WORK / start, texts)
+        return further_pretraining.pretrained(WORK / start, texts)
 
 
 # Several workers may need one.
@@ -92,11 +90,12 @@ def _run(row: Row) -> Row:
     values |= {"learning_rate": 1e-4, "dev": "full_dev.txt"} | row
     # Google's optimizer takes steps that are too long where there are so few.
     values |= {"optimizer": "adamw", "precision": "bfloat16"}
-    output = WORK / "runs" / experiments.name_of(row)
-    flags = accuracy.flags_of({k: v for k, v in values.items() if k != "start"})
+    output = WORK / "runs" / runner.name_of(row)
+    row_of_accuracy = {k: v for k, v in values.items() if k != "start"}
+    flags = accuracy_by_towers.flags_of(row_of_accuracy)
     where = {"init_checkpoint": _weights(row["start"]), "output_dir": output}
-    experiments.call("run_classifier_mgpu.py", flags | where)
-    scores = experiments.scores(output)
+    runner.call("run_classifier_mgpu.py", flags | where)
+    scores = runner.scores(output)
     shutil.rmtree(output)
     found = {name: scores[name] for name in MEASURED[:2]}
     return row | found | {"seconds": round(time.time() - began)}
@@ -144,7 +143,7 @@ def plot() -> None:
     found = _accuracies()
     names = [f"{rows:,} x {epochs}" for rows, epochs in found]
     along, upwards = "labelled headlines x epochs", "accuracy on 10,000 others, %"
-    with experiments.picture(PLOT, along, upwards) as axes:
+    with runner.picture(PLOT, along, upwards) as axes:
         for number, (start, (title, *_)) in enumerate(STARTS.items()):
             there = [i for i, of in enumerate(found.values()) if start in of]
             if not there:
@@ -170,4 +169,4 @@ def _show() -> None:
 TABLE = Table(RESULTS / "domain_adaptation.json", planned(), MEASURED)
 
 if __name__ == "__main__":
-    experiments.main(__doc__, TABLE, _run, _show, accuracy.prepare)
+    runner.main(__doc__, TABLE, _run, _show, accuracy_by_towers.prepare)

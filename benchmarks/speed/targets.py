@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ratios import (
+from benchmarks.speed.ratios import (
     Claim,
     at_least,
     at_most,
@@ -18,7 +18,7 @@ from ratios import (
     speed,
     whole_memory,
 )
-from workloads import Shape
+from benchmarks.speed.workloads import Shape
 
 Maker = tuple[str, dict[str, Any]]  # of contestants.MAKERS, and its options
 
@@ -312,7 +312,7 @@ FIGURES = {
     ),
     "tokenizer": Figure(
         "45,000 headlines to ids on one thread, a new tokenizer each time",
-        {},  # benchmarks/tokenizer.py measures it
+        {},  # tokenizer.py measures it
         {
             "speed / Hugging Face's Rust": [
                 at_least(1.4, speed("bert_mgpu, cold", "Hugging Face tokenizers, Rust"))

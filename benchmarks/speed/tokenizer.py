@@ -1,6 +1,7 @@
 """How fast texts become ids on one thread, beside three other tokenizers.
 
-    python benchmarks/tokenizer.py [--texts FILE] [--vocab_file FILE] [--runs 5]
+    python -m benchmarks.speed.tokenizer [--texts=FILE] [--vocab_file=FILE]
+      [--runs=5]
 
 Runs are interleaved, so that other load on the machine meets all alike; medians
 count. "Cold" is a new object that has met no text. The last column counts the
@@ -34,8 +35,8 @@ import tensorflow_text
 import tokenizers
 from absl import flags
 from bert import tokenization  # type: ignore[import-untyped]
-from harness import RESULTS, SHARED, machine
 
+from benchmarks.harness import RESULTS, SHARED, machine
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.text.tokenization import Tokenizer
 

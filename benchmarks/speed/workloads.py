@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from flops import needed_flops
-from harness import SHARED, Contestant
 
+from benchmarks.flops import needed_flops
+from benchmarks.harness import SHARED, Contestant
 from bert_mgpu.core.rows import Features, Ragged, Rows
 from bert_mgpu.data import batching, pipeline
 from bert_mgpu.model.config import BertConfig

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from harness import Contestant, resident
-from workloads import (
+
+from benchmarks.harness import Contestant, resident
+from benchmarks.speed.workloads import (
     CLASSES,
     MAX_ROUNDS,
     RATE,
@@ -29,7 +30,6 @@ from workloads import (
     trains_full_length,
     windows,
 )
-
 from bert_mgpu.core.rows import Features
 
 _NAMES = {

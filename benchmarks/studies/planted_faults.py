@@ -1,6 +1,6 @@
 """Does the data doctor find what was planted into real data?
 
-    python benchmarks/planted_faults.py
+    python -m benchmarks.studies.planted_faults
 
 Five sets of ../shared/data, 2,000 rows to train on and 400 to evaluate, as TSV files.
 One fault at a time is planted into them, and the doctor is asked. A fault counts as
@@ -11,67 +11,19 @@ The result is benchmarks/results/planted_faults.json.
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
 import json
 import pathlib
 import random
+import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from harness import RESULTS, ROOT, SHARED, machine
+from benchmarks.harness import RESULTS, ROOT, SHARED, machine
+from benchmarks.studies.real_data import DATA, DEV, SETS, TRAIN, Real
 
-sys.path.insert(0, str(ROOT))
-
-from bert_mgpu.cli import run_classifier
-from bert_mgpu.cli.doctor import task_data
-
-DATA = SHARED / "data"
-TRAIN, DEV = 2_000, 400
 FOUND, MISSED, ABSENT = "found", "not found", ""
-Rows = list[tuple[str, ...]]  # texts, then the label
-
-
-class Real(NamedTuple):
-    """A set: its rows, its vocabulary, its type."""
-
-    rows: Callable[[], Rows]
-    vocabulary: str
-    type: str = "single"
-
-
-def _tab_separated(path: str) -> Rows:
-    lines = (DATA / path).read_text(encoding="utf-8").split("\n")
-    rows = [tuple(line.split("\t")) for line in lines if line]
-    return [row for row in rows if len(row) == len(rows[0])]
-
-
-def _shopping() -> Rows:
-    with zipfile.ZipFile(
-        DATA / "online_shopping_10_cats" / "online_shopping_10_cats.zip"
-    ) as packed:
-        (name,) = packed.namelist()
-        text = packed.read(name).decode("utf-8-sig")
-    rows = list(csv.DictReader(io.StringIO(text)))
-    clean = (" ".join(row["review"].split()) for row in rows)
-    return [(text, row["cat"]) for text, row in zip(clean, rows, strict=True) if text]
-
-
-SETS = {
-    "headlines (zh, 10 labels)": Real(
-        lambda: _tab_separated("thucnews_title/sub_train.txt"), "chinese"
-    ),
-    "sst2 (en, 2 labels)": Real(lambda: _tab_separated("sst2/train.tsv"), "uncased"),
-    "shopping (zh, 10 labels)": Real(_shopping, "chinese"),
-    "afqmc (zh, pairs)": Real(lambda: _tab_separated("afqmc/train.txt"), "chinese"),
-    "sts-b (zh, pairs, numbers)": Real(
-        lambda: _tab_separated("chinese_stsb/sts-b-train.txt"), "chinese", "regression"
-    ),
-}
 
 
 class Planted(NamedTuple):
@@ -216,11 +168,23 @@ def _asked(folder: pathlib.Path, real: Real, width: int, fault: Planted | None) 
         length = 16
     vocab_file = DATA / "vocab" / f"{vocabulary}_vocab.txt"
     flags = _flags(folder, real, width, vocab_file, length)
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        task_data.main([f"--{name}={value}" for name, value in flags.items()])
-    text = said.getvalue().replace(f"{folder}/", "")
+    _, text = _run(["-m", "bert_mgpu", "doctor", "data"], flags, folder)
     return {line for line in text.splitlines() if line.startswith(("- ", "error: "))}
+
+
+def _run(
+    command: list[str], flags: dict[str, Any], folder: pathlib.Path
+) -> tuple[int, str]:
+    """The exit code and all that it prints, files named within the folder."""
+    given = [f"--{name}={value}" for name, value in flags.items()]
+    done = subprocess.run(
+        [sys.executable, *command, *given],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.returncode, done.stdout.replace(f"{folder}/", "")
 
 
 def _flags(
@@ -252,13 +216,10 @@ def _trained(folder: pathlib.Path, real: Real, width: int) -> str:
     flags = _flags(folder, real, width, vocab_file, 16)
     flags |= {"bert_config_file": folder / "bert_config.json", "xla": "off"}
     flags |= {"output_dir": folder / "out", "do_train": "true", "do_eval": "true"}
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
-        code = run_classifier.run(["", *(f"--{n}={v}" for n, v in flags.items())])
+    code, text = _run(["run_classifier_mgpu.py"], flags, folder)
     if code not in (0, 2):
-        raise SystemExit(said.getvalue())
-    last = said.getvalue().replace(f"{folder}/", "").strip().split("\n")[-1]
-    return last if code else ""
+        raise SystemExit(text)
+    return text.strip().split("\n")[-1] if code else ""
 
 
 def _outcome(name: str, real: Real) -> dict[str, dict[str, str]]:

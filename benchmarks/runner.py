@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any, NamedTuple
 
-from harness import ROOT
+from benchmarks.harness import ROOT
 
 Row = dict[str, Any]
 

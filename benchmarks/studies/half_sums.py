@@ -1,6 +1,6 @@
 """What `--allreduce_dtype=float16` loses of a gradient, with and without a scale.
 
-    python benchmarks/half_sums.py
+    python -m benchmarks.studies.half_sums
 
 Two processes have half a batch each: 4 x 256, 64 rows of 128 tokens, first weights. A
 small gradient, as late in a training, is that one divided by 64. Nothing is timed.
@@ -8,11 +8,10 @@ small gradient, as late in a training, is that one divided by 64. Nothing is tim
 
 from __future__ import annotations
 
-import harness  # noqa: F401 (finds what is imported below)
 import numpy as np
 import tensorflow as tf
-from workloads import CLASSES, SEED, Shape, full_length
 
+from benchmarks.speed.workloads import CLASSES, SEED, Shape, full_length
 from bert_mgpu.core.task import Noise
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.tasks.classification.task import Classification

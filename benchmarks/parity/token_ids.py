@@ -2,7 +2,7 @@
 
 Those of the tokenizer in Python, and those of the one in the graph of a SavedModel.
 
-    python benchmarks/all_texts.py [FOLDER ...]
+    python -m benchmarks.parity.token_ids [FOLDER ...]
 
 Both vocabularies, in lower case as their models are; some ten minutes, for Google's
 code. The result is benchmarks/results/all_texts.json; exit code 1 if a line differs.
@@ -18,10 +18,8 @@ from typing import Any
 import tensorflow as tf
 from absl import flags
 from bert import tokenization  # type: ignore[import-untyped]
-from harness import RESULTS, ROOT, SHARED, machine
 
-sys.path.insert(0, str(ROOT))
-
+from benchmarks.harness import RESULTS, SHARED, machine
 from bert_mgpu.export.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.text.test_tokenization import FOLDERS, lines_of
@@ -68,11 +66,8 @@ def main() -> int:
             print(*found[-1].values(), flush=True)
     if not sys.argv[1:]:
         path = RESULTS / "all_texts.json"
-        path.write_text(
-            json.dumps(
-                {"machine": machine("bert-tensorflow"), "texts": found}, indent=1
-            )
-        )
+        record = {"machine": machine("bert-tensorflow"), "texts": found}
+        path.write_text(json.dumps(record, indent=1) + "\n")
     return int(any(one["differ"] or one["differ_in_graph"] for one in found))
 
 

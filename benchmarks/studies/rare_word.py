@@ -1,7 +1,7 @@
 """What does a model learn of a name that it only ever read without a label?
 
-    python benchmarks/rare_word.py run     # the missing rows, one by one
-    python benchmarks/rare_word.py show    # the tables of them
+    python -m benchmarks.studies.rare_word run    # the missing rows
+    python -m benchmarks.studies.rare_word show   # the tables of them
 
 Reviews of an online shop in ten categories (online_shopping_10_cats). No labelled row
 holds any of the names below, each of which belongs to one category. The weights of
@@ -31,11 +31,10 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import accuracy
-import experiments
-import further
-from experiments import Row, Table
-from harness import RESULTS, ROOT, SHARED
+from benchmarks import runner
+from benchmarks.harness import RESULTS, ROOT, SHARED
+from benchmarks.runner import Row, Table
+from benchmarks.studies import accuracy_by_towers, further_pretraining
 
 WORK = ROOT / "build" / "rare_word"
 ARCHIVE = SHARED / "data" / "online_shopping_10_cats" / "online_shopping_10_cats.zip"
@@ -127,7 +126,7 @@ def split() -> Split:
 def invented() -> dict[str, str]:
     """For each name two characters of the vocabulary that stand in no review."""
     read = {character for review in reviews() for character in review.text}
-    words = (accuracy.WORK / "model" / "vocab.txt").read_text("utf-8").split()
+    words = (accuracy_by_towers.WORK / "model" / "vocab.txt").read_text("utf-8").split()
     unread = [w for w in words if len(w) == 1 and "一" <= w <= "龥" and w not in read]
     spread = unread[:: len(unread) // (2 * len(CATEGORY))]  # not all of one radical
     pairs = zip(spread[::2], spread[1::2], strict=False)
@@ -173,7 +172,7 @@ def _tests() -> dict[str, list[tuple[str, str, str]]]:
 
 
 def _prepare() -> None:
-    accuracy.prepare()
+    accuracy_by_towers.prepare()
     data = WORK / "data"
     data.mkdir(parents=True, exist_ok=True)
     labels = sorted({review.category for review in reviews()})
@@ -187,9 +186,10 @@ def _prepare() -> None:
 
 def _weights(start: str) -> pathlib.Path:
     if start == "as published":
-        return accuracy.WORK / "model" / "bert_model.ckpt"
+        return accuracy_by_towers.WORK / "model" / "bert_model.ckpt"
     with _PRETRAINED[start]:
-        return further.pretrained(WORK / start, functools.partial(corpus, start))
+        texts = functools.partial(corpus, start)
+        return further_pretraining.pretrained(WORK / start, texts)
 
 
 _PRETRAINED = {start: threading.Lock() for start in STARTS}
@@ -211,15 +211,15 @@ def _measures(
 
 def _run(row: Row) -> Row:
     began = time.time()
-    model = accuracy.WORK / "model"
-    output = WORK / "runs" / experiments.name_of(row)
+    model = accuracy_by_towers.WORK / "model"
+    output = WORK / "runs" / runner.name_of(row)
     flags = {
         "task_name": "reviews",
         "data_dir": WORK / "data",
         "vocab_file": model / "vocab.txt",
         "bert_config_file": model / "bert_config.json",
         "hidden_act": "gelu_erf",
-        "max_seq_length": further.LENGTH,
+        "max_seq_length": further_pretraining.LENGTH,
         "output_dir": output,
     }
     training = {
@@ -232,11 +232,11 @@ def _run(row: Row) -> Row:
         "precision": "bfloat16",
         "seed": row["seed"],
     }
-    experiments.call("run_classifier_mgpu.py", flags | training)
+    runner.call("run_classifier_mgpu.py", flags | training)
     measured: dict[str, object] = {}
     for name, rows in _tests().items():
         files = {"do_predict": "true", "predict_file": WORK / "data" / f"{name}.tsv"}
-        experiments.call("run_classifier_mgpu.py", flags | files)
+        runner.call("run_classifier_mgpu.py", flags | files)
         measured[name] = _measures(output, rows)
     shutil.rmtree(output)
     return row | measured | {"seconds": round(time.time() - began)}
@@ -298,4 +298,4 @@ def table() -> str:
 TABLE = Table(RESULTS / "rare_word.json", planned(), MEASURED)
 
 if __name__ == "__main__":
-    experiments.main(__doc__, TABLE, _run, lambda: print(table()), _prepare)
+    runner.main(__doc__, TABLE, _run, lambda: print(table()), _prepare)

@@ -1,6 +1,6 @@
 """The contestants: bert_mgpu, google-research/bert, transformers, a matrix product.
 
-    python benchmarks/contestants.py NAME OPTIONS    # speed.py does this
+    python -m benchmarks.speed.contestants NAME OPTIONS    # train.py does this
 
 All drop 0.1, clip to norm 1.0 and update by AdamW, with a vocabulary of 21,128. Full
 length means random rows without padding. Headlines are real: all contestants get the
@@ -16,10 +16,18 @@ import pathlib
 import sys
 from typing import Any
 
-from harness import Contestant, resident, serve
-from masked_words import google_pretrains, ours_pretrains, transformers_pretrains
-from peers_torch import trainer, transformers, transformers_predicts
-from workloads import (
+from benchmarks.harness import Contestant, resident, serve
+from benchmarks.speed.masked_lm import (
+    google_pretrains,
+    ours_pretrains,
+    transformers_pretrains,
+)
+from benchmarks.speed.transformers_torch import (
+    trainer,
+    transformers,
+    transformers_predicts,
+)
+from benchmarks.speed.workloads import (
     CLASSES,
     RATE,
     SEED,
@@ -31,7 +39,6 @@ from workloads import (
     trains_full_length,
     trains_headlines,
 )
-
 from bert_mgpu.data import batching, pipeline
 from bert_mgpu.text.tokenization import Tokenizer
 

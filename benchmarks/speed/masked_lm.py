@@ -12,10 +12,18 @@ import sys
 from typing import Any
 
 import numpy as np
-from corpora import write
-from harness import ROOT, Contestant
-from workloads import RATE, SEED, VOCAB, VOCAB_FILE, Batch, Shape, trains_rows
 
+from benchmarks.corpora import write
+from benchmarks.harness import ROOT, Contestant
+from benchmarks.speed.workloads import (
+    RATE,
+    SEED,
+    VOCAB,
+    VOCAB_FILE,
+    Batch,
+    Shape,
+    trains_rows,
+)
 from bert_mgpu.core.rows import Features, Ragged
 
 MASKED = 20  # words of a row at most
@@ -53,7 +61,8 @@ def in_memory(length: int) -> Features:
     """The same without TensorFlow 2, which Google's code turns off."""
     path = records(length).with_suffix(".npz")
     if not path.exists():
-        subprocess.run([sys.executable, __file__, str(length), path], check=True)
+        program = [sys.executable, "-m", "benchmarks.speed.masked_lm"]
+        subprocess.run([*program, str(length), path], cwd=ROOT, check=True)
     with np.load(path) as archive:
         found = dict(archive)
     ragged = {

@@ -1,12 +1,13 @@
 """How fast bert_mgpu is and how much memory it takes, beside its peers and itself.
 
-    python benchmarks/speed.py [--only=NAME,...] [--rounds=5] [--device=auto|cpu|gpu]
+    python -m benchmarks.speed.train [--only=NAME,...] [--rounds=5]
+      [--device=auto|cpu|gpu]
 
 Contestants take turns in processes of their own. What was measured is printed beside
 what must be reached: medians over the rounds of the ratios within a round. A figure
 that is done is written to benchmarks/results/speed.json, all that are there to
 speed.md: a run may end at any moment and go on later. "tokenizer" is taken from
-the result of benchmarks/tokenizer.py. Exit code 1 if a figure of this run misses its
+the result of tokenizer.py. Exit code 1 if a figure of this run misses its
 target or cannot be measured.
 
 Where there is an NVIDIA GPU, the first one is measured, ten times as many steps a
@@ -26,8 +27,7 @@ import statistics
 import sys
 from typing import Any
 
-from figures import FIGURES, GPU_FIGURES
-from harness import (
+from benchmarks.harness import (
     RESULTS,
     FailedError,
     Measured,
@@ -37,10 +37,10 @@ from harness import (
     measure,
     measure_memory,
 )
-from ratios import Claim, Results
-from workloads import MAX_ROUNDS
+from benchmarks.speed.ratios import Claim, Results
+from benchmarks.speed.targets import FIGURES, GPU_FIGURES
+from benchmarks.speed.workloads import MAX_ROUNDS
 
-CONTESTANTS = pathlib.Path(__file__).with_name("contestants.py")
 PACKAGES = ("tensorflow", "bert-tensorflow", "torch", "transformers")
 ALL_FIGURES = FIGURES | GPU_FIGURES
 # Figures with fewer rounds, or that others disturbed so much, are not written: torch's
@@ -57,14 +57,14 @@ def _arguments(
         shape = shape.tiny() if trial else shape
         steps = shape.steps * (10 if card else 1)
         options = options | {"shape": shape._replace(steps=steps)}
-    return [str(CONTESTANTS), maker, json.dumps(options)]
+    return ["-m", "benchmarks.speed.contestants", maker, json.dumps(options)]
 
 
 def _tokenizers() -> tuple[Results, dict[str, Any]]:
-    """What benchmarks/tokenizer.py has measured, and where."""
+    """What tokenizer.py has measured, and where."""
     path = RESULTS / "tokenizer.json"
     if not path.exists():
-        raise FailedError(f"{path} is not there: run benchmarks/tokenizer.py first")
+        raise FailedError(f"{path} is not there: run benchmarks.speed.tokenizer first")
     record = json.loads(path.read_text())
     found = {
         name: Measured(each["runs"], 1, 0, 0, {"as_google": each["as_google"]})

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness import Measured
+from benchmarks.harness import Measured
 
 Results = dict[str, Measured]
 Ratio = Callable[[Results], list[float]]  # one a round, or one in all

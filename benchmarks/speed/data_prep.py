@@ -1,6 +1,6 @@
 """How fast text becomes records beside Google's script, and in how much memory.
 
-    python benchmarks/preparation.py [--runs 5] [--documents 300] [--skip_memory]
+    python -m benchmarks.speed.data_prep [--runs=5] [--documents=300] [--skip_memory]
 
 Speed: rows a second of processor time, whole runs on Chinese laws, one process each,
 ten duplicates; runs are interleaved, medians count. Memory: the largest process of runs
@@ -24,9 +24,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-import corpora
-from harness import RESULTS, ROOT, machine
-from workloads import VOCAB_FILE
+from benchmarks import corpora
+from benchmarks.harness import RESULTS, ROOT, machine
+from benchmarks.speed.workloads import VOCAB_FILE
 
 GOOGLE = "google-research/bert"
 SCRIPT = [sys.executable, str(ROOT / "data_prep" / "create_pretraining_data.py")]
@@ -77,7 +77,7 @@ def _timed(command: list[str]) -> float:
     """Seconds of processor time of a process and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(command, check=True, **quiet)  # type: ignore[call-overload]
+    subprocess.run(command, cwd=ROOT, check=True, **quiet)  # type: ignore[call-overload]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -89,7 +89,8 @@ def speeds(documents: int, runs: int) -> dict[str, Any]:
         text, output = pathlib.Path(folder, "laws.txt"), pathlib.Path(folder, "out")
         chosen = [document for document in corpora.laws() if document][:documents]
         text.write_text("\n".join("".join(f"{s}\n" for s in d) for d in chosen))
-        commands = {GOOGLE: [sys.executable, __file__, "--google", "--"]}
+        google = ["-m", "benchmarks.speed.data_prep", "--google", "--"]
+        commands = {GOOGLE: [sys.executable, *google]}
         commands |= {name: [*SCRIPT, "--workers=1", *own] for name, own in OURS.items()}
         for _ in range(runs):
             for name, command in commands.items():

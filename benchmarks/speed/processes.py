@@ -1,7 +1,7 @@
 """Two and four processes beside one on the same two cores, and what sums cost.
 
-    python benchmarks/cluster.py run     # the missing rows, one by one; an idle machine
-    python benchmarks/cluster.py show    # the tables of them
+    python -m benchmarks.speed.processes run    # the missing rows; an idle machine
+    python -m benchmarks.speed.processes show   # the tables of them
 
 A model of 4 layers x 256 trains on rows of 128 tokens, 32 in each step: in one process,
 and in two or four that horovodrun starts here, whose gradients travel over loopback.
@@ -24,10 +24,10 @@ import sys
 import time
 from typing import Any
 
-import experiments
-import from_scratch
-from experiments import Row, Table
-from harness import RESULTS, ROOT
+from benchmarks import runner
+from benchmarks.harness import RESULTS, ROOT
+from benchmarks.runner import Row, Table
+from benchmarks.studies.from_scratch import CONFIG
 
 WORK = ROOT / "build" / "cluster"
 ROUNDS, STEPS, LENGTH = 5, 40, 128
@@ -66,9 +66,9 @@ def prepare() -> None:
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = [f"w{number}" for number in range(WORDS)]
     # The vocabulary that such models have: it makes the gradient as large as theirs.
-    (WORK / "bert_config.json").write_text(json.dumps(from_scratch.CONFIG))
+    (WORK / "bert_config.json").write_text(json.dumps(CONFIG))
     vocabulary = tokens + words
-    count = int(from_scratch.CONFIG["vocab_size"])
+    count = int(CONFIG["vocab_size"])
     vocabulary += [f"[unused{number}]" for number in range(count - len(vocabulary))]
     (WORK / "vocab.txt").write_text("".join(f"{token}\n" for token in vocabulary))
     lines = [
@@ -124,8 +124,8 @@ def _training(row: Row) -> Row:
 
 
 def _sums(row: Row) -> Row:
-    command = [__file__, "rank", SUMS[row["what"]]]
-    done = _launch(2, command, stdout=subprocess.PIPE, text=True)
+    command = ["-m", "benchmarks.speed.processes", "rank", SUMS[row["what"]]]
+    done = _launch(2, command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     found = done.stdout.rpartition("RESULT ")[2].split()
     values = (None, None, float(found[0]), float(found[1]))
     return row | dict(zip(MEASURED, values, strict=True))
@@ -209,4 +209,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["rank"]:
         rank(sys.argv[2])
     else:
-        experiments.main(__doc__, TABLE, _run, show, prepare)
+        runner.main(__doc__, TABLE, _run, show, prepare)
