@@ -160,20 +160,23 @@ def test_an_installed_package_knows_its_requirements(wheel, tmp_path):
     code = (
         "from bert_mgpu.cli.doctor import hardware as h\n"
         "from bert_mgpu.core import extras as e\n"
-        "print(e.lines(), e.lines('horovod'), h.pinned(e.lines()), sep='\\n')"
+        "print(e.lines(), e.lines('horovod'), h.pinned(e.lines()),"
+        " e.advice('zh'), sep='\\n')"
     )
     shown = outside(wheel, "-c", code, cwd=tmp_path).splitlines()
-    base, horovod, tensorflow = shown
+    base, horovod, tensorflow, advice = shown
     found = requirements(wheel)
     assert base == str(found[""]) and f"'tensorflow=={tensorflow}'" in base
     assert horovod == str(found["horovod"])
+    assert advice == "pip install 'bert_mgpu[zh]'"
 
 
 def test_a_package_that_is_not_installed_says_how(monkeypatch):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(importlib.metadata, "requires", missing)
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    assert extras.advice("zh") == "pip install -c constraints.txt -e '.[zh]'"
     with pytest.raises(UserError, match="not installed in this Python: run `make"):
         extras.lines("horovod")
 

@@ -34,4 +34,8 @@ def lines(extra: str = "") -> list[str]:
 
 def advice(extra: str) -> str:
     """The command that installs an extra here."""
+    try:
+        importlib.metadata.distribution(_PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return f"pip install -c constraints.txt -e '.[{extra}]'"  # in a clone
     return f"pip install '{_PACKAGE}[{extra}]'"

@@ -164,7 +164,7 @@ def test_a_whole_machine_lacks_nothing():
         ({"horovod": BUILT._replace(patched=False)}, "kills processes before they can"),
         ({"horovodrun": None}, "horovodrun is not in PATH"),
         ({"horovod": BUILT._replace(has=("gloo",))}, "Horovod has no NCCL"),
-        ({"seen": {"gpus": 0}}, "TensorFlow sees no GPU: pip install -c"),
+        ({"seen": {"gpus": 0}}, "TensorFlow sees no GPU: pip install "),
         ({"shared": (64 << 20, 0)}, "/dev/shm has 64 MB"),
         ({"ssh": None}, "apt-get install openssh-client"),
         ({"host": "node7"}, "the name node7 does not resolve: add it to /etc/hosts"),
