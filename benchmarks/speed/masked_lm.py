@@ -154,10 +154,11 @@ def google_pretrains(shape: Shape) -> Contestant:
 
 
 def transformers_pretrains(shape: Shape, *, compiled: bool = False) -> Contestant:
-    """BertForPreTraining, which works out the words of all tokens; see peers_torch."""
+    """BertForPreTraining, which works out the words of all tokens."""
     import torch
     import transformers as library
-    from peers_torch import config_of, trains
+
+    from benchmarks.speed.transformers_torch import config_of, trains
 
     def inputs(batch: Batch) -> dict[str, Any]:
         labels = np.full(batch["input_ids"].shape, -100)  # of no loss

@@ -1,7 +1,7 @@
 """What does a model learn of a name that it only ever read without a label?
 
     python -m benchmarks.studies.rare_word run    # the missing rows
-    python -m benchmarks.studies.rare_word show   # the tables of them
+    python -m benchmarks.studies.rare_word show   # their tables
 
 Reviews of an online shop in ten categories (online_shopping_10_cats). No labelled row
 holds any of the names below, each of which belongs to one category. The weights of
