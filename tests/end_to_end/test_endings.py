@@ -65,7 +65,9 @@ def test_out_of_memory_with_one_row_says_what_to_do(work, script):
 
     edit_config(
         *(work,),
-        **{"hidden_size": 1024, "num_attention_heads": 1024, "num_hidden_layers": 2},
+        hidden_size=1024,
+        num_attention_heads=1024,
+        num_hidden_layers=2,
         max_position_embeddings=512,
     )
     flags = {"do_train": True, "xla": "on", "padding": "max_length"}
@@ -105,7 +107,7 @@ def test_diverged_names_the_step_and_saves_nothing_of_it(
 def test_predicting_says_what_one_row_would_need_less_of(resumed, inside, monkeypatch):
     out = resumed.root / "out"
     before = (out / "predict.txt").read_text()
-    monkeypatch.setattr(Towers, "ask", no_memory)
+    monkeypatch.setattr(Towers, "launch_outputs", no_memory)
     code, _, err = inside(resumed.flags(out, do_predict=True))
     assert code == 4
     (line,) = (line for line in err.splitlines() if line.startswith("error: "))

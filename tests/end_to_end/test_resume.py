@@ -16,6 +16,7 @@ from tests.support.processes import process
 SETTINGS = {"n_gpus": 4, "cpu_devices": 2, "train_batch_size": 1, "log_steps": 1}
 SETTINGS |= {"num_train_epochs": 100, "keep_checkpoint_max": 2}
 SETTINGS |= {"save_checkpoints_steps": 4}
+KILLS, IN_SAVES = 10, 3  # so many at least
 
 
 def flags(tiny, output_dir, **changed):
@@ -90,16 +91,14 @@ def test_killed_it_ends_with_the_same_bits(tiny, tmp_path, trained):
 
 
 @pytest.mark.nightly
-def test_killed_at_random_it_ends_with_the_same_bits(
-    tiny, tmp_path, script, kills=10, in_a_save=3
-):
+def test_killed_at_random_it_ends_with_the_same_bits(tiny, tmp_path, script):
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     # Saving less often changes no bit either.
     code, _, err = script(flags(tiny, straight, save_checkpoints_steps=1000))
     assert code == 0, err
     rng = random.Random(20)
     hits, in_saves = 0, 0
-    while hits < kills or in_saves < in_a_save:
+    while hits < KILLS or in_saves < IN_SAVES:
         # Where the towers stand may change whenever a run goes on.
         args = flags(tiny, broken, cpu_devices=(2, 1, 4)[hits % 3])
         hit, in_save = killed(args, broken, hits % 2 == 1, rng)

@@ -49,7 +49,7 @@ def run(weights, config, inputs, compiled=False):
         pooled = bert.pool(weights, states[-1][:, 0])
         outputs = {"hidden": tf.stack(states), "pooled": pooled}
         if "output_weights" in weights:
-            outputs["logits"] = heads.classify(weights, pooled, 0.1)
+            outputs["logits"] = heads.classification_logits(weights, pooled, 0.1)
         return outputs
 
     outputs = tf.function(forward, jit_compile=compiled)(
@@ -74,11 +74,11 @@ def test_equals_the_reference(case, length, compiled):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    (
+    [
         ("hidden_act", "gelu_tanh"),
         ("layer_norm_eps", 1e-5),
         ("num_attention_heads", 8),
-    ),
+    ],
 )
 def test_the_golden_values_tell_wrong_settings(field, value):
     case = cases.Case("transformers", "gelu_erf", 1e-12, (7,))

@@ -17,8 +17,6 @@ from tests.robustness import crafted
 from tests.support.damage import KINDS, put
 from tests.support.runs import assert_refused, tree
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 INDEX, DATA = ".index", ".data-00000-of-00001"
 FLIPS = {INDEX: 500, DATA: 500}
 

@@ -159,8 +159,10 @@ def test_predictions_and_exports(tiny, unused, straight, inside, monkeypatch):
     hub, saved = unused.parent / "hub", unused.parent / "saved"
     args = later(
         *(tiny, unused),
-        **{"do_predict": True, "eval_files": None},
-        **{"export_hf": hub, "export_saved_model": saved},
+        do_predict=True,
+        eval_files=None,
+        export_hf=hub,
+        export_saved_model=saved,
     )
 
     def after(what):

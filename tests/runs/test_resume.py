@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read, train_state
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.task import TrainState
@@ -17,7 +17,7 @@ from bert_mgpu.training.optimizers import Optimizer
 
 CONFIG = BertConfig(7, 8, 1, 2, 12, max_position_embeddings=6)
 SPECS = params_lib.bert_specs(CONFIG) | params_lib.classifier_specs(CONFIG, 2)
-MODEL = Model(CONFIG, "config", None, None, True, None)
+MODEL = Pretrained(CONFIG, "config", None, None, True, None)
 IDENTITY = {"seed": 42}
 
 
@@ -42,9 +42,9 @@ def save(folder, step=3, seed=1, slots=True, **changed):
 
 
 def start(folder, identity=IDENTITY, optimizer="adamw_google", **flags):
-    run = FinetuneConfig(optimizer=optimizer, **flags)
+    config = FinetuneConfig(optimizer=optimizer, **flags)
     first = Optimizer(optimizer).zero_slots
-    return resume.training_state(run, SPECS, MODEL, identity, folder, first)
+    return resume.training_state(config, SPECS, MODEL, identity, folder, first)
 
 
 def assert_same(found, wanted):

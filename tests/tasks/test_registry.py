@@ -11,7 +11,7 @@ from bert_mgpu.checkpoints import google_read
 from bert_mgpu.cli import convert
 from bert_mgpu.cli.doctor import environment
 from bert_mgpu.tasks import registry
-from bert_mgpu.tasks.classification.problem_types import KINDS
+from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.tasks.task_json import TaskType
 from tests.support.pointing.family import Pointing
 from tests.support.runs import assert_refused
@@ -20,8 +20,12 @@ from tests.support.tiny import rows
 pytestmark = pytest.mark.usefixtures("quick_graphs")
 
 TASK_JSON = {
-    **{"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"},
-    **{"type": "pointing", "text_a": 1, "label": 0},
+    "train": "train.tsv",
+    "dev": "dev.tsv",
+    "test": "test.tsv",
+    "type": "pointing",
+    "text_a": 1,
+    "label": 0,
 }
 FLAGS = {"num_train_epochs": 20, "train_batch_size": 8, "max_seq_length": 18}
 
@@ -58,8 +62,10 @@ def out(flags, inside, data, tmp_path_factory):
     if not folder.exists():
         asked = {
             **dict.fromkeys(("do_train", "do_eval", "do_predict", "report"), True),
-            **{"eval_steps": 20, "eval_files": f"seen={data / 'train.tsv'}"},
-            **{"export_saved_model": f"{folder}-served", "export_hf": f"{folder}-hf"},
+            "eval_steps": 20,
+            "eval_files": f"seen={data / 'train.tsv'}",
+            "export_saved_model": f"{folder}-served",
+            "export_hf": f"{folder}-hf",
         }
         code, _, err = inside(flags(folder, **asked))
         assert code == 0, err
@@ -172,7 +178,7 @@ def test_what_stands_in_task_json_of_other_types_is_refused(
 
 def test_the_table_names_transformers_types():
     named = {name: one.problem_type for name, one in registry.TYPES.items()}
-    assert named == {name: kind.problem_type for name, kind in KINDS.items()}
+    assert named == {name: kind.problem_type for name, kind in PROBLEM_TYPES.items()}
 
 
 def test_an_export_that_could_not_be_compared_is_refused(flags, inside, tmp_path):

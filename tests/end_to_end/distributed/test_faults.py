@@ -12,11 +12,11 @@ import time
 import pytest
 
 from bert_mgpu.checkpoints import train_state
-from bert_mgpu.core.errors import Lost
+from bert_mgpu.core.errors import PeerLost
 from tests.support.runs import assert_same_run
 
 FAULTY = pathlib.Path(__file__).with_name("faulty.py")
-LOST, KILLED = Lost.exit_code, -signal.SIGKILL
+LOST, KILLED = PeerLost.exit_code, -signal.SIGKILL
 KILLS = 40
 FLAGS = {"do_train": True, "num_train_epochs": 6, "save_checkpoints_steps": 5}
 

@@ -46,8 +46,11 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
     # The vocabulary, the sizes and the casing come from the folder.
     args = tiny.flags(
         *(tmp_path / "tuned",),
-        **{"init_checkpoint": out, "do_train": True, "vocab_file": None},
-        **{"bert_config_file": None, "max_seq_length": 16},
+        init_checkpoint=out,
+        do_train=True,
+        vocab_file=None,
+        bert_config_file=None,
+        max_seq_length=16,
     )
     code, _, err = inside(args)
     assert code == 0, err
@@ -228,7 +231,7 @@ def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
             batch = {"input_ids": masked[None], "segment_ids": 0 * masked[None]}
             batch["input_mask"] = np.ones_like(masked[None])
             last = bert.encode(params, config, batch)[-1][0].numpy()
-            logits = heads.predict_words(params, config, last[list(word)]).numpy()
+            logits = heads.masked_lm_logits(params, config, last[list(word)]).numpy()
             shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
             losses += [-np.log(shares[n, ids[at]]) for n, at in enumerate(word)]
         probs = [one["prob"] for one in found[line]["tokens"]]
