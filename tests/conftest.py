@@ -1,129 +1,44 @@
-"""A tiny model with data for several tasks, and ways to run the script on them."""
+"""A tiny model with data for several tasks, and ways to run the script on them.
 
-import dataclasses
+TensorFlow is imported where a test asks for it: those of texts and files take a second.
+"""
+
 import functools
 import importlib.metadata
-import json
-import os
-import pathlib
-import random
-import signal
-import subprocess
+import shutil
 import sys
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support import tiny as tiny_lib
+from tests.support.processes import Cluster, process
+from tests.support.runs import assert_refused, tree
+from tests.support.skips import NoSkips
+from tests.support.tiny import Tiny
+from tests.support.trained import Trained
 
-SCRIPT = ROOT / "run_classifier_mgpu.py"
-PRETRAINING = ROOT / "run_pretraining_mgpu.py"
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-GOOD, BAD, OTHER = "sun joy win 好 新", "rain loss fear 坏 旧", "a the of in it 的 了"
-WORDS = [*GOOD.split(), *BAD.split(), *OTHER.split()]
-VOCAB = [*SPECIAL, *WORDS, "##s", ".", "，"]
-CONFIG = {
-    "vocab_size": len(VOCAB),
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 128,  # times 32: just enough for moments in 8 bits
-    "hidden_act": "gelu",
-    "max_position_embeddings": 64,
-    "type_vocab_size": 2,
-}
-MRPC_HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-# One line of each task's files, of (label, text, second text).
-LINES = {
-    "mrpc": lambda label, a, b: f"{label}\t1\t2\t{a}\t{b}",
-    "cola": lambda label, a, b: f"x\t{label}\t\t{a}",
-    "high_level": lambda label, a, b: f"手机\t7\t{label}\t{a}",
-    "own": lambda label, a, b: f"{('no', 'yes')[label]}\t{a}",
-}
-FILES = {  # train, dev, test
-    "mrpc": ("train.tsv", "dev.tsv", "test.tsv"),
-    "cola": ("train.tsv", "dev.tsv", None),
-    "high_level": (
-        "train_without_content_0515.txt",
-        "test_without_content_0515.txt",
-        None,
-    ),
-    "own": ("train.tsv", "dev.tsv", "test.tsv"),
-}
-TASK_JSON = {
-    "train": "train.tsv",
-    "dev": "dev.tsv",
-    "test": "test.tsv",
-    "label": 0,
-    "text_a": 1,
-}
+EARLIER = {"predict.txt": "1\n0\n", "eval_results.txt": "eval_accuracy = 0.5\n"}
 
 
-def rows(count, seed):
-    """(label, text, text): texts with good words have label 1, else bad ones."""
-    rng = random.Random(seed)
-
-    def text(label, longest):
-        words = rng.choices((BAD, GOOD)[label].split(), k=rng.randint(1, 3))
-        words += rng.choices(OTHER.split(), k=rng.randint(0, longest))
-        return " ".join(rng.sample(words, len(words)))
-
-    labels = [index % 2 for index in range(count)]
-    return [(label, text(label, 12), text(label, 3)) for label in labels]
+def pytest_addoption(parser):
+    parser.addoption(
+        "--no-skips", action="store_true", help="see tests/support/skips.py"
+    )
 
 
-def write_task(folder, task, counts=(24, 13, 11)):
-    """The files of a task, in a folder of its own."""
-    folder.mkdir(parents=True)
-    for seed, (name, count) in enumerate(zip(FILES[task], counts, strict=True)):
-        if name is None:
-            continue
-        lines = [LINES[task](*row) for row in rows(count, seed)]
-        if task == "mrpc":
-            lines.insert(0, MRPC_HEADER)
-        (folder / name).write_text("".join(f"{line}\n" for line in lines))
-    if task == "own":
-        (folder / "task.json").write_text(json.dumps(TASK_JSON))
+def pytest_configure(config):
+    if config.getoption("--no-skips") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(NoSkips())
 
 
-@dataclasses.dataclass(frozen=True)
-class Tiny:
-    """Paths of the workspace; tests change copies only."""
-
-    root: pathlib.Path
-
-    @property
-    def model(self):
-        """bert_config.json, vocab.txt and bert_model.ckpt, as Google's are."""
-        return self.root / "model"
-
-    def data(self, task="mrpc"):
-        return self.root / "data" / task
-
-    def flags(self, output_dir, task="mrpc", **changed):
-        """A command line without the script; None leaves a flag out."""
-        values = {
-            "task_name": task,
-            "data_dir": self.data(task),
-            "vocab_file": self.model / "vocab.txt",
-            "bert_config_file": self.model / "bert_config.json",
-            "init_checkpoint": self.model / "bert_model.ckpt",
-            "output_dir": output_dir,
-            "max_seq_length": 16,
-            "train_batch_size": 4,
-            "learning_rate": 1e-3,
-            "num_train_epochs": 1,
-            "xla": "off",
-            "report": False,  # it takes a second
-            **changed,
-        }
-        return [
-            f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
-            for name, value in values.items()
-            if value is not None
-        ]
+def pytest_collection_modifyitems(items):
+    for item in items:
+        long = any(map(item.get_closest_marker, ("nightly", "faults")))
+        if long and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1200))
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def logical_cpus():
     """Before any test uses TensorFlow: a process can divide its CPU only once."""
     from bert_mgpu.distributed import devices
@@ -131,34 +46,29 @@ def logical_cpus():
     devices.configure("cpu", 6)
 
 
+@pytest.fixture(autouse=True)
+def divided(request):
+    """Where a test file has imported TensorFlow, see `logical_cpus`."""
+    if "tensorflow" in sys.modules:
+        request.getfixturevalue("logical_cpus")
+
+
 @pytest.fixture(scope="session")
 def tiny(logical_cpus, tmp_path_factory):
-    from bert_mgpu.checkpoints import google_read
-    from bert_mgpu.model import params
-    from bert_mgpu.model.config import BertConfig
-
-    tiny = Tiny(tmp_path_factory.mktemp("tiny"))
-    tiny.model.mkdir()
-    (tiny.model / "vocab.txt").write_text("".join(f"{word}\n" for word in VOCAB))
-    (tiny.model / "bert_config.json").write_text(json.dumps(CONFIG))
-    specs = params.bert_specs(
-        BertConfig.from_json_file(tiny.model / "bert_config.json")
-    )
-    weights = params.initialize(specs, 0.3, seed=1)
-    google_read.write(tiny.model / "bert_model.ckpt", weights)
-    for task in FILES:
-        write_task(tiny.data(task), task)
-    return tiny
+    """Of one layer: a step is traced in half the time."""
+    return tiny_lib.make(tmp_path_factory.mktemp("tiny"), layers=1)
 
 
-def process(args, env=None, program=SCRIPT, **options):
-    """Starts a script without a GPU; its output is text."""
-    return subprocess.Popen(
-        [sys.executable, program, *args],
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})},
-        text=True,
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
-    )
+@pytest.fixture(scope="session")
+def two_layers(logical_cpus, tmp_path_factory):
+    """The same with two layers, where those are the point."""
+    return tiny_lib.make(tmp_path_factory.mktemp("two-layers"), layers=2)
+
+
+@pytest.fixture(scope="session")
+def trained(tiny, tmp_path_factory):
+    """trained(task, **flags) -> the output_dir of a training, to look at only."""
+    return Trained(tiny, tmp_path_factory.mktemp("trained"))
 
 
 @pytest.fixture(scope="session")
@@ -206,32 +116,38 @@ def started(capfd, monkeypatch):
     return call
 
 
-class Cluster:
-    """Runs of several processes, as horovodrun starts them on this machine."""
+@pytest.fixture
+def work(tiny, tmp_path):
+    """A copy of the workspace, with an output_dir that holds earlier results."""
+    for name in ("model", "data"):
+        shutil.copytree(tiny.root / name, tmp_path / name)
+    (tmp_path / "out").mkdir()
+    for name, text in EARLIER.items():
+        (tmp_path / "out" / name).write_text(text)
+    return Tiny(tmp_path)
 
-    def start(self, processes, args, program=SCRIPT, options=(), env=None):
-        """horovodrun in a session of its own; `options` are its own."""
-        launcher = pathlib.Path(sys.executable).with_name("horovodrun")
-        where = [] if options else ["-H", f"localhost:{processes}"]
-        np = ["-np", str(processes)]
-        return subprocess.Popen(
-            [launcher, *np, *where, *options, sys.executable, program, *args],
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+
+@pytest.fixture
+def resumed(work, trained):
+    """The workspace, whose output_dir holds model.ckpt-4 and model.ckpt-6."""
+    run = trained(save_checkpoints_steps=4)
+    shutil.copytree(run, work.root / "out", dirs_exist_ok=True)
+    return work
+
+
+@pytest.fixture
+def expect_refused(inside):
+    """expect_refused(work, *fragments, **flags) asserts: one line, no file changed."""
+
+    def check(work, *fragments, **flags):
+        out = work.root / "out"
+        before = tree(out)
+        assert_refused(
+            inside(work.flags(out, **{"do_train": True, **flags})), *fragments
         )
+        assert tree(out) == before
 
-    def run(self, processes, args, timeout=240, **options):
-        """(exit code, what all processes printed)."""
-        started = self.start(processes, args, **options)
-        try:
-            out, _ = started.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(started.pid, signal.SIGKILL)
-            raise
-        return started.returncode, out
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -54,8 +54,9 @@ def align(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 
 def cut_front(text: str, columns: int) -> str:
     """Cuts the front of what is too long, such as a path; pads nothing."""
-    if width(text) > columns:
-        while width(text) > columns - 2:
-            text = text[1:]
-        text = ".." + text
-    return text
+    if width(text) <= columns:
+        return text
+    start, room = len(text), columns - 2
+    while (room := room - width(text[start - 1])) >= 0:
+        start -= 1
+    return ".." + text[start:]

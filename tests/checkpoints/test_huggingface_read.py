@@ -8,13 +8,7 @@ import pytest
 
 from bert_mgpu.checkpoints import huggingface_read
 from bert_mgpu.core.errors import UserError
-from tests.checkpoints.conftest import (
-    GOLDEN,
-    VOCAB,
-    assert_bit_equal,
-    random_tensors,
-    save,
-)
+from tests.support.tensors import GOLDEN, VOCAB, assert_bit_equal, random_tensors, save
 
 KERNEL = "bert/encoder/layer_2/intermediate/dense/kernel"
 KERNEL_THERE = "bert.encoder.layer.2.intermediate.dense.weight"

@@ -9,14 +9,8 @@ import safetensors.numpy
 
 from bert_mgpu.checkpoints import huggingface_read, huggingface_write
 from bert_mgpu.core.errors import UserError
-from tests.checkpoints.conftest import (
-    GOLDEN,
-    VOCAB,
-    assert_bit_equal,
-    random_tensors,
-    save,
-)
 from tests.reference import cases
+from tests.support.tensors import GOLDEN, VOCAB, assert_bit_equal, random_tensors, save
 
 LABELS = ["no", "yes", "может", "也许", "b"]
 

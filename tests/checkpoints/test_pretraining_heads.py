@@ -10,10 +10,10 @@ from bert_mgpu.checkpoints import huggingface_read, huggingface_write
 from bert_mgpu.checkpoints.initial_weights import first_weights
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.model import params as params_lib
-from tests.checkpoints.conftest import assert_bit_equal, save
 from tests.reference import pretraining_heads
 from tests.reference.pretraining_heads import CONFIG, COPIES
 from tests.support.paths import GOLDEN
+from tests.support.tensors import assert_bit_equal, save
 
 GOLDEN = json.loads((GOLDEN / "pretraining_heads.json").read_text())
 ARCHITECTURES = list(GOLDEN["transformers"])

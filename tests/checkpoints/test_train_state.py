@@ -2,8 +2,6 @@
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from bert_mgpu.checkpoints import google_read, train_state
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.training.optimizers import Optimizer
+from tests.support.processes import python
 
 
 def make_state(step, value=1.0):
@@ -209,12 +208,8 @@ except UserError as error:
 
 @pytest.mark.parametrize("limit", [0, 50, 100_000, 1_000_000])
 def test_full_disk_leaves_the_old_one(tmp_path, limit):
-    done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, tmp_path, str(limit)],
-        capture_output=True,
-        text=True,
-    )
-    message = json.loads(done.stdout)
+    _, out, err = python("-c", FULL_DISK, tmp_path, limit)
+    message = json.loads(out or err)
     assert "cannot save the checkpoint" in message and "\n" not in message
     assert "it will resume at step 1" in message
     (found, _), said = newest(tmp_path)

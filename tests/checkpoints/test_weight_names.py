@@ -4,8 +4,8 @@ import pytest
 
 from bert_mgpu.checkpoints import weight_names
 from bert_mgpu.model import params
-from tests.checkpoints.conftest import GOLDEN
 from tests.reference import cases
+from tests.support.tensors import GOLDEN
 
 GOOGLE = GOLDEN["google"]
 # transformers ties these two to other parameters and does not save them.

@@ -8,8 +8,8 @@ import pytest
 
 from bert_mgpu.config import base, finetuning, parsing
 from bert_mgpu.core.errors import UserError
-from tests.conftest import SCRIPT
 from tests.support.paths import ROOT
+from tests.support.processes import SCRIPT
 
 FLAGS = base.fields(finetuning.FinetuneConfig)
 # Flags and defaults of google-research/bert's run_classifier.py at eedf571; those

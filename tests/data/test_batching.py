@@ -10,7 +10,7 @@ from bert_mgpu.core import text_files
 from bert_mgpu.data import batching, pipeline
 from bert_mgpu.data.packing import EMPTY
 from bert_mgpu.model import params
-from tests.data.conftest import make_features
+from tests.support.features import make_features
 
 PACKED = pytest.mark.parametrize("padding", batching.POLICIES)
 

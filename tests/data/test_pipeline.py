@@ -10,7 +10,7 @@ import pytest
 from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.data import batching, packing, pipeline
 from bert_mgpu.data.packing import EMPTY, Placement
-from tests.data.conftest import make_features
+from tests.support.features import make_features
 
 
 @pytest.mark.parametrize("rows", range(1, 68))

@@ -9,7 +9,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.data_prep.conftest import (
+from tests.reference import instance_cases as cases
+from tests.support.preparation import (
     FEATURES,
     LENGTH,
     MLM,
@@ -20,7 +21,6 @@ from tests.data_prep.conftest import (
     restored,
     sentences,
 )
-from tests.reference import instance_cases as cases
 
 
 def test_google_reads_the_records(prepare, work):

@@ -9,8 +9,8 @@ import pytest
 from bert_mgpu.config import parsing
 from bert_mgpu.config.base import fields
 from bert_mgpu.config.preparation import PreparationConfig
-from tests.data_prep.conftest import FEATURES, LENGTH, parse, sentences
 from tests.support.paths import ROOT
+from tests.support.preparation import FEATURES, LENGTH, parse, sentences
 
 SCRIPT = ROOT / "data_prep" / "create_pretraining_data.py"
 # Flags and defaults of google-research/bert's create_pretraining_data.py at eedf571.

@@ -8,14 +8,12 @@ import time
 import pytest
 
 from bert_mgpu.data_prep import parts, shuffle
-from tests.data_prep.conftest import INT, LENGTH, parse, start
+from tests.support.preparation import INT, LENGTH, parse, start
 
 
 def wait_for_parts(process, count):
-    until = time.monotonic() + 60
     while len(list(pathlib.Path("out.tfrecord.parts").glob("*.npz"))) < count:
         assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < until
         time.sleep(0.01)
 
 
@@ -146,9 +144,8 @@ def alive(pid):
 )
 def test_no_worker_outlives_the_run(work, number):
     process = start(workers=2, dupe_factor=100_000)
-    until = time.monotonic() + 60
     while len(workers := workers_of(process.pid)) < 2:
-        assert process.poll() is None and time.monotonic() < until
+        assert process.poll() is None
         time.sleep(0.01)
     time.sleep(0.5)
     process.send_signal(number)
@@ -156,18 +153,16 @@ def test_no_worker_outlives_the_run(work, number):
     assert process.returncode in (75, -9), err
     assert "Traceback" not in err
     while any(map(alive, workers)):
-        assert time.monotonic() < until
         time.sleep(0.05)
 
 
 def test_a_worker_that_is_killed_is_told(work):
     process = start(workers=2, dupe_factor=100_000)
-    until = time.monotonic() + 60
     while len(workers := workers_of(process.pid)) < 2 or not any(
         path.suffix == ".making"
         for path in pathlib.Path("out.tfrecord.parts").iterdir()
     ):
-        assert process.poll() is None and time.monotonic() < until
+        assert process.poll() is None
         time.sleep(0.01)
     for worker in workers:
         os.kill(worker, signal.SIGKILL)

@@ -8,6 +8,7 @@ import pytest
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.distributed import launcher
+from tests.support.processes import python
 
 NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
 
@@ -78,4 +79,4 @@ def test_a_process_alone_does_not_load_horovod():
         "from bert_mgpu.runs import finetune, pretrain;"
         "sys.exit('horovod' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python("-c", code)[0] == 0

@@ -1,5 +1,6 @@
 """What processes know of each other's ends: two of them in one, over real sockets."""
 
+import collections
 import json
 import os
 import signal
@@ -46,11 +47,46 @@ class Job:
         return json.loads((self.folder / "exit.json").read_text())
 
 
-def until(condition, seconds=5.0):
-    deadline = time.monotonic() + seconds
+def until(condition):
     while not condition():
-        assert time.monotonic() < deadline, "did not come"
         time.sleep(0.01)
+
+
+class Clock:
+    """Time that passes when a test says so; it knows the threads that beat."""
+
+    def __init__(self, job):
+        self.now, self._job, self._beats = 0.0, job, collections.Counter()
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        time.sleep(seconds)
+        if seconds == watchdog._BEAT:
+            self._beats[threading.get_ident()] += 1
+
+    def resolve_labels(self):
+        """Waits until each process has told the others and looked at them, or ended."""
+        until(lambda: len(self._beats) == 2)
+        after = {one: count + 3 for one, count in self._beats.items()}
+        until(
+            lambda: (
+                self._job.codes
+                or all(self._beats[one] >= count for one, count in after.items())
+            )
+        )
+
+    def pass_by(self, seconds):
+        self.resolve_labels()
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(job, monkeypatch):
+    clock = Clock(job)
+    monkeypatch.setattr(watchdog, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -110,7 +146,7 @@ def test_a_broken_connection_is_a_lost_process(job):
 
 
 def test_a_silent_process_is_lost_and_killed(job, monkeypatch):
-    monkeypatch.setattr(peers, "SILENCE", 0.3)
+    monkeypatch.setattr(peers, "SILENCE", 1)
     first = job.watch(0)
     first.open()
     silent = rendezvous.connect(ProcessRank(1, 2, 1, 2))  # and says nothing any more
@@ -121,22 +157,24 @@ def test_a_silent_process_is_lost_and_killed(job, monkeypatch):
 
 
 @pytest.mark.parametrize(("ahead", "behind"), [(0, 1), (1, 0)])
-def test_who_is_behind_is_named(job, ahead, behind):
-    both = job.start(patience=0.3)
+def test_who_is_behind_is_named(job, clock, ahead, behind):
+    both = job.start()
     both[ahead].working(4)
     both[behind].working(3)
+    clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
     assert (job.told["rank"], job.told["step"]) == (behind, 4)
     assert "furthest behind: see --peer_timeout" in job.told["reason"]
 
 
-def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job):
+def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job, clock):
     """Whoever hangs inside of a step is as far as those that wait for it."""
-    both = job.start(patience=0.3)
+    both = job.start()
     rejoined = []
     for one in both:
         one.rejoins = lambda: rejoined.append(1)
         one.working(3)
+    clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
     assert job.codes == [5, 5] and not rejoined
     assert job.told["rank"] is None and "none is behind" in job.told["reason"]
@@ -145,27 +183,29 @@ def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job):
     )
 
 
-def test_batches_count_from_the_last_step_on(job):
+def test_batches_count_from_the_last_step_on(job, clock):
     """One that has evaluated more before it trains is no further than others."""
-    both = job.start(patience=0.3)
+    both = job.start()
     for _ in range(3):
         both[1].working()
     for one in both:
         one.working(8)
     both[1].working()
+    clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
     assert job.told["rank"] == 0
 
 
-def test_nobody_hangs_while_one_pauses_or_works(job):
-    both = job.start(patience=0.2)
+def test_nobody_hangs_while_one_pauses_or_works(job, clock):
+    both = job.start()
     both[0].working(3)
     both[1].pausing()
-    time.sleep(0.6)
-    both[1].working()
-    for _ in range(12):
+    clock.pass_by(200)
+    clock.resolve_labels()
+    for _ in range(4):
         both[1].working()
-        time.sleep(0.05)
+        clock.pass_by(59)
+        clock.resolve_labels()
     assert not job.codes and not (job.folder / "exit.json").exists()
 
 
@@ -224,9 +264,10 @@ def test_one_that_comes_too_late_hears_of_the_end(job):
 
 def test_a_fault_of_ours_does_not_wait_for_others(job):
     first, second = job.start()
-    began = time.monotonic()
+    waits, wait = [], first._known.wait
+    first._known.wait = lambda seconds: waits.append(seconds) or wait(0)
     assert first.broke(KeyError("x")) is None
-    assert time.monotonic() - began < 5
+    assert waits == [0]
     second.end(UserError("a mistake"))
     until(lambda: first._known.is_set())
     assert "a mistake" in str(first.broke(KeyError("x")))

@@ -1,7 +1,7 @@
 """--gradient_accumulation_steps end to end: turns are towers that take turns."""
 
 from bert_mgpu.checkpoints import google_read
-from tests.end_to_end.conftest import assert_same_run, keep_only
+from tests.support.runs import assert_same_run, keep_only
 
 
 def test_turns_and_towers_are_one_run(tiny, tmp_path, inside):

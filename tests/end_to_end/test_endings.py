@@ -10,8 +10,9 @@ import tensorflow as tf
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core import errors
 from bert_mgpu.training.towers import Towers
-from tests.conftest import CONFIG
-from tests.end_to_end.conftest import assert_same_run, edit_config, no_memory
+from tests.support.memory import no_memory
+from tests.support.runs import assert_same_run
+from tests.support.tiny import CONFIG, edit_config
 
 
 def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):

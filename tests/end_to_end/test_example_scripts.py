@@ -17,8 +17,9 @@ import pytest
 
 from bert_mgpu.cli.doctor import environment
 from bert_mgpu.tasks.classification.builtin import BUILTIN
-from tests.conftest import CONFIG, LINES, MRPC_HEADER, rows
+from tests.support.marks import rarely
 from tests.support.paths import ROOT
+from tests.support.tiny import LINES, MRPC_HEADER, rows
 
 EXAMPLES = ROOT / "examples"
 SMALL = ("--max_seq_length=16", "--num_train_epochs=1", "--xla=off", "--report=false")
@@ -62,15 +63,9 @@ def write(path, line, header, count, seed):
     path.write_text("".join(f"{one}\n" for one in lines), encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def model(tiny, tmp_path_factory):
-    """The tiny model's first layer: a step is traced in less time."""
-    folder = tmp_path_factory.mktemp("model") / "tiny"
-    shutil.copytree(tiny.model, folder)
-    (folder / "bert_config.json").write_text(
-        json.dumps({**CONFIG, "num_hidden_layers": 1})
-    )
-    return folder / "bert_model.ckpt"
+@pytest.fixture
+def model(tiny):
+    return tiny.model / "bert_model.ckpt"
 
 
 @pytest.fixture
@@ -116,7 +111,13 @@ def test_the_shell_can_read_it(name):
     assert f"examples/{name}" in head and head.startswith("#!/usr/bin/env bash\n# ")
 
 
-@pytest.mark.parametrize("task", BUILTIN)
+# A pair, JSON, a file that is not like the others of its task, two towers.
+OFTEN = ("cola", "xnli", "sentiment", "toutiao")
+
+
+@pytest.mark.parametrize(
+    "task", [*OFTEN, *rarely(*(task for task in BUILTIN if task not in OFTEN))]
+)
 def test_a_built_in_task(model, tmp_path, recorded, task):
     files, data = BUILTIN[task], tmp_path / "data"
     for seed, split in enumerate(("train", "dev", "test")):
@@ -131,7 +132,11 @@ def test_a_built_in_task(model, tmp_path, recorded, task):
     assert f"= {6 * towers} examples a step" in said
     assert len((out / "predict.txt").read_text().splitlines()) == 5
     assert (out / "eval_results.txt").read_text().startswith("eval_accuracy = ")
-    text = (EXAMPLES / "builtin_task.sh").read_text()
+
+
+@pytest.mark.parametrize("task", BUILTIN)
+def test_the_files_of_a_built_in_task_are_listed(task):
+    files, text = BUILTIN[task], (EXAMPLES / "builtin_task.sh").read_text()
     (row,) = [one for one in text.splitlines() if re.search(rf"\b{task}\b.*\) #", one)]
     for name in filter(None, (files.train, files.dev, files.test)):
         assert f" {name}" in row  # whoever looks for the task finds its files
@@ -230,15 +235,9 @@ def test_export(tmp_path, recorded, settings, trained_own):
     assert (tmp_path / "hf" / "model.safetensors").exists()
 
 
-@pytest.fixture(scope="module")
-def trained_own(tiny, model, tmp_path_factory):
-    from bert_mgpu.cli import run_classifier
-
-    out = tmp_path_factory.mktemp("trained-own")
-    one_layer = {"bert_config_file": model.parent / "bert_config.json"}
-    flags = tiny.flags(out, "own", do_train=True, **one_layer)
-    assert run_classifier.run(["", *flags]) == 0
-    return out
+@pytest.fixture
+def trained_own(trained, tmp_path):
+    return shutil.copytree(trained("own"), tmp_path / "trained-own")
 
 
 def real(script, *arguments, **options):

@@ -1,6 +1,7 @@
 """End to end: rows x batch x towers never change the predictions."""
 
 import itertools
+import shutil
 
 import numpy as np
 import pytest
@@ -9,18 +10,14 @@ from bert_mgpu.checkpoints import google_read
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
-from tests.conftest import MRPC_HEADER
+from tests.support.tiny import MRPC_HEADER
 
 ROWS, BATCHES, TOWERS = (1, 2, 7, 13, 40), (1, 4, 9), (1, 3)  # 30 settings
 
 
 @pytest.fixture(scope="module")
-def model(tiny, tmp_path_factory):
-    from bert_mgpu.cli import run_classifier
-
-    output = tmp_path_factory.mktemp("trained")
-    assert run_classifier.run(["", *tiny.flags(output, do_train=True)]) == 0
-    return output
+def model(trained, tmp_path_factory):
+    return shutil.copytree(trained(), tmp_path_factory.mktemp("grid") / "model")
 
 
 def lines_to_predict(count):

@@ -11,7 +11,7 @@ import termios
 import time
 
 from bert_mgpu.checkpoints import google_read
-from tests.conftest import process
+from tests.support.processes import process
 
 LONG = {"do_train": True, "num_train_epochs": 1e5, "log_steps": 1}
 
@@ -36,11 +36,7 @@ def test_a_run_ends_well_when_no_one_reads_its_log(tiny, tmp_path):
 def test_ctrl_c_without_a_reader_is_ctrl_c(tiny, tmp_path):
     """As in `2>&1 | tee log`, where the key stops tee first."""
     out = tmp_path / "out"
-    run = process(
-        tiny.flags(out, **LONG),
-        # Ignored by jobs in the background, and so by their children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    run = process(tiny.flags(out, **LONG))
     started(run, out / "metrics.jsonl", size=1)  # after a step: the loop listens
     run.stderr.close()
     run.send_signal(signal.SIGINT)
@@ -50,7 +46,7 @@ def test_ctrl_c_without_a_reader_is_ctrl_c(tiny, tmp_path):
 
 def test_sigterm_while_tensorflow_loads(tiny, tmp_path):
     out = tmp_path / "out"
-    run = process(tiny.flags(out, **LONG))
+    run = process(tiny.flags(out, **LONG), anew=True)
     started(run, out / ".lock")  # made just before
     run.terminate()
     _, err = run.communicate(timeout=300)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
-from tests.conftest import CONFIG, VOCAB
-from tests.end_to_end.conftest import edit_config, write_vocab
+from tests.support.tiny import CONFIG, VOCAB, edit_config, write_vocab
 
 
 def test_bad_vocabularies(work, expect_refused):
@@ -80,9 +79,9 @@ def test_configurations_that_are_no_json_object(work, expect_refused, text, frag
 
 MISMATCHES = [
     (
-        {"num_hidden_layers": 3},
+        {"num_hidden_layers": 2},
         "lacks 16 of",
-        "such as bert/encoder/layer_2/",
+        "such as bert/encoder/layer_1/",
         "--bert",
     ),
     ({"intermediate_size": 64}, "has shape", "model wants", "--bert_config_file"),
@@ -171,7 +170,7 @@ def test_casing_of_a_trained_run(resumed, expect_refused):
 def test_weights_that_are_no_numbers(work, expect_refused):
     start = work.model / "bert_model.ckpt"
     tensors = google_read.read(start)
-    name = "bert/encoder/layer_1/output/dense/bias"
+    name = "bert/encoder/layer_0/output/dense/bias"
     tensors[name][3] = np.nan
     google_read.write(start, tensors)
     expect_refused(work, f"{start}: {name} holds values that are no numbers")
@@ -179,7 +178,7 @@ def test_weights_that_are_no_numbers(work, expect_refused):
 
 def test_a_head_for_other_labels_is_not_taken(work, trained, inside):
     """As many classes, with other names: the encoder alone is taken."""
-    flags = {"do_train": True, "learning_rate": 0, "init_checkpoint": trained}
+    flags = {"do_train": True, "learning_rate": 0, "init_checkpoint": trained()}
     other, same = work.root / "other", work.root / "same"
     code, _, err = inside(work.flags(other, "own", **flags))
     assert code == 0, err
@@ -187,7 +186,7 @@ def test_a_head_for_other_labels_is_not_taken(work, trained, inside):
     assert "new, start at random: output_bias, output_weights" in err
     code, _, err = inside(work.flags(same, **flags))
     assert code == 0 and "other labels" not in err, err
-    head, start = "output_weights", google_read.read(trained)
+    head, start = "output_weights", google_read.read(trained())
     assert np.array_equal(google_read.read(same)[head], start[head])
     assert not np.array_equal(google_read.read(other)[head], start[head])
     kernel = "bert/pooler/dense/kernel"

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.runs import finetune
-from tests.conftest import MRPC_HEADER, process
-from tests.end_to_end.conftest import assert_refused, edit_config, tree
+from tests.support.processes import process
+from tests.support.runs import assert_refused, tree
+from tests.support.tiny import MRPC_HEADER, edit_config
 
 BAD_FLAGS = [
     ({"do_trian": True}, "--do_trian: there is no such flag", "--do_train?"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conftest import LINES, rows
+from tests.support.tiny import LINES, rows
 
 BERT_AD = """
 python -u run_classifier_mgpu.py --task_name=high_level --do_train=true

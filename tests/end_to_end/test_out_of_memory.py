@@ -14,10 +14,10 @@ from bert_mgpu.cli import run_classifier
 from bert_mgpu.core import errors
 from bert_mgpu.distributed import launcher, strategies
 from bert_mgpu.training import programs, towers
-from tests.conftest import process
 from tests.end_to_end import failing
-from tests.end_to_end.conftest import keep_only
 from tests.end_to_end.failing import Failure
+from tests.support.processes import process
+from tests.support.runs import keep_only
 
 TOWERS, ROWS, SAVED = 4, 4, 3
 WHENS = {"first step": 0, "later": SAVED, "evaluation": -1, "prediction": -1}
@@ -236,7 +236,7 @@ def test_a_cancelled_prediction_is_not_told_as_lacking_memory(
     tiny, tmp_path, go, trained, monkeypatch
 ):
     """Its devices do nothing together."""
-    shutil.copytree(trained, tmp_path / "out")
+    shutil.copytree(trained(), tmp_path / "out")
 
     ask = towers.Towers.launch_outputs
 

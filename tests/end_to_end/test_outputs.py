@@ -12,25 +12,20 @@ from tensorboard.backend.event_processing import event_accumulator
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
-from tests.conftest import CONFIG, VOCAB
-from tests.end_to_end.conftest import tree
+from tests.support.runs import tree
+from tests.support.tiny import CONFIG, VOCAB
 
 DEV, TEST = 13, 11  # rows of the files
 PREDICTIONS = ("predict.txt", "test_results.tsv", "predictions.jsonl")
 
 
+# Two towers on two logical devices: train, evaluate and predict.
+WHOLE = {"do_eval": True, "do_predict": True, "n_gpus": 2, "cpu_devices": 2}
+WHOLE |= {"num_train_epochs": 4, "log_steps": 3}
+
+
 def flags(tiny, output_dir, **changed):
-    """Two towers on two logical devices: train, evaluate and predict."""
-    settings = {
-        "do_train": True,
-        "do_eval": True,
-        "do_predict": True,
-        "n_gpus": 2,
-        "cpu_devices": 2,
-        "num_train_epochs": 4,
-        "log_steps": 3,
-    }
-    return tiny.flags(output_dir, **{**settings, **changed})
+    return tiny.flags(output_dir, **{"do_train": True, **WHOLE, **changed})
 
 
 def only(tiny, output_dir, *more):
@@ -40,12 +35,8 @@ def only(tiny, output_dir, *more):
 
 
 @pytest.fixture(scope="module")
-def whole(tiny, tmp_path_factory):
-    from bert_mgpu.cli import run_classifier
-
-    out = tmp_path_factory.mktemp("whole")
-    assert run_classifier.run(["", *flags(tiny, out)]) == 0
-    return out
+def whole(trained):
+    return trained(**WHOLE)
 
 
 @pytest.fixture
@@ -165,7 +156,7 @@ def test_a_setting_of_the_trained_model_can_be_overridden(tiny, copy, inside):
 def test_the_same_command_again_changes_nothing(tiny, whole, copy, script):
     """In another process: nothing that names a run or a cache may differ there."""
     before, cache = tree(copy), sorted((copy / "cache").iterdir())
-    code, _, err = script(flags(tiny, copy))
+    code, _, err = script(flags(tiny, copy), anew=True)
     assert code == 0, err
     assert "nothing left to train: step 12 of 12 is done" in err
     assert tree(copy) == before

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from tests.conftest import TASK_JSON, rows, write_task
-from tests.end_to_end.conftest import assert_refused, tree
+from tests.support.runs import assert_refused, tree
+from tests.support.tiny import TASK_JSON, rows, write_task
 
 NAMES = ("no", "yes")
 # Of the labels of a row, 0 or 1: what stands in a file.

@@ -1,22 +1,19 @@
 """--padding end to end: the same predictions, and training that resumes exactly."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from bert_mgpu.data.batching import POLICIES
-from tests.end_to_end.conftest import assert_same_run, resume_halfway
+from tests.support.runs import assert_same_run, resume_halfway
 
 
-@pytest.fixture(scope="module")
-def packed_run(tiny, tmp_path_factory):
-    from bert_mgpu.cli import run_classifier
-
-    output = tmp_path_factory.mktemp("packed")
-    flags = {"do_train": True, "n_gpus": 2, "num_train_epochs": 3, "padding": "pack"}
-    assert run_classifier.run(["", *tiny.flags(output, **flags)]) == 0
-    return output
+@pytest.fixture
+def packed_run(trained, tmp_path):
+    run = trained(n_gpus=2, num_train_epochs=3, padding="pack")
+    return shutil.copytree(run, tmp_path / "packed")
 
 
 def test_predictions_and_scores_do_not_depend_on_it(tiny, packed_run, inside):

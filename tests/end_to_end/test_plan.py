@@ -19,7 +19,8 @@ from bert_mgpu.runs import memory
 from bert_mgpu.runs import plan as plan_lib
 from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks.classification.task import Classification
-from tests.end_to_end.conftest import edit_config, tree
+from tests.support.runs import tree
+from tests.support.tiny import edit_config
 
 
 def sections(err):

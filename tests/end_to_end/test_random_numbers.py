@@ -10,7 +10,7 @@ import pytest
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core.rng.shuffles import SHUFFLES
 from bert_mgpu.runs import identity as identity_lib
-from tests.end_to_end.conftest import assert_same_run, keep_only
+from tests.support.runs import assert_same_run, keep_only
 
 IDENTITY = "bert_mgpu/identity"
 

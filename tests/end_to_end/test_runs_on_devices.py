@@ -9,8 +9,8 @@ import time
 import pytest
 
 from bert_mgpu.distributed import strategies
-from tests.conftest import process
-from tests.end_to_end.conftest import assert_same_run, keep_only
+from tests.support.processes import process
+from tests.support.runs import assert_same_run, keep_only
 
 PROGRAM = pathlib.Path(__file__).with_name("failing.py")
 NOTHING_FAILS = json.dumps({"tower": -1, "step": 0, "most": 0, "default": True})
@@ -44,7 +44,7 @@ def test_predictions_and_scores_are_those_of_one_device(
     found = []
     for n_devices in (1, 4):
         out = tmp_path / str(n_devices)
-        shutil.copytree(trained, out)
+        shutil.copytree(trained(), out)
         do = {"do_eval": True, "do_predict": True, "predict_batch_size": 2}
         code, _, err = inside(flags(tiny, out, cpu_devices=n_devices, **do))
         assert code == 0, err

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from tests.end_to_end.conftest import assert_refused, assert_same_run, tree
 from tests.support.marks import rarely
 from tests.support.paths import ROOT
+from tests.support.runs import assert_refused, assert_same_run, tree
 
 FLAGS = {"do_train": True, "do_eval": True, "num_train_epochs": 2}
 

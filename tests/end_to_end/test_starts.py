@@ -9,7 +9,7 @@ import pytest
 from bert_mgpu.checkpoints import google_read, huggingface_read, huggingface_write
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
-from tests.conftest import write_task
+from tests.support.tiny import write_task
 
 
 def weights_of(output_dir):
@@ -39,7 +39,7 @@ def folder(tiny, tmp_path):
 def test_google_checkpoint(tiny, tmp_path, inside):
     code, _, err = inside(short(tiny, tmp_path))
     assert code == 0, err
-    assert "weights: 39 of 41 start from" in err
+    assert "weights: 23 of 25 start from" in err
     assert "new, start at random: output_bias, output_weights" in err
     first = google_read.read(tiny.model / "bert_model.ckpt")
     now = weights_of(tmp_path)
@@ -53,7 +53,7 @@ def test_hugging_face_needs_no_other_flags(tiny, tmp_path, inside, folder, what)
     flags = {"vocab_file": None, "bert_config_file": None, "init_checkpoint": start}
     code, _, err = inside(short(tiny, tmp_path / "out", **flags))
     assert code == 0, err
-    assert "weights: 41 of 41 start from" in err
+    assert "weights: 25 of 25 start from" in err
     assert "random" not in err
     now = weights_of(tmp_path / "out")
     assert all(np.array_equal(now[name], value) for name, value in weights.items())
@@ -81,7 +81,7 @@ def test_own_run_with_another_number_of_labels(tiny, tmp_path, inside):
     assert "adam" not in err and "not used" not in err
     before, now = weights_of(first), weights_of(tmp_path / "second")
     assert now["output_weights"].shape == (3, 32)
-    name = "bert/encoder/layer_1/output/dense/kernel"
+    name = "bert/encoder/layer_0/output/dense/kernel"
     assert np.array_equal(before[name], now[name])
 
 
@@ -104,7 +104,7 @@ def test_labels_keep_the_order_of_the_trained_head(tiny, tmp_path, inside, folde
 def test_without_a_checkpoint_all_starts_at_random(tiny, tmp_path, inside):
     code, _, err = inside(short(tiny, tmp_path / "a", init_checkpoint=None))
     assert code == 0, err
-    assert "no --init_checkpoint: all 41 weights start at random" in err
+    assert "no --init_checkpoint: all 25 weights start at random" in err
     assert inside(short(tiny, tmp_path / "b", init_checkpoint=None))[0] == 0
     other = short(tiny, tmp_path / "c", init_checkpoint=None, seed=7)
     assert inside(other)[0] == 0

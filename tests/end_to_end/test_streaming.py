@@ -11,28 +11,24 @@ import pytest
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.data import batching
 from bert_mgpu.runs import predict_stream
-from tests.conftest import process, rows
-from tests.end_to_end.conftest import assert_refused, tree
-
-
-@pytest.fixture(scope="module")
-def trained(tiny, tmp_path_factory):
-    from bert_mgpu.cli import run_classifier
-
-    out = tmp_path_factory.mktemp("streams") / "out"
-    flags = tiny.flags(out, "own", do_train=True, num_train_epochs=4)
-    assert run_classifier.run(["", *flags]) == 0
-    return out
+from tests.support.processes import process
+from tests.support.runs import assert_refused, tree
+from tests.support.tiny import rows
 
 
 @pytest.fixture
-def listening(tiny, trained):
+def model(trained, tmp_path):
+    return shutil.copytree(trained("own", num_train_epochs=4), tmp_path / "model")
+
+
+@pytest.fixture
+def listening(tiny, model):
     """listening(**flags) -> a process that predicts what it is sent."""
     started = []
 
     def start(**flags):
         args = {"do_predict": True, "predict_file": "-", "xla": None, **flags}
-        out = args.pop("output_dir", trained)
+        out = args.pop("output_dir", model)
         one = process(tiny.flags(out, "own", **args), stdin=subprocess.PIPE)
         started.append(one)
         return one
@@ -48,15 +44,15 @@ def texts(count, seed):
 
 
 def test_each_row_is_answered_before_the_next_is_sent(
-    tiny, trained, inside, listening, tmp_path
+    tiny, model, inside, listening, tmp_path
 ):
     sent = [*texts(5, 3), "", *texts(40, 4)]
     file = tmp_path / "sent.tsv"
     file.write_text("".join(f"?\t{text}\n" for text in sent))
     args = {"do_predict": True, "predict_file": file}
-    assert inside(tiny.flags(trained, "own", **args))[0] == 0
-    wanted = [json.loads(line) for line in (trained / "predictions.jsonl").open()]
-    before = tree(trained)
+    assert inside(tiny.flags(model, "own", **args))[0] == 0
+    wanted = [json.loads(line) for line in (model / "predictions.jsonl").open()]
+    before = tree(model)
     run = listening(n_gpus=2, predict_batch_size=4)
     found = []
     for text in sent[:6]:  # one by one
@@ -72,7 +68,7 @@ def test_each_row_is_answered_before_the_next_is_sent(
         shares = [*one.pop("probabilities").values()]
         assert shares == pytest.approx([*other.pop("probabilities").values()], abs=2e-6)
         assert one == other
-    assert tree(trained) == before  # nothing is written
+    assert tree(model) == before  # nothing is written
 
 
 def test_a_row_that_cannot_be_read_ends_it_after_the_others(listening):
@@ -102,10 +98,10 @@ def test_it_ends_though_input_may_come(listening, how):
 
 
 def test_outputs_that_are_no_numbers_are_no_predictions(
-    tiny, trained, tmp_path, listening
+    tiny, model, tmp_path, listening
 ):
     out = tmp_path / "out"
-    shutil.copytree(trained, out)
+    shutil.copytree(model, out)
     (name,) = {path.name.partition(".index")[0] for path in out.glob("*.index")}
     tensors = google_read.read(out)
     tensors["output_bias"] = np.full_like(tensors["output_bias"], np.nan)
@@ -159,9 +155,9 @@ def test_a_block_has_every_row_once_and_room_for_it(count, longest):
     assert placed.length == 50 or placed.length.bit_count() == 1
 
 
-def test_several_files_by_one_model(tiny, trained, inside, tmp_path):
+def test_several_files_by_one_model(tiny, model, inside, tmp_path):
     out = tmp_path / "out"
-    shutil.copytree(trained, out)
+    shutil.copytree(model, out)
     (out / "predict.txt").unlink(missing_ok=True)
     paths = []
     for name, count in (("a.tsv", 3), ("b.tsv", 9)):
@@ -189,6 +185,6 @@ def test_several_files_by_one_model(tiny, trained, inside, tmp_path):
         ({"predict_file": "none.tsv,other.tsv"}, "other.tsv: no such file"),
     ],
 )
-def test_mistakes(tiny, trained, inside, flags, fragment):
+def test_mistakes(tiny, model, inside, flags, fragment):
     flags = {"do_predict": True, **flags}
-    assert_refused(inside(tiny.flags(trained, "own", **flags)), fragment)
+    assert_refused(inside(tiny.flags(model, "own", **flags)), fragment)

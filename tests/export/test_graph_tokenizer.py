@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from bert_mgpu.export.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text.tokenization import Tokenizer
-from tests.conftest import VOCAB
 from tests.support.marks import rarely
+from tests.support.tiny import VOCAB
 from tests.text.test_tokenization import DATA, FOLDERS, needs_data, sample
 
 HARD = [

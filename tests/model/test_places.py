@@ -4,16 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.model import bert, params
-from bert_mgpu.model.config import BertConfig
+from tests.support.tiny import small_config
 
-CONFIG = BertConfig(
-    vocab_size=50,
-    hidden_size=32,
-    num_hidden_layers=3,
-    num_attention_heads=4,
-    intermediate_size=64,
-    max_position_embeddings=16,
-)
+CONFIG = small_config(num_hidden_layers=3)
 PLACES = np.array([[0, 7], [3, 3], [11, 1], [0, 2]], np.int32)
 
 

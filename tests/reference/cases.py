@@ -13,15 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_mgpu.model.config import BertConfig
+from tests.support.tiny import small_config
 
 TOLERANCE = 1e-5  # largest absolute difference
 NUM_LABELS = 5
-MODEL = BertConfig(
+MODEL = small_config(
     vocab_size=99,
-    hidden_size=32,
     num_hidden_layers=3,
-    num_attention_heads=4,
     intermediate_size=37,
+    max_position_embeddings=512,
     type_vocab_size=3,
 )
 SENTENCES = (

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.model.config import BertConfig
 from tests.reference import google_graph
 from tests.support import paths
+from tests.support.tiny import small_config
 
 GOLDEN = paths.GOLDEN / "pretraining_heads.json"
 PACKAGES = ("bert-tensorflow", "tensorflow", "torch", "transformers")
@@ -29,7 +29,7 @@ COPIES = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
-CONFIG = BertConfig(
+CONFIG = small_config(
     vocab_size=11,
     hidden_size=8,
     num_hidden_layers=1,

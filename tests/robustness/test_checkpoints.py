@@ -1,7 +1,6 @@
 """Checkpoints that are damaged, or made to mislead."""
 
 import functools
-import json
 import os
 import random
 import shutil
@@ -14,9 +13,9 @@ from bert_mgpu.checkpoints import google_read, train_state
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.training.optimizers import Optimizer
-from tests.end_to_end.conftest import assert_refused, tree
 from tests.robustness import crafted
-from tests.robustness.conftest import KINDS, put
+from tests.support.damage import KINDS, put
+from tests.support.runs import assert_refused, tree
 
 INDEX, DATA = ".index", ".data-00000-of-00001"
 FLIPS = {INDEX: 500, DATA: 500}
@@ -310,13 +309,10 @@ def test_a_run_refuses_tensors_that_do_not_fit(resumed, refused, name, value, wo
     refused(f"{prefix}: {words}", num_train_epochs=2)
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_is_not_begun_afresh(
-    resumed, watched, trained
-):
+def test_a_run_whose_checkpoints_are_all_damaged_is_not_begun_afresh(resumed, watched):
     out = resumed.root / "out"
     for step in (4, 6):
         (out / f"model.ckpt-{step}{DATA}").write_bytes(b"")
     before = tree(out)
     assert_refused(watched(), f"{out}: all 2 checkpoints are damaged")
     assert tree(out) == before
-    assert json.loads((trained / "run.json").read_text())["flags"]

@@ -8,8 +8,8 @@ import pytest
 
 from bert_mgpu.checkpoints import google_read, train_state
 from bert_mgpu.cli import create_pretraining_data, domain_vocab
-from tests.end_to_end.conftest import assert_refused, assert_same_run
 from tests.robustness.full_disk import full_at
+from tests.support.runs import assert_refused, assert_same_run
 
 # What is written, as the path says it; in the order of a run.
 TRAINING = {
@@ -60,19 +60,15 @@ def test_places_are_many():
     assert sum(map(len, tables)) >= 30
 
 
+EACH = {"eval_steps": 3, "log_steps": 1, "save_checkpoints_steps": 3}
+
+
+def may(tiny):
+    return {"eval_files": f"may={tiny.data('own') / 'test.tsv'}"}
+
+
 def flags(tiny, out, **changed):
-    return tiny.flags(
-        out,
-        "own",
-        **{
-            "do_train": True,
-            "eval_steps": 3,
-            "log_steps": 1,
-            "save_checkpoints_steps": 3,
-            "eval_files": f"may={tiny.data('own') / 'test.tsv'}",
-            **changed,
-        },
-    )
+    return tiny.flags(out, "own", **{"do_train": True, **EACH, **may(tiny), **changed})
 
 
 def refused_at_each(monkeypatch, call, places, after):
@@ -115,12 +111,12 @@ def losses(out):
 
 
 @pytest.fixture(scope="module")
-def straight(tiny, tmp_path_factory):
+def straight(tiny, trained, tmp_path_factory):
     """A run that nothing disturbs."""
     from bert_mgpu.cli import run_classifier
 
     out = tmp_path_factory.mktemp("straight") / "out"
-    assert run_classifier.run(["", *flags(tiny, out)]) == 0
+    shutil.copytree(trained("own", **EACH, **may(tiny)), out)
     rest = {"do_train": None, "eval_steps": None, "do_predict": True}
     args = flags(tiny, out, **rest, do_eval=True, init_checkpoint=None)
     assert run_classifier.run(["", *args]) == 0
@@ -128,7 +124,7 @@ def straight(tiny, tmp_path_factory):
 
 
 @pytest.fixture
-def trained(tmp_path, straight):
+def unused(tmp_path, straight):
     """That run before it was evaluated and predicted."""
     out = tmp_path / "out"
     unwanted = shutil.ignore_patterns("eval_results*", "predict*", "test_results*")
@@ -137,15 +133,13 @@ def trained(tmp_path, straight):
 
 def test_training(tiny, tmp_path, straight, inside, monkeypatch):
     """The same command again and again ends as a run that nothing disturbs."""
-    trained = tmp_path / "out"
-    args = flags(tiny, trained)
-    refused_at_each(
-        monkeypatch, lambda: inside(args), TRAINING, lambda _: whole(trained)
-    )
-    assert_same_run(trained, straight)
-    assert_same_run(trained / "best", straight / "best")
-    assert history(trained) == history(straight)
-    assert losses(trained) == losses(straight)
+    out = tmp_path / "out"
+    args = flags(tiny, out)
+    refused_at_each(monkeypatch, lambda: inside(args), TRAINING, lambda _: whole(out))
+    assert_same_run(out, straight)
+    assert_same_run(out / "best", straight / "best")
+    assert history(out) == history(straight)
+    assert losses(out) == losses(straight)
 
 
 def later(tiny, out, **changed):
@@ -153,20 +147,18 @@ def later(tiny, out, **changed):
     return flags(tiny, out, **{**rest, **changed})
 
 
-def test_evaluation_and_report(tiny, trained, straight, inside, monkeypatch):
-    args = later(tiny, trained, do_eval=True, report=True)
-    refused_at_each(
-        monkeypatch, lambda: inside(args), RESULTS, lambda _: whole(trained)
-    )
+def test_evaluation_and_report(tiny, unused, straight, inside, monkeypatch):
+    args = later(tiny, unused, do_eval=True, report=True)
+    refused_at_each(monkeypatch, lambda: inside(args), RESULTS, lambda _: whole(unused))
     for name in ("eval_results.txt", "eval_results_may.txt"):
-        assert (trained / name).read_text() == (straight / name).read_text()
-    assert "</html>" in (trained / "report.html").read_text()
+        assert (unused / name).read_text() == (straight / name).read_text()
+    assert "</html>" in (unused / "report.html").read_text()
 
 
-def test_predictions_and_exports(tiny, trained, straight, inside, monkeypatch):
-    hub, saved = trained.parent / "hub", trained.parent / "saved"
+def test_predictions_and_exports(tiny, unused, straight, inside, monkeypatch):
+    hub, saved = unused.parent / "hub", unused.parent / "saved"
     args = later(
-        *(tiny, trained),
+        *(tiny, unused),
         do_predict=True,
         eval_files=None,
         export_hf=hub,
@@ -174,13 +166,13 @@ def test_predictions_and_exports(tiny, trained, straight, inside, monkeypatch):
     )
 
     def after(what):
-        whole(trained)
-        found = {path.name for path in trained.parent.iterdir()}
+        whole(unused)
+        found = {path.name for path in unused.parent.iterdir()}
         assert found <= {"out", "hub", "saved"}, what  # nothing half, nothing hidden
 
     refused_at_each(monkeypatch, lambda: inside(args), PREDICTIONS, after)
     for name in ("predict.txt", "test_results.tsv", "predictions.jsonl"):
-        assert (trained / name).read_bytes() == (straight / name).read_bytes()
+        assert (unused / name).read_bytes() == (straight / name).read_bytes()
     assert (hub / "model.safetensors").exists() and (saved / "saved_model.pb").exists()
 
 

@@ -14,7 +14,7 @@ from bert_mgpu.cli import (
 from bert_mgpu.config import base, finetuning, parsing, preparation, pretraining
 from bert_mgpu.config import domain_vocab as domain_vocab_lib
 from bert_mgpu.core.errors import UserError
-from tests.robustness.rows_support import everything
+from tests.support.hostile_rows import everything
 
 TABLES = {
     "run_classifier_mgpu.py": finetuning.FinetuneConfig,

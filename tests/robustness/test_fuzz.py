@@ -31,10 +31,10 @@ from bert_mgpu.tasks.classification import reader as label_reader
 from bert_mgpu.tasks.masked_lm import dataset
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.training import recorder
-from tests.conftest import CONFIG, TASK_JSON, VOCAB
-from tests.end_to_end.pretraining.conftest import LENGTH, MOST
-from tests.end_to_end.pretraining.conftest import records as made_records
-from tests.robustness.rows_support import GOOD, parquet
+from tests.support.hostile_rows import GOOD, parquet
+from tests.support.pretraining import LENGTH, MOST
+from tests.support.pretraining import records as made_records
+from tests.support.tiny import CONFIG, TASK_JSON, VOCAB
 
 FEW = 150  # mutations of a reader that are always tried
 MEMORY = 400 << 10  # kB that all of them may add

@@ -7,8 +7,8 @@ import pytest
 
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core import files
-from tests.end_to_end.conftest import assert_refused, tree
-from tests.robustness.conftest import everything, put
+from tests.support.damage import everything, put
+from tests.support.runs import assert_refused, tree
 
 SECRET = "of somebody else\n"
 FILES = [

@@ -14,7 +14,7 @@ from bert_mgpu.checkpoints import google_read, huggingface_read
 from bert_mgpu.cli import run_classifier
 from bert_mgpu.core.errors import UserError
 from tests.robustness import crafted
-from tests.robustness.conftest import KINDS, put
+from tests.support.damage import KINDS, put
 
 WEIGHTS, SHARDS = "model.safetensors", "model.safetensors.index.json"
 BROKEN = "not a whole safetensors file"
@@ -152,7 +152,7 @@ def test_a_pickle_in_the_place_of_a_text(work, refused, flag):
 @pytest.fixture(scope="session")
 def exported(trained, tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported") / "hf"
-    out = shutil.copytree(trained, folder.parent / "out")
+    out = shutil.copytree(trained(), folder.parent / "out")
     flags = tiny.flags(out, init_checkpoint=None, do_predict=True, export_hf=folder)
     assert run_classifier.run(["", *flags]) == 0
     return folder

@@ -7,7 +7,7 @@ import pytest
 from bert_mgpu.core import text_files
 from bert_mgpu.tasks import reader, registry
 from bert_mgpu.tasks.classification.reader import read_label
-from tests.robustness.rows_support import (
+from tests.support.hostile_rows import (
     CUT,
     GOOD,
     NAMED,

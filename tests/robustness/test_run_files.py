@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from bert_mgpu.training import recorder
-from tests.end_to_end.conftest import assert_same_run
+from tests.support.runs import assert_same_run
 
 FILES = ("metrics.jsonl", "evaluations.jsonl", "baseline.json", "best/best.json")
 STRAY = [  # lines that may stand between good ones
@@ -28,35 +28,33 @@ DAMAGE = {
 }
 
 
-@pytest.fixture(scope="module")
-def trained(tiny, tmp_path_factory):
-    from bert_mgpu.cli import run_classifier
+FLAGS = {"do_eval": True, "eval_steps": 3, "log_steps": 1, "report": True}
 
-    out = tmp_path_factory.mktemp("files") / "out"
-    assert run_classifier.run(["", *flags(tiny, out)]) == 0
-    return out
+
+@pytest.fixture(scope="module")
+def finished(trained):
+    return trained("own", **FLAGS)
 
 
 def flags(tiny, out, **changed):
-    values = {"do_train": True, "do_eval": True, "eval_steps": 3, "log_steps": 1}
-    return tiny.flags(out, "own", **{**values, "report": True, **changed})
+    return tiny.flags(out, "own", **{"do_train": True, **FLAGS, **changed})
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_what_is_damaged_is_left_out(tmp_path, tiny, trained, inside, damage):
+def test_what_is_damaged_is_left_out(tmp_path, tiny, finished, inside, damage):
     """Of a finished run that is told to look again, with a report."""
     out = tmp_path / "out"
-    shutil.copytree(trained, out)
+    shutil.copytree(finished, out)
     for name in (*FILES, "run.json"):
-        (out / name).write_bytes(damage((trained / name).read_bytes()))
+        (out / name).write_bytes(damage((finished / name).read_bytes()))
     changed = {"do_train": None, "eval_steps": None}
     if json_of(out / "run.json") is None:  # it says how the model was trained
-        shutil.copyfile(trained / "run.json", out / "run.json")
+        shutil.copyfile(finished / "run.json", out / "run.json")
     code, _, err = inside(flags(tiny, out, **changed))
     assert code == 0, err
     assert "Traceback" not in err
     for name in ("eval_results.txt", "label_list.txt", "vocab.txt"):
-        assert (out / name).read_bytes() == (trained / name).read_bytes()
+        assert (out / name).read_bytes() == (finished / name).read_bytes()
     assert "</html>" in (out / "report.html").read_text()
 
 
@@ -67,13 +65,13 @@ def json_of(path):
         return None
 
 
-def test_a_training_goes_on_from_them(tmp_path, tiny, trained, inside):
+def test_a_training_goes_on_from_them(tmp_path, tiny, finished, inside):
     """Half a line, and lines of nothing, are gone when it has; the others stay."""
     out, straight = tmp_path / "out", tmp_path / "straight"
     for folder in (out, straight):
-        shutil.copytree(trained, folder)
+        shutil.copytree(finished, folder)
     for name in FILES:
-        (out / name).write_bytes(DAMAGE["stray lines"]((trained / name).read_bytes()))
+        (out / name).write_bytes(DAMAGE["stray lines"]((finished / name).read_bytes()))
     for folder in (out, straight):
         args = flags(tiny, folder, num_train_epochs=2, report=False)
         assert inside(args)[0] == 0

@@ -16,9 +16,9 @@ from bert_mgpu.data import cache
 from bert_mgpu.evaluation import evaluator
 from bert_mgpu.tasks.masked_lm import dataset
 from bert_mgpu.training import recorder
-from tests.end_to_end.conftest import assert_refused
-from tests.robustness.conftest import KINDS, put
-from tests.robustness.rows_support import measured
+from tests.support.damage import KINDS, put
+from tests.support.hostile_rows import measured
+from tests.support.runs import assert_refused
 
 HALF = r'{"vocab_size": 25, "x": "\ud800"}'
 BOMBS = {

@@ -9,7 +9,7 @@ import pytest
 
 from bert_mgpu.core import text_files
 from bert_mgpu.data import cache
-from tests.robustness.rows_support import (
+from tests.support.hostile_rows import (
     CUT,
     GOOD,
     NAMED,

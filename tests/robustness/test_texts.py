@@ -11,13 +11,12 @@ import pytest
 from bert_mgpu.cli import (
     create_pretraining_data,
     domain_vocab,
-    run_classifier,
     run_pretraining,
 )
 from bert_mgpu.data import tfrecord
-from tests.end_to_end.pretraining.conftest import LENGTH, MOST, records
-from tests.robustness.rows_support import bomb, flipped, measured, run_refused
+from tests.support.hostile_rows import bomb, flipped, measured, run_refused
 from tests.support.paths import ROOT
+from tests.support.pretraining import LENGTH, MOST, records
 
 MB = 900  # of a process that is refused; TensorFlow's own are 500
 
@@ -207,13 +206,6 @@ def test_a_bomb_of_text_takes_little_memory(tmp_path, tiny):
     run_refused(call, tmp_path / "out", tmp_path, wanted)
 
 
-@pytest.fixture(scope="module")
-def trained(tiny, tmp_path_factory):
-    out = tmp_path_factory.mktemp("hostile") / "out"
-    assert run_classifier.run(["", *tiny.flags(out, "own", do_train=True)]) == 0
-    return out
-
-
 @pytest.mark.parametrize(
     ("sent", "answers", "said"),
     [
@@ -232,7 +224,7 @@ def test_standard_input(tmp_path, tiny, trained, inside, sent, answers, said):
     with open(tmp_path / "sent", "rb") as file:
         os.dup2(file.fileno(), 0)
     try:
-        code, out, err = inside(predicting(tiny, trained))
+        code, out, err = inside(predicting(tiny, trained("own")))
     finally:
         os.dup2(kept, 0)
         os.close(kept)
@@ -248,13 +240,13 @@ def test_standard_input(tmp_path, tiny, trained, inside, sent, answers, said):
     ids=["10 MB", "zeros"],
 )
 def test_long_lines_of_standard_input(tiny, trained, sent, answers, said):
-    result = measured(predicting(tiny, trained), source=sent)
+    result = measured(predicting(tiny, trained("own")), source=sent)
     ended(*result[:3], answers, said)
 
 
-def predicting(tiny, trained):
+def predicting(tiny, model):
     flags = {"do_predict": True, "predict_file": "-", "init_checkpoint": None}
-    return tiny.flags(trained, "own", **flags)
+    return tiny.flags(model, "own", **flags)
 
 
 def ended(code, out, err, answers, said):

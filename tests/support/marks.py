@@ -9,7 +9,11 @@ def rarely(*cases):
     return [pytest.param(*one, marks=pytest.mark.nightly) for one in values]
 
 
-PLAIN_AND_RARELY_XLA = [
-    pytest.param(False, id="plain"),
-    pytest.param(True, id="xla", marks=pytest.mark.nightly),
-]
+def _and_rarely_xla(other):
+    """XLA compiles for seconds: `make test-all` is enough where it is not the point."""
+    xla = pytest.param(True, id="xla", marks=pytest.mark.nightly)
+    return [pytest.param(False, id=other), xla]
+
+
+PLAIN_AND_RARELY_XLA = _and_rarely_xla("plain")
+GRAPH_AND_RARELY_XLA = _and_rarely_xla("graph")

@@ -13,9 +13,9 @@ from bert_mgpu.cli.doctor import environment
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.tasks.task_json import TaskType
-from tests.conftest import rows
-from tests.end_to_end.conftest import assert_refused
 from tests.support.pointing.family import Pointing
+from tests.support.runs import assert_refused
+from tests.support.tiny import rows
 
 TASK_JSON = {
     "train": "train.tsv",

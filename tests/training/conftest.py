@@ -1,52 +1,8 @@
 """A small model on logical CPU devices, trained by towers of any layout."""
 
-import dataclasses
-
-import numpy as np
 import pytest
 
-from bert_mgpu.model.config import BertConfig
-
-CONFIG = BertConfig(
-    vocab_size=61,
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=64,
-    max_position_embeddings=16,
-)
-NO_DROPOUT = dataclasses.replace(
-    CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-)
-LABELS = ("a", "b", "c")
-LENGTH = 12
-RATE = 3e-3
-
-
-def make_batch(rng, rows, *, ragged):
-    """Arrays [rows, ...] under Google's names; ragged: some rows count nothing."""
-    lengths = rng.integers(3, LENGTH + 1, (rows, 1))
-    places = np.arange(LENGTH)
-    mask = (places < lengths).astype(np.int32)
-    weights = np.ones(rows, np.float32)
-    if ragged:
-        weights[rng.random(rows) < 0.4] = 0
-        weights[-rows // 4 :] = 0  # with 4 towers, the last one is empty
-        weights[0] = 1
-    return {
-        "input_ids": rng.integers(1, 61, (rows, LENGTH)).astype(np.int32) * mask,
-        "input_mask": mask,
-        "segment_ids": ((places > lengths // 2) * mask).astype(np.int32),
-        "label_ids": rng.integers(0, 3, rows).astype(np.int32),
-        "is_real_example": weights,
-    }
-
-
-def split(batch, towers):
-    return {
-        name: value.reshape(towers, -1, *value.shape[1:])
-        for name, value in batch.items()
-    }
+from tests.support.batches import CONFIG, LABELS, LENGTH, RATE, split
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,9 @@ from bert_mgpu.distributed import devices, pairwise, strategies
 from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import loop
 from bert_mgpu.training.towers import Towers
+from tests.support.batches import CONFIG, LABELS, LENGTH, RATE, make_batch, split
+from tests.support.compare import NOISE
 from tests.support.marks import rarely
-from tests.training.compare import NOISE
-from tests.training.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
 
 # The highest of the rates that BERT is fine-tuned with. A ring adds four gradients in
 # another order than our tree, which changes their last bit, 6e-8 of them; Adam divides

@@ -8,14 +8,7 @@ from bert_mgpu.distributed import devices
 from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import rules
 from bert_mgpu.training.towers import Towers
-from tests.training.conftest import (
-    CONFIG,
-    LABELS,
-    LENGTH,
-    NO_DROPOUT,
-    make_batch,
-    split,
-)
+from tests.support.batches import CONFIG, LABELS, LENGTH, NO_DROPOUT, make_batch, split
 
 
 def frozen_names(params, layers):

@@ -7,7 +7,7 @@ from tensorflow.python.framework import kernels
 from bert_mgpu.distributed import devices, strategies
 from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training.towers import Towers
-from tests.training.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
+from tests.support.batches import CONFIG, LABELS, LENGTH, RATE, make_batch, split
 
 # Not run on a device: arguments, calls, what a loop is made of before it is lowered.
 CONTROL = {

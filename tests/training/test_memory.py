@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.support.marks import rarely
+from tests.support.processes import python
 
 # Resident memory in MB: the peak of a few steps, and what was there before them.
 # Rows of 256 tokens.
@@ -28,7 +29,7 @@ batch = {"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}
 batch["label_ids"] = np.zeros((n, rows), np.int32)
 batch["is_real_example"] = np.ones((n, rows), np.float32)
 before = devices.peak_memory()
-for step in range(3):
+for step in range(2):
     float(towers.train_step(batch, step, 1e-5).norm)
 print(devices.peak_memory() // 2**20, before // 2**20)
 """
@@ -36,13 +37,9 @@ print(devices.peak_memory() // 2**20, before // 2**20)
 
 def memory(towers, rows, how, recompute="none"):
     """(MB at the peak, MB before the first step), of a process."""
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(towers), str(rows), how, recompute],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return map(int, done.stdout.split())
+    code, out, err = python("-c", SCRIPT, towers, rows, how, recompute)
+    assert code == 0, err
+    return map(int, out.split())
 
 
 def test_peak_is_not_that_of_the_parent():

@@ -5,8 +5,8 @@ import pytest
 
 from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.data import batching, pipeline
-from tests.training.compare import assert_close
-from tests.training.conftest import LABELS, LENGTH, NO_DROPOUT
+from tests.support.batches import LABELS, LENGTH, NO_DROPOUT
+from tests.support.compare import assert_close
 
 # At ten times this rate the losses of some seeds differ by 4e-4: other shapes round
 # gradients that nearly cancel otherwise, and Adam makes whole steps of them.

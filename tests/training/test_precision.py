@@ -15,8 +15,9 @@ from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import loop, precision, update
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.towers import Towers
-from tests.training.compare import assert_same_bits
-from tests.training.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
+from tests.support.batches import CONFIG, LABELS, LENGTH, RATE, make_batch, split
+from tests.support.compare import assert_same_bits
+from tests.support.marks import PLAIN_AND_RARELY_XLA
 
 LOW = ("bfloat16", "float16")
 # A unit in the last place, relative: what one rounding may change.
@@ -75,7 +76,7 @@ def test_softmax_and_statistics_are_float32(first_params, kind):
     assert products == {kind}
 
 
-@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
 @pytest.mark.parametrize("kind", LOW)
 def test_first_gradients_are_those_of_float32_but_for_rounding(train, kind, xla):
     data = batches(8, 3)

@@ -11,8 +11,8 @@ from bert_mgpu.tasks.masked_lm.task import Pretraining
 from bert_mgpu.training import schedule
 from bert_mgpu.training.towers import Towers
 from tests.reference import google_trajectory
-from tests.training.compare import assert_close
-from tests.training.conftest import LENGTH, NO_DROPOUT, make_batch, split
+from tests.support.batches import LENGTH, NO_DROPOUT, make_batch, split
+from tests.support.compare import assert_close
 
 STEPS, ROWS, MOST, PLANNED, WARMUP = 30, 8, 4, 40, 6
 

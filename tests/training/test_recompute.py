@@ -9,7 +9,8 @@ import tensorflow as tf
 from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.model import bert
 from bert_mgpu.training import precision
-from tests.training.conftest import CONFIG, make_batch
+from tests.support.batches import CONFIG, make_batch
+from tests.support.marks import GRAPH_AND_RARELY_XLA
 
 
 def packed(batch):
@@ -47,7 +48,7 @@ def gradients(params, recompute, compiled, places, pack=False, low="float32"):
     return [state.numpy() for state in hidden], grads
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize("compiled", GRAPH_AND_RARELY_XLA)
 @pytest.mark.parametrize("places", [None, [[0, 2]] * 6], ids=["all", "some"])
 def test_recomputed_equals_kept(first_params, compiled, places):
     run = functools.partial(gradients, first_params, compiled=compiled, places=places)

@@ -13,7 +13,7 @@ from bert_mgpu.distributed import devices
 from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import loop
 from bert_mgpu.training.towers import Towers
-from tests.training.conftest import CONFIG, LABELS, LENGTH, RATE, make_batch, split
+from tests.support.batches import CONFIG, LABELS, LENGTH, RATE, make_batch, split
 
 STEPS = 6
 

@@ -8,16 +8,9 @@ from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.distributed import devices, pairwise
 from bert_mgpu.model import bert, heads
 from bert_mgpu.training import towers
+from tests.support.batches import CONFIG, LABELS, LENGTH, NO_DROPOUT, make_batch, split
+from tests.support.compare import assert_close, assert_same_bits
 from tests.support.marks import PLAIN_AND_RARELY_XLA
-from tests.training.compare import assert_close, assert_same_bits
-from tests.training.conftest import (
-    CONFIG,
-    LABELS,
-    LENGTH,
-    NO_DROPOUT,
-    make_batch,
-    split,
-)
 
 
 def batches(rows, steps, seed=3, ragged=True):

@@ -1,5 +1,6 @@
 """50 steps of training beside google-research/bert's own graph."""
 
+import functools
 import importlib.util
 
 import numpy as np
@@ -11,8 +12,9 @@ from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import schedule
 from bert_mgpu.training.towers import Towers
 from tests.reference import google_trajectory
-from tests.training.compare import assert_close
-from tests.training.conftest import LABELS, LENGTH, NO_DROPOUT, make_batch, split
+from tests.support.batches import LABELS, LENGTH, NO_DROPOUT, make_batch, split
+from tests.support.compare import assert_close
+from tests.support.marks import PLAIN_AND_RARELY_XLA
 
 STEPS, ROWS, PLANNED, WARMUP = 50, 8, 60, 10
 
@@ -48,15 +50,18 @@ def made(deviation, seed=0):
     return params_lib.initialize(specs, deviation, seed=5), batches
 
 
-def google(params, batches, peak, how):
+@functools.cache
+def google(deviation, peak, how):
+    """Weights and losses of Google's graph after the steps of `made`."""
+    params, batches = made(deviation)
     plan = {"learning_rate": peak, "steps": PLANNED, "warmup": WARMUP}
     return google_trajectory.run(NO_DROPOUT, params, batches, plan, how)
 
 
-@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
 def test_equals_google_with_its_embedding_gradient_densified(xla):
     params, batches = made(deviation=0.2)
-    wanted, wanted_losses = google(params, batches, 1e-3, "densify")
+    wanted, wanted_losses = google(0.2, 1e-3, "densify")
     weights, losses, norms = ours(params, batches, 1e-3, xla)
     assert (norms > 1).sum() > STEPS / 2  # the clip is at work
     np.testing.assert_allclose(losses, wanted_losses, rtol=1e-4)
@@ -65,7 +70,7 @@ def test_equals_google_with_its_embedding_gradient_densified(xla):
 
 def test_equals_google_unmodified_where_the_clip_is_out_of_reach():
     params, batches = made(deviation=0.02)
-    wanted, wanted_losses = google(params, batches, 1e-4, "unmodified")
+    wanted, wanted_losses = google(0.02, 1e-4, "unmodified")
     weights, losses, norms = ours(params, batches, 1e-4)
     assert norms.max() < 1
     np.testing.assert_allclose(losses, wanted_losses, rtol=1e-5)
@@ -74,8 +79,7 @@ def test_equals_google_unmodified_where_the_clip_is_out_of_reach():
 
 def test_raw_clip_of_google_differs():
     """The one deliberate difference: without it the first test would be idle."""
-    params, batches = made(deviation=0.2)
-    wanted, _ = google(params, batches, 1e-3, "densify")
-    raw, _ = google(params, batches, 1e-3, "unmodified")
+    wanted, _ = google(0.2, 1e-3, "densify")
+    raw, _ = google(0.2, 1e-3, "unmodified")
     with pytest.raises(AssertionError):
         assert_close(raw, wanted)

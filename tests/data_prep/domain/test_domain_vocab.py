@@ -13,14 +13,7 @@ import pytest
 from bert_mgpu.config import domain_vocab as domain_vocab_lib
 from bert_mgpu.core import terminal
 from bert_mgpu.text.tokenization import Tokenizer
-from tests.data_prep.domain.conftest import (
-    BEFORE,
-    CONFIG,
-    SCRIPT,
-    VOCAB,
-    flat,
-    values_of,
-)
+from tests.support.domain import BEFORE, CONFIG, SCRIPT, VOCAB, flat, values_of
 
 
 def test_the_report(files, call):

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from bert_mgpu.data_prep import domain_vocab
-from tests.data_prep.domain.conftest import VOCAB
+from tests.support.domain import VOCAB
 
 
 def make_folder(path):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
-from tests.end_to_end.conftest import keep_only
 from tests.support.paths import ROOT
+from tests.support.runs import keep_only
 
 PROGRAM = pathlib.Path(__file__).with_name("grouped.py")
 FLAGS = {"do_train": True, "num_train_epochs": 25, "log_steps": 1, "n_gpus": 2}

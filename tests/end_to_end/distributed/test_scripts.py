@@ -73,7 +73,7 @@ class Scripts:
     def run(self, *command, **options):
         """(exit code, standard error)."""
         started = self.start(*command, **options)
-        _, err = started.communicate(timeout=20)
+        _, err = started.communicate(timeout=240)
         return started.returncode, err
 
     def cluster(self, **options):
@@ -89,14 +89,13 @@ class Scripts:
 
     def stop(self, started, number, times=1):
         """Sends a signal once horovodrun is there; (exit code, standard error)."""
-        deadline = time.monotonic() + 10
         while not (self.folder / "ready").exists():
-            assert time.monotonic() < deadline and started.poll() is None
+            assert started.poll() is None
             time.sleep(0.01)
         for _ in range(times):
             started.send_signal(number)
             time.sleep(0.05)
-        _, err = started.communicate(timeout=20)
+        _, err = started.communicate(timeout=240)
         return started.returncode, err
 
     def lines(self, name):

@@ -1,27 +1,9 @@
 """A run that is looked at on its way."""
 
-import json
-
 import pytest
 
-from tests.conftest import rows
-
-STEPS, EVERY = 18, 4
-TRAINED = {"do_train": True, "num_train_epochs": 3, "save_checkpoints_steps": 6}
-LOOKS = {"eval_steps": EVERY, "eval_batch_size": 4}
-STEPS_SEEN = [4, 8, 12, 16, 18]
-
-
-def history(out):
-    found = [json.loads(line) for line in (out / "evaluations.jsonl").open()]
-    for row in found:
-        assert row.pop("seconds") > 0
-    return found
-
-
-def scores(path):
-    lines = (line.split(" = ") for line in path.read_text().splitlines())
-    return {name: float(value) for name, value in lines}
+from tests.support.evaluations import LOOKS, TRAINED
+from tests.support.tiny import rows
 
 
 @pytest.fixture(scope="session")
@@ -34,18 +16,8 @@ def later(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def looked(tiny, later, tmp_path_factory):
-    """The output_dir of a run that was evaluated every 4 steps, and its log."""
-    import contextlib
-    import io
-
-    from bert_mgpu.cli import run_classifier
-
-    out = tmp_path_factory.mktemp("looked") / "out"
+def looked(trained, later):
+    """The output_dir of a run that was evaluated every 4 steps."""
     flags = {**TRAINED, **LOOKS, "eval_files": f"later={later}", "do_eval": True}
     flags |= {"keep_checkpoint_max": 0, "save_checkpoints_steps": 2}
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
-        args = tiny.flags(out, "own", **flags, n_gpus=1, report=True)
-        assert run_classifier.run(["", *args]) == 0, said.getvalue()
-    return out
+    return trained("own", **flags, n_gpus=1, report=True)

@@ -12,15 +12,8 @@ from sklearn.naive_bayes import MultinomialNB
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.training.towers import Towers
-from tests.end_to_end.conftest import assert_refused, assert_same_run, keep_only, tree
-from tests.end_to_end.evaluation.conftest import (
-    LOOKS,
-    STEPS,
-    STEPS_SEEN,
-    TRAINED,
-    history,
-    scores,
-)
+from tests.support.evaluations import LOOKS, STEPS, STEPS_SEEN, TRAINED, history, scores
+from tests.support.runs import assert_refused, assert_same_run, keep_only, tree
 
 
 def test_both_sets_are_evaluated_as_at_the_end(tiny, looked, later, inside, tmp_path):

@@ -7,8 +7,8 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from tests.conftest import rows
-from tests.end_to_end.evaluation.conftest import LOOKS, TRAINED, history, scores
+from tests.support.evaluations import LOOKS, TRAINED, history, scores
+from tests.support.tiny import rows
 
 
 class Page(html.parser.HTMLParser):

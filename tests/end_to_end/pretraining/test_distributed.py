@@ -3,8 +3,8 @@
 import pytest
 
 from bert_mgpu.checkpoints import google_read
-from tests.conftest import PRETRAINING
-from tests.end_to_end.conftest import assert_same_run
+from tests.support.processes import PRETRAINING
+from tests.support.runs import assert_same_run
 
 STEPS = 50
 

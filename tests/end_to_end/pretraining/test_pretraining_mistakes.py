@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bert_mgpu.data import tfrecord
-from tests.end_to_end.conftest import assert_refused
-from tests.end_to_end.pretraining.conftest import CLS, SEP, records
+from tests.support.pretraining import CLS, SEP, records
+from tests.support.runs import assert_refused
 
 
 @pytest.mark.parametrize(

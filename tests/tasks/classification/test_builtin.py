@@ -12,7 +12,7 @@ from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.classification.reader import read_label
 from bert_mgpu.tasks.reader import read_examples
 from bert_mgpu.tasks.sources import predict_file_split, split_path
-from tests.tasks.classification.conftest import ID8, write_file
+from tests.support.builtin_files import ID8, write_file
 
 SPLITS = ("train", "dev", "test")
 

@@ -10,7 +10,7 @@ import pytest
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.classification.reader import read_label
 from bert_mgpu.tasks.reader import read_examples
-from tests.tasks.classification.conftest import ID8, write_file
+from tests.support.builtin_files import ID8, write_file
 
 BOM = "\ufeff"
 XNLI = "\t".join(f"c{i}" for i in range(2, 6))  # xnli's columns 2 to 5

@@ -10,18 +10,11 @@ from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.model import params as params_lib
-from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.classification.task import Classification
+from tests.support.tiny import small_config
 
-CONFIG = BertConfig(
-    vocab_size=97,
-    hidden_size=32,
-    num_hidden_layers=3,
-    num_attention_heads=4,
-    intermediate_size=64,
-    max_position_embeddings=40,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
+CONFIG = small_config(
+    dropout=0.0, vocab_size=97, num_hidden_layers=3, max_position_embeddings=40
 )
 LABELS = ("a", "b", "c")
 

@@ -7,19 +7,11 @@ import tensorflow as tf
 from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.model import params as params_lib
-from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.masked_lm.task import MASKED, NEXT, Pretraining
+from tests.support.marks import GRAPH_AND_RARELY_XLA
+from tests.support.tiny import small_config
 
-CONFIG = BertConfig(
-    vocab_size=97,
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=64,
-    max_position_embeddings=40,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-)
+CONFIG = small_config(dropout=0.0, vocab_size=97, max_position_embeddings=40)
 ROWS, LONGEST = 37, 24
 BOTH = pytest.mark.parametrize("next_sentence", [True, False], ids=["nsp", "mlm"])
 
@@ -77,7 +69,7 @@ def weights_of(task):
 
 
 @BOTH
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize("compiled", GRAPH_AND_RARELY_XLA)
 def test_packed_rows_give_the_losses_of_single_ones(features, next_sentence, compiled):
     task = Pretraining(CONFIG, LONGEST, next_sentence)
     tensors = weights_of(task)

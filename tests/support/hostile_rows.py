@@ -11,8 +11,8 @@ import tempfile
 
 import numpy as np
 
-from tests.conftest import SCRIPT
-from tests.end_to_end.conftest import assert_refused, tree
+from tests.support.processes import SCRIPT
+from tests.support.runs import assert_refused, tree
 
 TSV = {"label": 0, "text_a": 1}  # task.json without its files
 NAMED = {"label": "y", "text_a": "t"}

@@ -1,0 +1,65 @@
+"""The makers of the golden files still make them."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.support.paths import GOLDEN, ROOT
+
+MAKERS = {
+    "make_golden": ("encoder.npz", "minilm.npz", "names.json"),
+    "pretraining_heads": ("pretraining_heads.json",),
+    "google_instances": ("instances.json",),
+    "google_masks": ("masks.json",),
+}
+VERSIONS = ("versions", "bert-tensorflow")
+
+
+def content(path):
+    """Values by their names; versions of packages may be newer ones."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            values = {name: arrays[name] for name in arrays.files}
+    else:
+        values = json.loads(path.read_text())
+    return {name: value for name, value in values.items() if name not in VERSIONS}
+
+
+def assert_near(found, wanted, where):
+    """Sums of floats may differ in their last bits from one processor to another."""
+    if isinstance(wanted, dict):
+        assert found.keys() == wanted.keys(), where
+        for name, value in wanted.items():
+            assert_near(found[name], value, f"{where}: {name}")
+    elif isinstance(wanted, list):
+        assert len(found) == len(wanted), where
+        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            assert_near(one, other, f"{where}[{number}]")
+    elif isinstance(wanted, (float, np.ndarray)):
+        np.testing.assert_allclose(found, wanted, 1e-6, 1e-6, err_msg=where)
+    else:
+        assert found == wanted, where
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("bert", "torch")),
+    reason="torch is not here: make parity installs it",
+)
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_maker_gives_its_files(tmp_path, maker):
+    subprocess.run(
+        [sys.executable, "-m", f"tests.reference.{maker}"],
+        cwd=ROOT,
+        env={**os.environ, "TEST_GOLDEN": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""},
+        check=True,
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {*MAKERS[maker]}
+    for name in MAKERS[maker]:
+        assert_near(content(tmp_path / name), content(GOLDEN / name), name)

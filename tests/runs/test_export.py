@@ -1,0 +1,117 @@
+"""Exports for servers: what is refused before a run, and what is written after it."""
+
+import types
+
+import numpy as np
+import pytest
+
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.runs import export
+
+FIRST, SECOND = (types.SimpleNamespace(rank=rank, size=2) for rank in (0, 1))
+
+
+@pytest.mark.parametrize("flag", ["export_saved_model", "export_hf", "export_onnx"])
+def test_what_is_no_export_is_not_replaced(tmp_path, flag):
+    """The first process alone looks, and writes."""
+    folder = tmp_path / "served"
+    run = FinetuneConfig(**{flag: str(folder)})
+    export.check(run, FIRST)
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    export.check(run, SECOND)
+    with pytest.raises(UserError, match=f"{folder}: exists and is not just an export"):
+        export.check(run, FIRST)
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """written(data, rank, ...) -> what is called and said, in its order."""
+    calls = []
+
+    class Served:
+        def __init__(self, task, params, tokenizer, truncation, head_tokens):
+            calls.append(("served", truncation, head_tokens))
+
+    def note(name, result=None):
+        return lambda *args: (calls.append((name, args[0])), result)[1]
+
+    monkeypatch.setattr(export.saved_model, "Served", Served)
+    monkeypatch.setattr(export, "say", note("say"))
+    for module in ("saved_model", "onnx"):
+        of = getattr(export, module)
+        monkeypatch.setattr(of, "write", note(f"{module}.write"))
+        monkeypatch.setattr(of, "difference", note(f"{module}.difference", 2e-7))
+    forwarded = []
+
+    def forward(run, rows, *rest, **named):
+        forwarded.append(rows)
+        return {"logits": 0}
+
+    monkeypatch.setattr(export, "forward", forward)
+
+    class Rows(list):
+        def take(self, numbers):
+            return Rows(self[number] for number in np.asarray(numbers))
+
+    def write(needed=(), rank=0, **flags):
+        calls.clear()
+        forwarded.clear()
+        data = types.SimpleNamespace(
+            run=FinetuneConfig(**flags),
+            needed=list(needed),
+            examples=lambda name: [*range(100)],
+            read=lambda name: (Rows(range(100)), "key"),
+            has_pairs=False,
+        )
+        model = types.SimpleNamespace(tokenizer=None, vocabulary="vocab.txt")
+        job = types.SimpleNamespace(run=data.config, model=model)
+        towers = types.SimpleNamespace(group=types.SimpleNamespace(rank=rank))
+        export.write(job, None, data, {}, towers)
+        return list(calls), list(forwarded)
+
+    return write
+
+
+def test_without_a_flag_nothing_is_done(written):
+    assert written(["dev", "test"]) == ([], [])
+
+
+def test_it_is_compared_on_the_first_64_rows_of_the_last_set(written):
+    calls, forwarded = written(["dev", "test"], export_saved_model="x")
+    assert [len(rows) for rows in forwarded] == [64]
+    names = [name for name, _, *_ in calls if name != "say"]
+    assert names == ["served", "saved_model.write", "saved_model.difference"]
+    said = [text for name, text in [c[:2] for c in calls] if name == "say"]
+    assert said[-1] == "  from the texts of 64 rows its logits differ by 2.0e-07"
+
+
+def test_each_export_is_compared_by_what_it_takes(written):
+    calls, _ = written(["dev"], export_saved_model="x", export_onnx="y")
+    said = [text for name, text in [c[:2] for c in calls] if name == "say"]
+    assert [line.split(" of 64")[0] for line in said if "differ" in line] == [
+        "  from the texts",
+        "  from the ids",
+    ]
+
+
+def test_without_rows_that_is_said(written):
+    calls, forwarded = written(export_saved_model="x", export_onnx="y")
+    said = [text for name, text in [c[:2] for c in calls] if name == "say"]
+    assert "compared with the run where it has rows: --do_predict=true" in said[0]
+    names = [name for name, _, *_ in calls]
+    assert forwarded == [] and not [n for n in names if n.endswith("difference")]
+    assert "saved_model.write" in names and "onnx.write" in names
+
+
+def test_the_first_process_alone_writes(written):
+    """All of them work the rows out, which takes them all."""
+    calls, forwarded = written(["dev"], rank=1, export_saved_model="x")
+    assert calls == [] and len(forwarded) == 1
+
+
+def test_texts_are_cut_as_in_the_run(written):
+    flags = {"truncation": "head_tail", "head_tokens": 3}
+    calls, _ = written(export_onnx="y", **flags)
+    assert ("served", "head_tail", 3) in calls

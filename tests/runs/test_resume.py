@@ -1,0 +1,168 @@
+"""What a run starts from: its newest checkpoint, first weights, or a trained model."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bert_mgpu.checkpoints import google_read, train_state
+from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.runs import resume
+from bert_mgpu.training.optimizers import Optimizer
+
+CONFIG = BertConfig(7, 8, 1, 2, 12, max_position_embeddings=6)
+SPECS = params_lib.bert_specs(CONFIG) | params_lib.classifier_specs(CONFIG, 2)
+MODEL = Pretrained(CONFIG, "config", None, None, True, None)
+IDENTITY = {"seed": 42}
+
+
+@pytest.fixture
+def said(monkeypatch):
+    lines = []
+    monkeypatch.setattr(resume, "say", lines.append)
+    return lines
+
+
+def weights(seed=1):
+    return params_lib.initialize(SPECS, 0.3, seed=seed)
+
+
+def save(folder, step=3, seed=1, slots=True, **changed):
+    """A checkpoint of a run -> its state."""
+    params = weights(seed) | changed
+    own = Optimizer().zero_slots(params) if slots else {}
+    state = TrainState(params, own, step, IDENTITY)
+    train_state.save(folder, state, 5)
+    return state
+
+
+def start(folder, identity=IDENTITY, optimizer="adamw_google", **flags):
+    run = FinetuneConfig(optimizer=optimizer, **flags)
+    first = Optimizer(optimizer).zero_slots
+    return resume.training_state(run, SPECS, MODEL, identity, folder, first)
+
+
+def assert_same(found, wanted):
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert np.array_equal(found[name], value), name
+
+
+def test_the_newest_checkpoint_goes_on(tmp_path, said):
+    save(tmp_path, 3, seed=1)
+    wanted = save(tmp_path, 5, seed=2)
+    state = start(tmp_path)
+    assert state.step == 5 and state.identity == IDENTITY
+    assert_same(state.params, wanted.params)
+    assert_same(state.slots, wanted.slots)
+    assert "step 5 with its weights, optimizer and place in the data" in said[-1]
+
+
+def test_without_one_the_seed_gives_the_first_weights(tmp_path, said):
+    one, same, other = (start(tmp_path, seed=seed) for seed in (1, 1, 2))
+    assert one.step == 0
+    assert_same(one.params, same.params)
+    name = "bert/pooler/dense/kernel"
+    assert not np.array_equal(one.params[name], other.params[name])
+    assert all(not value.any() for value in one.slots.values())
+
+
+def test_another_run_is_refused_by_what_differs(tmp_path, said):
+    save(tmp_path)
+    with pytest.raises(UserError, match=r"seed \(was 42, is 43\)"):
+        start(tmp_path, identity={"seed": 43})
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.zeros((3, 8), "f"), r"wants shape \[2, 8\], there is one of \[3, 8\]"),
+        (np.zeros((2, 8)), "wants shape .*, there is one of .*, float64"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(tmp_path, said, value, words):
+    save(tmp_path, output_weights=value)
+    with pytest.raises(UserError, match=f"output_weights: the model {words}"):
+        start(tmp_path)
+
+
+def test_a_weight_that_lacks_is_named(tmp_path, said):
+    state = save(tmp_path)
+    del state.params["output_bias"]
+    prefix = tmp_path / "model.ckpt-3"
+    stored = google_read.read(prefix)
+    google_read.write(prefix, {n: v for n, v in stored.items() if n != "output_bias"})
+    with pytest.raises(UserError, match="output_bias: .* there is no such weight"):
+        start(tmp_path)
+
+
+def test_slots_that_lack_start_afresh_where_no_steps_are_counted(tmp_path, said):
+    """As those of TF1 code do, which are under other names."""
+    save(tmp_path, slots=False)
+    state = start(tmp_path)
+    assert all(not value.any() for value in state.slots.values())
+    assert any("optimizer slots are not there and start afresh" in one for one in said)
+    with pytest.raises(UserError, match="has no slots of --optimizer=adamw, which"):
+        start(tmp_path, optimizer="adamw")
+
+
+@pytest.mark.parametrize(
+    ("began", "given", "words"),
+    [
+        ("/a/start", "/a/start", "was read when the run began, not now"),
+        ("/a/start", "/another", "WARNING: --init_checkpoint=/another is not read"),
+        (None, "/a/start", "was read when the run began, not now"),
+    ],
+)
+def test_a_start_that_is_given_again_is_not_read(tmp_path, said, began, given, words):
+    save(tmp_path)
+    if began:
+        facts = {"flags": {"init_checkpoint": began}}
+        (tmp_path / "run.json").write_text(json.dumps(facts))
+    start(tmp_path, init_checkpoint=given)
+    assert words in said[-1]
+
+
+def test_a_trained_model_is_used_with_its_average(tmp_path, said):
+    optimizer = Optimizer(ema_decay=0.9)
+    params = weights()
+    slots = optimizer.zero_slots(params)
+    name = "output_bias"
+    average = next(one for one in slots if one.startswith(f"{name}/Exponential"))
+    slots[average] = np.array([5, 6], "f")
+    train_state.save(tmp_path, TrainState(params, slots, 4, IDENTITY), 5)
+    found = resume.trained_state(FinetuneConfig(), SPECS, IDENTITY, tmp_path)
+    assert found.params[name].tolist() == [5, 6] and found.slots == {}
+
+
+def test_random_results_are_never_given(tmp_path, said):
+    """Neither without a model nor with one whose head is not trained."""
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises(UserError, match="no trained model: pass --do_train=true"):
+        resume.trained_state(FinetuneConfig(), SPECS, IDENTITY, out)
+    encoder = {name: v for name, v in weights().items() if name.startswith("bert/")}
+    google_read.write(tmp_path / "bert_model.ckpt", encoder)
+    run = FinetuneConfig(init_checkpoint=str(tmp_path / "bert_model.ckpt"))
+    with pytest.raises(UserError, match="output_weights is not trained for this task|"
+                       "output_bias is not trained for this task"):  # fmt: skip
+        resume.trained_state(run, SPECS, IDENTITY, out)
+
+
+def test_run_files_say_how_it_began(tmp_path, said):
+    """The start's name is kept, whatever a later command names."""
+    for given in ("start", "another"):
+        run = FinetuneConfig(init_checkpoint=given, max_seq_length=9)
+        resume.write_run_files(run, MODEL, ["a", "b"], ["x"], IDENTITY, tmp_path)
+        save(tmp_path)
+    facts = json.loads((tmp_path / "run.json").read_text())
+    assert facts["flags"]["init_checkpoint"].endswith("/start")
+    assert facts["flags"]["max_seq_length"] == 9 and facts["frozen"] == ["x"]
+    assert "do_lower_case" not in facts["flags"]  # the model has no vocabulary
+    assert (tmp_path / "label_list.txt").read_text() == "a\nb\n"
+    assert not (tmp_path / "vocab.txt").exists()

@@ -1,0 +1,135 @@
+"""Rows of a file become examples: which ones count, and what is said of the others."""
+
+import pytest
+
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.tasks import reader
+from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
+
+TEXT = "yes\tsun\nno\train\n\nyes\tjoy\n"
+
+
+def files_of(**columns):
+    """A task whose files have a label and a text."""
+    values = {"label": 0, "text_a": 1, **columns}
+    return TaskFiles("mine", ("no", "yes"), "t", "d", "p", Columns(**values))
+
+
+def label_of(task, columns, cells):
+    """None leaves a row out."""
+    if cells[columns.label] not in (*task.labels, "skip"):
+        raise ValueError(f"label {cells[columns.label]!r} is unknown")
+    return cells[columns.label] if cells[columns.label] != "skip" else None
+
+
+@pytest.fixture
+def read(tmp_path):
+    """read(text, ...) -> (guid, text_a, text_b, label, line) of each example."""
+
+    def call(text, split="train", with_label=True, how=reader.read_examples, **rest):
+        path = tmp_path / "rows.tsv"
+        path.write_text(text)
+        values = {"label": label_of, "with_label": with_label}
+        columns = {k: v for k, v in rest.items() if k in Columns.__dataclass_fields__}
+        values |= {k: v for k, v in rest.items() if k not in columns}
+        found = how(files_of(**columns), str(path), split, **values)
+        return [(e.guid, e.text_a, e.text_b, e.label, e.line) for e in found]
+
+    return call
+
+
+def test_a_row_is_an_example_with_its_line(read):
+    found = read("yes\tsun\nno\train\n")
+    assert found == [
+        ("train-0", "sun", None, "yes", 1),
+        ("train-1", "rain", None, "no", 2),
+    ]
+
+
+@pytest.mark.parametrize("how", [reader.read_examples, reader.stream])
+def test_a_blank_line_is_a_mistake_with_labels_and_an_empty_text_without(read, how):
+    with pytest.raises(UserError, match=r"rows\.tsv:3: blank line: delete it"):
+        read(TEXT, how=how)
+    found = read(TEXT, "test", with_label=False, how=how)
+    assert [text for _, text, *_ in found] == ["sun", "rain", "", "joy"]
+    assert [line for *_, line in found] == [1, 2, 3, 4]
+    assert {row[3] for row in found} == {None}
+
+
+def test_a_header_is_no_row(read):
+    found = read("y\ttext\nyes\tsun\n", header=True)
+    assert found == [("train-1", "sun", None, "yes", 2)]
+
+
+def test_a_label_may_leave_a_row_out_but_not_of_a_prediction(read):
+    text = "skip\tsun\nno\train\n"
+    assert [row[1] for row in read(text)] == ["rain"]
+    assert [row[1] for row in read(text, "test", False)] == ["sun", "rain"]
+
+
+def test_labels_are_not_looked_at_in_a_prediction(read):
+    assert len(read("nonsense\tsun\n", "test", False)) == 1
+    with pytest.raises(UserError, match=r"rows\.tsv:1: label 'nonsense' is unknown"):
+        read("nonsense\tsun\n")
+
+
+def test_the_last_column_is_the_text_with_or_without_a_label_before_it(read):
+    assert read("yes\tmore\tsun\n", text_a=LAST)[0][1] == "sun"
+    assert read("sun\n", "test", False, text_a=LAST)[0][1] == "sun"
+    with pytest.raises(UserError, match=r":1: 1 column, the task mine needs column"):
+        read("sun\n", text_a=LAST)
+
+
+def test_too_few_columns_are_told(read):
+    with pytest.raises(UserError, match=r"rows\.tsv:2: 2 columns, .* needs column 2"):
+        read("yes\tsun\tsea\nno\train\n", text_b=2)
+
+
+def test_texts_are_cleaned_cut_in_two_or_left_out_by_language(read):
+    assert read("yes\tSUN\tSea\n", text_b=2, clean=str.lower)[0][1:3] == ("sun", "sea")
+    pair = lambda text: tuple(text.split(","))  # noqa: E731
+    assert read("yes\tsun,sea\n", pair=pair)[0][1:3] == ("sun", "sea")
+    text = "zh\tyes\tsun\nen\tno\train\n"
+    columns = {"label": 1, "text_a": 2, "language": "zh"}
+    for with_label in (True, False):
+        found = read(text, with_label=with_label, **columns)
+        assert [row[1] for row in found] == ["sun"]
+
+
+def test_a_column_may_name_the_rows(read):
+    assert read("yes\tsun\tn7\n", id=2)[0][0] == "n7"
+
+
+def test_no_rows_are_a_mistake_but_of_a_stream(read):
+    with pytest.raises(UserError, match="no rows for the task mine"):
+        read("")
+    assert read("", how=reader.stream) == []
+
+
+def test_a_file_without_labels_cannot_be_evaluated_with(read):
+    with pytest.raises(UserError, match="have no labels to evaluate with: .* of d"):
+        read("sun\n", label=None, text_a=0)
+
+
+def test_faults_are_gathered_where_they_are_asked_for(read):
+    faults = []
+    found = read("yes\tsun\nmaybe\train\nno\nno\tjoy\n", faults=faults)
+    assert [row[1] for row in found] == ["sun", "joy"]
+    assert [fault.rpartition("rows.tsv:")[2].partition(":")[0] for fault in faults] == [
+        "2",
+        "3",
+    ]
+
+
+def test_a_sample_is_of_the_rows_that_count_in_their_order(read):
+    text = "".join(f"{('skip', 'yes')[n % 2]}\tt{n}\n" for n in range(60))
+    found = [row[4] for row in read(text, keep=10, seed=3)]
+    assert len(found) == 10 and found == sorted(found)
+    assert all(line % 2 == 0 for line in found)
+    assert found != [row[4] for row in read(text, keep=10, seed=4)]
+    assert len(read(text, keep=100)) == 30
+
+
+def test_a_list_is_no_text():
+    with pytest.raises(ValueError, match=r"a list, \['a'\], where one value is needed"):
+        reader.one_value(["a"])
