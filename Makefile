@@ -1,11 +1,11 @@
-# make setup | horovod | demo | check | test | test-all | behaviour | mutants | parity |
-# bench | gpu | clean.
+# make setup | horovod | demo | docs | check | test | test-all | behaviour | mutants |
+# parity | bench | gpu | clean.
 # Python 3.10 to 3.13, no GPU needed.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
-.PHONY: setup horovod demo check test test-all behaviour mutants parity bench gpu clean
+.PHONY: setup horovod demo docs check test test-all behaviour mutants parity bench gpu clean
 
 setup: .venv/.ready
 
@@ -49,6 +49,10 @@ demo: .venv/.demo
 	  --max_seq_length=128
 	@echo "head of demo/output/predict.txt, beside the labels of demo/test.tsv:"
 	@cut -f1 demo/test.tsv | paste demo/output/predict.txt - | head -n 5
+
+# Writes the tables of docs/ that the code decides: flags, files, exit codes.
+docs: .venv/.ready
+	$(BIN)/python -m tests.support.docs
 
 check: .venv/.dev
 	$(BIN)/ruff format --check .
