@@ -28,7 +28,7 @@ TWINS = [
 ]
 # Written for those who work on the project, who share one language.
 ENGLISH_ONLY = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
-ENGLISH_ONLY += ("benchmarks/README.md",)
+ENGLISH_ONLY += ("benchmarks/README.md", "docs/architecture.md")
 # These name flags of other programs too.
 OTHER_PROGRAMS = ("docs/cluster.md", "docs/performance.md", "docs/architecture.md")
 CLASSIFICATION = ("docs/classification.md", "docs/classification.zh.md")
