@@ -38,21 +38,21 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 def _job(shape: Shape, flags: dict[str, Any]) -> Any:
     """A job.Job with these flags, on one device."""
-    from bert_mgpu.checkpoints.pretrained import Model
+    from bert_mgpu.checkpoints.pretrained import Pretrained
     from bert_mgpu.config.finetuning import FinetuneConfig
     from bert_mgpu.distributed import devices, topology
-    from bert_mgpu.runs.run import Job
+    from bert_mgpu.runs.run import Run
     from bert_mgpu.tasks.classification.task import Classification
 
     run = FinetuneConfig(seed=SEED, max_seq_length=shape.length, **flags)
     labels = [str(label) for label in range(CLASSES)]
     tokenizer = Tokenizer(str(VOCAB_FILE))
-    model = Model(shape.config, "", tokenizer, str(VOCAB_FILE), True, labels)
+    model = Pretrained(shape.config, "", tokenizer, str(VOCAB_FILE), True, labels)
     task = Classification(
-        "x", model.config, labels, shape.length, recompute=run.recompute
+        "x", model.bert_config, labels, shape.length, recompute=run.recompute
     )
-    world = topology.alone(run.n_gpus, devices.configure("auto", 1))
-    return Job(run, model, task, None, world, pathlib.Path())
+    world = topology.single_process(run.n_gpus, devices.configure("auto", 1))
+    return Run(run, model, task, None, world, pathlib.Path())
 
 
 def _towers(job: Any) -> Any:
@@ -146,7 +146,7 @@ def ours_predicts(shape: Shape, *, packs: bool = True, **flags: Any) -> Contesta
 
     def step(_: None) -> float:
         towers.refresh()
-        ways = towers.place_for_outputs, towers.ask
+        ways = towers.place_for_outputs, towers.launch_outputs
         outputs = pipeline.forward_all(features, placements, *ways)
         outputs = pipeline.in_order(outputs)
         return float(outputs["logits"].sum())

@@ -59,7 +59,7 @@ def as_on_gpus() -> None:
     from bert_mgpu.training import towers
 
     if hasattr(towers, "strategies"):
-        towers.strategies.strategy = towers.strategies.mirrored
+        towers.strategies.make_strategy = towers.strategies.mirrored
     else:  # of commits before 2026-11-23
         towers._strategy = tf.distribute.MirroredStrategy
 

@@ -84,7 +84,9 @@ def _tokens_a_row() -> float:
     from bert_mgpu.data import pretraining_records, record_rows
 
     path = WORK / "train.tfrecord"
-    form = pretraining_records.Form(LENGTH, 20, CONFIG["vocab_size"], 2, dynamic=True)
+    form = pretraining_records.RecordSchema(
+        LENGTH, 20, CONFIG["vocab_size"], 2, dynamic=True
+    )
     index = pretraining_records.index(str(path), form, False, WORK / "cache")
     return float(record_rows.RecordRows([str(path)], [index]).lengths.mean())
 

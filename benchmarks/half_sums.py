@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from workloads import CLASSES, SEED, Shape, full_length
 
-from bert_mgpu.core.task import Noise
+from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import precision, update
@@ -33,9 +33,9 @@ def gradients() -> list[np.ndarray]:
     for first in (0, SHAPE.batch // 2):
         rows = {n: v[first : first + SHAPE.batch // 2] for n, v in batch.items()}
         numbers = tf.constant(SEED, tf.uint64), tf.constant(0, tf.int64)
-        noise = Noise(*numbers, tf.constant(first, tf.int64))
+        dropout_key = DropoutKey(*numbers, tf.constant(first, tf.int64))
         one = tf.constant(1.0)
-        _, grads = update.gradients(task, params, {}, rows, noise, weights, one)
+        _, grads = update.gradients(task, params, {}, rows, dropout_key, weights, one)
         flat = [tf.reshape(grads[name], [-1]) for name in params]
         found.append(tf.concat(flat, 0).numpy())
     return found

@@ -44,7 +44,7 @@ def rows(length: int) -> Any:
     from bert_mgpu.data import pretraining_records, record_rows
 
     path = records(length)
-    form = pretraining_records.Form(length, MASKED, VOCAB, 2, dynamic=False)
+    form = pretraining_records.RecordSchema(length, MASKED, VOCAB, 2, dynamic=False)
     index = pretraining_records.index(str(path), form, False, path.parent / "cache")
     return record_rows.RecordRows([str(path)], [index])
 
@@ -76,18 +76,18 @@ def _save(length: int, path: str) -> None:
 
 def ours_pretrains(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     """Trains as a run does."""
-    from bert_mgpu.checkpoints.pretrained import Model
+    from bert_mgpu.checkpoints.pretrained import Pretrained
     from bert_mgpu.config.pretraining import PretrainConfig
     from bert_mgpu.distributed import devices, topology
     from bert_mgpu.model import params as params_lib
-    from bert_mgpu.runs.run import Job, make_towers
+    from bert_mgpu.runs.run import Run, make_towers
     from bert_mgpu.tasks.masked_lm.task import Pretraining
 
     run = PretrainConfig(seed=SEED, max_seq_length=shape.length, **flags)
-    model = Model(shape.config, "", None, None, True, None)
-    task = Pretraining(model.config, shape.length, next_sentence=True)
-    world = topology.alone(run.n_gpus, devices.configure("auto", 1))
-    job = Job(run, model, task, None, world, pathlib.Path())
+    model = Pretrained(shape.config, "", None, None, True, None)
+    task = Pretraining(model.bert_config, shape.length, next_sentence=True)
+    world = topology.single_process(run.n_gpus, devices.configure("auto", 1))
+    job = Run(run, model, task, None, world, pathlib.Path())
     towers = make_towers(job)
     params = params_lib.initialize(task.param_specs(), 0.02, SEED)
     towers.load(params, towers.first_slots(params))

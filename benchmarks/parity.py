@@ -57,7 +57,7 @@ def our_outputs(weights: Arrays, config: BertConfig, inputs: Arrays) -> Arrays:
     pooled = bert.pool(weights, states[-1][:, 0])
     outputs = {"hidden": tf.stack(states), "pooled": pooled}
     if "output_weights" in weights:
-        outputs["logits"] = heads.classify(weights, pooled, 0.0)
+        outputs["logits"] = heads.classification_logits(weights, pooled, 0.0)
     return {name: value.numpy() for name, value in outputs.items()}
 
 
@@ -132,7 +132,7 @@ def exports() -> Iterator[Result]:
                 folder, "AutoModelForSequenceClassification"
             )
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        found = [model.config.id2label[index] for index in range(len(labels))]
+        found = [model.bert_config.id2label[index] for index in range(len(labels))]
         if found != labels:
             raise SystemExit(f"labels come back as {found}")
         inputs = encode_sentences(tokenizer)

@@ -33,7 +33,7 @@ import tensorflow as tf  # noqa: E402
 from bert_mgpu.checkpoints import pretrained  # noqa: E402
 from bert_mgpu.config import parsing  # noqa: E402
 from bert_mgpu.config.finetuning import FinetuneConfig  # noqa: E402
-from bert_mgpu.core.task import Noise, TrainState  # noqa: E402
+from bert_mgpu.core.task import DropoutKey, TrainState  # noqa: E402
 from bert_mgpu.data import batching, packing, pipeline  # noqa: E402
 from bert_mgpu.distributed.pairwise import pairwise_sum  # noqa: E402
 from bert_mgpu.runs import resume  # noqa: E402
@@ -63,9 +63,11 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     run, _ = parsing.parse(argv, "", FinetuneConfig)
     output_dir = pathlib.Path(folder)
     model = pretrained.find_model(run, output_dir)
-    files = registry.find(run)
+    files = registry.find_task_files(run)
     family = registry.family_of(files)
-    task = Classification(files.name, model.config, files.labels, run.max_seq_length)
+    task = Classification(
+        files.name, model.bert_config, files.labels, run.max_seq_length
+    )
     data = dataset.TaskDataset(
         run, files, family, model, pathlib.Path(str(run.cache_dir))
     )
@@ -94,10 +96,12 @@ def _gradient_of(task: Classification, xla: bool, dtype: tf.DType) -> Callable:
     """(weights, batch [1, B, ...], step, towers) -> the gradient of the mean loss."""
 
     @tf.function(jit_compile=xla, autograph=False)
-    def of_tower(params: Weights, rows: dict, noise: Noise, total: int) -> Weights:
+    def of_tower(
+        params: Weights, rows: dict, dropout_key: DropoutKey, total: int
+    ) -> Weights:
         with tf.GradientTape() as tape:
             tape.watch(params)
-            loss = task.loss_sums(params, rows, noise)["loss"] / total
+            loss = task.loss_sums(params, rows, dropout_key)["loss"] / total
         grads = tape.gradient(loss, params)
         return {name: tf.convert_to_tensor(grad) for name, grad in grads.items()}
 
@@ -114,12 +118,12 @@ def _gradient_of(task: Classification, xla: bool, dtype: tf.DType) -> Callable:
                 for name, value in rows.items()
             }
             part["is_real_example"] = tf.cast(part["is_real_example"], dtype)
-            noise = Noise(
+            dropout_key = DropoutKey(
                 tf.constant(1, tf.uint64),
                 tf.constant(step, tf.int64),
                 tf.constant(first, tf.int64),
             )
-            parts.append(of_tower(params, part, noise, total))
+            parts.append(of_tower(params, part, dropout_key, total))
         return {name: pairwise_sum([p[name] for p in parts]) for name in params}
 
     return gradient

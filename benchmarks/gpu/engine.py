@@ -17,7 +17,7 @@ from benchmarks.gpu import absent, shapes
 from benchmarks.gpu.process import is_dry
 from benchmarks.gpu.shapes import Batch, Shape
 from bert_mgpu.checkpoints import train_state
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import errors
 from bert_mgpu.core import task as task_lib
@@ -25,7 +25,7 @@ from bert_mgpu.distributed import devices, topology
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import memory
-from bert_mgpu.runs.run import Job, make_towers
+from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.tasks.classification.task import Classification
 
 SEED, RATE = 1, 1e-4
@@ -46,7 +46,7 @@ def visible(
     return there[:cards]
 
 
-def _job(shape: Shape, there: list[str], flags: Mapping[str, Any]) -> Job:
+def _job(shape: Shape, there: list[str], flags: Mapping[str, Any]) -> Run:
     config = BertConfig.from_dict(shape.google_config, "drawn")
     run = FinetuneConfig(
         seed=SEED,
@@ -55,16 +55,16 @@ def _job(shape: Shape, there: list[str], flags: Mapping[str, Any]) -> Job:
         **flags,
     )
     labels = [str(label) for label in range(shapes.CLASSES)]
-    model = Model(config, "", None, None, True, labels)
+    model = Pretrained(config, "", None, None, True, labels)
     task = Classification("x", config, labels, shape.length, recompute=run.recompute)
-    world = topology.alone(run.n_gpus, there)
-    return Job(run, model, task, None, world, pathlib.Path())  # type: ignore[arg-type]
+    world = topology.single_process(run.n_gpus, there)
+    return Run(run, model, task, None, world, pathlib.Path())  # type: ignore[arg-type]
 
 
 def fitting(shape: Shape, precision: str, cards: int = 1, **flags: Any) -> Shape:
     """With half as many rows, until half of a card's memory should do."""
     there = visible(cards)
-    room = devices.room(there)
+    room = devices.free_memory(there)
     flags |= {"precision": precision}
     while room and shape.batch > 1:
         parts = memory.by_part(_job(shape, there, flags), shape.batch, shape.length)
@@ -76,7 +76,7 @@ def fitting(shape: Shape, precision: str, cards: int = 1, **flags: Any) -> Shape
 
 def room() -> int | None:
     """Bytes that the first card has left."""
-    return devices.room(visible())
+    return devices.free_memory(visible())
 
 
 class Trainer:
@@ -152,7 +152,7 @@ class Trainer:
         """The most that the first card has held; on a CPU this process."""
         if self.devices[0].startswith("GPU"):
             return tf.config.experimental.get_memory_info(self.devices[0])["peak"]
-        return devices.peak_of_process()
+        return devices.peak_memory()
 
 
 def restore(folder: pathlib.Path) -> State:

@@ -24,7 +24,7 @@ _EXPORTED = {CONFIG, VOCAB, LABELS, RUN}
 def export(
     directory: str | os.PathLike[str],
     params: Mapping[str, np.ndarray],
-    config: BertConfig,
+    bert_config: BertConfig,
     vocab_file: str | os.PathLike[str],
     labels: Sequence[str] | None,
     flags: Mapping[str, Any],
@@ -44,7 +44,7 @@ def export(
     try:
         with files.replacing_folder(target) as new:
             (new / VOCAB).write_bytes(pathlib.Path(vocab_file).read_bytes())
-            (new / CONFIG).write_text(config.to_google_json(), encoding="utf-8")
+            (new / CONFIG).write_text(bert_config.to_google_json(), encoding="utf-8")
             (new / RUN).write_text(facts + "\n", encoding="utf-8")
             if labels:
                 lines = "".join(f"{label}\n" for label in labels)

@@ -17,7 +17,7 @@ import safetensors
 
 from bert_mgpu.checkpoints import weight_names
 from bert_mgpu.core import files
-from bert_mgpu.core.errors import UserError, listed, shown
+from bert_mgpu.core.errors import UserError, listed, short_repr
 
 WEIGHTS = "model.safetensors"
 VOCAB = "vocab.txt"
@@ -85,8 +85,8 @@ def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
     for name, file in weight_map.items():
         if pathlib.PurePath(str(file)).name != file or "\0" in file:
             raise UserError(
-                f"{path}: {shown(name)} is in {shown(file)}, not a file beside the"
-                " index"
+                f"{path}: {short_repr(name)} is in {short_repr(file)}, not a file"
+                " beside the index"
             )
         shards.setdefault(path.parent / file, set()).add(name)
     return shards
@@ -138,7 +138,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     ):
         if config.get(key) not in (None, value):
             raise UserError(
-                f"{config_file}: {key} is {shown(config[key])}; only {value!r} is"
+                f"{config_file}: {key} is {short_repr(config[key])}; only {value!r} is"
                 " supported"
             )
     return {

@@ -41,7 +41,7 @@ _SPECIAL_TOKENS = {
 def export(
     directory: str | os.PathLike[str],
     params: Mapping[str, Any],
-    config: BertConfig,
+    bert_config: BertConfig,
     vocab_file: str | os.PathLike[str],
     do_lower_case: bool,
     labels: Sequence[str] | None,
@@ -64,7 +64,7 @@ def export(
     architecture = (
         weight_names.CLASSIFIER if classifies else weight_names.architecture_of(params)
     )
-    tensors = _tensors(params, config, architecture)
+    tensors = _tensors(params, bert_config, architecture)
     if architecture == weight_names.CLASSIFIER:
         classes = len(tensors["classifier.bias"])
         labels = labels or [f"LABEL_{index}" for index in range(classes)]
@@ -80,10 +80,13 @@ def export(
             for name, value in (
                 (
                     "config.json",
-                    _model_config(config, architecture, labels, vocab)
+                    _model_config(bert_config, architecture, labels, vocab)
                     | ({"problem_type": problem_type} if problem_type else {}),
                 ),
-                ("tokenizer_config.json", _tokenizer_config(config, do_lower_case)),
+                (
+                    "tokenizer_config.json",
+                    _tokenizer_config(bert_config, do_lower_case),
+                ),
                 ("special_tokens_map.json", _SPECIAL_TOKENS),
             ):
                 text = json.dumps(value, indent=2, ensure_ascii=False)
@@ -114,11 +117,13 @@ def check_replaceable(target: pathlib.Path) -> None:
 
 
 def _tensors(
-    params: Mapping[str, Any], config: BertConfig, architecture: str
+    params: Mapping[str, Any], bert_config: BertConfig, architecture: str
 ) -> dict[str, np.ndarray]:
     tensors = {}
     unpooled = "bert/pooler/dense/kernel" not in params
-    for row in weight_names.of_architecture(architecture, config.num_hidden_layers):
+    for row in weight_names.of_architecture(
+        architecture, bert_config.num_hidden_layers
+    ):
         if (
             unpooled
             and architecture == weight_names.ENCODER
@@ -138,18 +143,21 @@ def _tensors(
 
 
 def _model_config(
-    config: BertConfig, architecture: str, labels: Sequence[str] | None, vocab: bytes
+    bert_config: BertConfig,
+    architecture: str,
+    labels: Sequence[str] | None,
+    vocab: bytes,
 ) -> dict[str, Any]:
     """config.json; a classifier_dropout of null is hidden_dropout_prob."""
     words = [word.strip() for word in vocab.decode("utf-8").split("\n")]
-    act = config.hidden_act
+    act = bert_config.hidden_act
     classes: dict[str, Any] = {}
     if labels is not None:
         classes["classifier_dropout"] = None
         classes["id2label"] = {str(i): label for i, label in enumerate(labels)}
         classes["label2id"] = {label: i for i, label in enumerate(labels)}
     return {
-        **dataclasses.asdict(config),
+        **dataclasses.asdict(bert_config),
         **classes,
         "architectures": [architecture],
         "dtype": "float32",
@@ -160,13 +168,13 @@ def _model_config(
     }
 
 
-def _tokenizer_config(config: BertConfig, do_lower_case: bool) -> dict[str, Any]:
+def _tokenizer_config(bert_config: BertConfig, do_lower_case: bool) -> dict[str, Any]:
     """tokenizer_config.json of Google's tokenizer."""
     return {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": do_lower_case,
         "strip_accents": None,  # as do_lower_case says
         "tokenize_chinese_chars": True,
-        "model_max_length": config.max_position_embeddings,
+        "model_max_length": bert_config.max_position_embeddings,
         **_SPECIAL_TOKENS,
     }

@@ -25,7 +25,7 @@ def first_weights(
     random: Mapping[str, np.ndarray],
     path: str | None,
     say: Callable[[str], None],
-    model: pretrained.Model | None = None,
+    model: pretrained.Pretrained | None = None,
     labels: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
     """Weights of a checkpoint for the names it has, random ones for the rest.
@@ -54,7 +54,9 @@ def first_weights(
     grown = vocab_growth.Growth()
     if model and model.vocab_file:
         beside = pretrained.folder_of(path) / pretrained.VOCAB_FILE
-        grown = vocab_growth.find(model.vocab_file, model.tokenizer, beside, shapes)
+        grown = vocab_growth.find_growth(
+            model.vocab_file, model.tokenizer, beside, shapes
+        )
     there = grown.shapes(shapes, wanted)
     missing, unexpected, mismatched = weight_names.describe_difference(wanted, there)
     for name in mismatched:
@@ -94,14 +96,14 @@ def first_weights(
     }
 
 
-def names_of(path: str) -> Collection[str]:
+def read_names(path: str) -> Collection[str]:
     """The names of a checkpoint's weights, Google's where it has one."""
     if pretrained.is_hugging_face(path):
         return huggingface_read.read(path)
     return google_read.read_names(path)
 
 
-def all_of(path: str) -> dict[str, np.ndarray]:
+def read_all(path: str) -> dict[str, np.ndarray]:
     """Every weight of a model, float32, under Google's names where it has one.
 
     Raises UserError for what cannot be read, or is no number.

@@ -47,10 +47,10 @@ _CASED = ("cased", "multi_cased")
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
+class Pretrained:
     """What a run trains or uses, except the values of the weights."""
 
-    config: BertConfig
+    bert_config: BertConfig
     config_file: str
     words: Tokenizer | None  # None where nothing says which vocabulary it is
     vocab_file: str | None
@@ -90,21 +90,21 @@ def _missing(flag: str, name: str) -> UserError:
 
 
 def find_model(
-    run: RunConfig, output_dir: pathlib.Path, data: Mapping[str, Any] | None = None
-) -> Model:
+    config: RunConfig, output_dir: pathlib.Path, data: Mapping[str, Any] | None = None
+) -> Pretrained:
     """Raises UserError for what is missing, broken or does not fit together.
 
     data: what the run's data says of the text: it was made with a vocab_file and a
     casing, and may be read without a vocabulary. None: this run reads text itself.
     """
-    if run.init_checkpoint and not train_state.saved_steps(output_dir):
-        _check_weights(run.init_checkpoint)
-    of_weights = _beside_weights(run, output_dir)
+    if config.init_checkpoint and not train_state.saved_steps(output_dir):
+        _check_weights(config.init_checkpoint)
+    of_weights = _beside_weights(config, output_dir)
     beside = {**(data or {}), **of_weights}
-    config_file = run.bert_config_file or beside.get("config_file")
-    vocab_file = run.vocab_file or beside.get("vocab_file")
+    config_file = config.bert_config_file or beside.get("config_file")
+    vocab_file = config.vocab_file or beside.get("vocab_file")
     if config_file is None or (vocab_file is None and data is None):
-        if not (run.do_train or run.init_checkpoint or beside):
+        if not (config.do_train or config.init_checkpoint or beside):
             raise UserError(
                 f"--output_dir={output_dir}: holds no trained model: pass the folder"
                 " of one, an --init_checkpoint, or --do_train=true"
@@ -113,16 +113,18 @@ def find_model(
             raise _missing("bert_config_file", CONFIG_FILE)
         raise _missing("vocab_file", VOCAB_FILE)
     check_file(config_file)
-    config = BertConfig.from_json_file(config_file, run.hidden_act)
-    _check_positions(run, config, config_file)
-    lower, labels = _casing(run, of_weights, data), beside.get("labels")
+    bert_config = BertConfig.from_json_file(config_file, config.hidden_act)
+    _check_positions(config, bert_config, config_file)
+    lower, labels = _casing(config, of_weights, data), beside.get("labels")
     if vocab_file is None:
-        return Model(config, config_file, None, None, lower, labels)
+        return Pretrained(bert_config, config_file, None, None, lower, labels)
     check_file(vocab_file)
     tokenizer = Tokenizer(vocab_file, lower)
-    _check_words(config, config_file, tokenizer, vocab_file)
+    _check_words(bert_config, config_file, tokenizer, vocab_file)
     kind = beside.get("problem_type")
-    return Model(config, config_file, tokenizer, vocab_file, lower, labels, kind)
+    return Pretrained(
+        bert_config, config_file, tokenizer, vocab_file, lower, labels, kind
+    )
 
 
 def _check_weights(path: str) -> None:
@@ -140,12 +142,12 @@ def _check_weights(path: str) -> None:
     )
 
 
-def _beside_weights(run: RunConfig, output_dir: pathlib.Path) -> dict[str, Any]:
+def _beside_weights(config: RunConfig, output_dir: pathlib.Path) -> dict[str, Any]:
     """What the folder of the weights says: our own run first, then the start."""
     found: dict[str, Any] = {}
-    if run.init_checkpoint:
-        folder = folder_of(run.init_checkpoint)
-        if is_hugging_face(run.init_checkpoint):
+    if config.init_checkpoint:
+        folder = folder_of(config.init_checkpoint)
+        if is_hugging_face(config.init_checkpoint):
             settings = huggingface_read.folder_settings(folder)
             found = {k: v for k, v in settings.items() if v is not None}
             found["origin"] = str(folder)
@@ -163,33 +165,35 @@ def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
         if files.is_there(folder / name):  # whatever it is, it was meant
             found[key] = str(folder / name)
     if files.is_there(folder / LABELS_FILE):
-        found["labels"] = run_folder.labels(folder / LABELS_FILE)
-    settings = run_folder.settings(folder / RUN_FILE)
+        found["labels"] = run_folder.read_labels(folder / LABELS_FILE)
+    settings = run_folder.read_settings(folder / RUN_FILE)
     if "do_lower_case" in settings:
         found["origin"] = str(folder)
     return found | settings
 
 
-def as_trained(run: RunConfig, output_dir: pathlib.Path) -> tuple[RunConfig, list[str]]:
+def as_trained(
+    config: RunConfig, output_dir: pathlib.Path
+) -> tuple[RunConfig, list[str]]:
     """What a run without training does not say is as the model was trained.
 
     Returns the settings and notes for the log.
     """
-    if run.do_train:
-        return run, []
-    trained = _beside_weights(run, output_dir)
+    if config.do_train:
+        return config, []
+    trained = _beside_weights(config, output_dir)
     taken = {
         name: trained[name]
         for name in run_folder.NAMES
         if name in trained
-        and hasattr(run, name)  # the other script's flags
-        and name not in run.given
-        and trained[name] != getattr(run, name)
+        and hasattr(config, name)  # the other script's flags
+        and name not in config.given
+        and trained[name] != getattr(config, name)
     }
     notes = [
         f"--{name}={value}, as the model was trained" for name, value in taken.items()
     ]
-    return dataclasses.replace(run, **taken), notes
+    return dataclasses.replace(config, **taken), notes
 
 
 def folder_of(path: str) -> pathlib.Path:
@@ -198,16 +202,16 @@ def folder_of(path: str) -> pathlib.Path:
 
 
 def _casing(
-    run: RunConfig, beside: Mapping[str, Any], data: Mapping[str, Any] | None
+    config: RunConfig, beside: Mapping[str, Any], data: Mapping[str, Any] | None
 ) -> bool:
     """Refuses a flag, or data, that contradicts what the weights were trained with.
 
     beside: what the folder of the weights says; data: see `find_model`.
     """
     lower, origin = beside.get("do_lower_case"), beside.get("origin")
-    said = "do_lower_case" in run.given
-    if lower is None and run.init_checkpoint:
-        origin = run.init_checkpoint
+    said = "do_lower_case" in config.given
+    if lower is None and config.init_checkpoint:
+        origin = config.init_checkpoint
         if match := _GOOGLE_MODEL.fullmatch(folder_of(origin).resolve().name):
             lower = match[1] not in _CASED
             # Google's rule: the default counts as said, where text is read.
@@ -222,31 +226,33 @@ def _casing(
     if lower is None:
         lower, origin = made, maker
     if lower is None:
-        return run.do_lower_case
-    if said and run.do_lower_case != lower:
-        default = "" if "do_lower_case" in run.given else " (the default)"
+        return config.do_lower_case
+    if said and config.do_lower_case != lower:
+        default = "" if "do_lower_case" in config.given else " (the default)"
         raise UserError(
-            f"--do_lower_case={str(run.do_lower_case).lower()}{default}, but {origin}"
-            f" is {'uncased' if lower else 'cased'}: pass"
+            f"--do_lower_case={str(config.do_lower_case).lower()}{default}, but"
+            f" {origin} is {'uncased' if lower else 'cased'}: pass"
             f" --do_lower_case={str(lower).lower()}"
         )
     return lower
 
 
-def _check_positions(run: RunConfig, config: BertConfig, config_file: str) -> None:
-    positions = min(config.max_position_embeddings, MAX_POSITIONS)
-    if run.max_seq_length > positions:
+def _check_positions(
+    config: RunConfig, bert_config: BertConfig, config_file: str
+) -> None:
+    positions = min(bert_config.max_position_embeddings, MAX_POSITIONS)
+    if config.max_seq_length > positions:
         raise UserError(
-            f"--max_seq_length={run.max_seq_length}: the model has"
-            f" {config.max_position_embeddings} positions ({config_file}): pass at"
+            f"--max_seq_length={config.max_seq_length}: the model has"
+            f" {bert_config.max_position_embeddings} positions ({config_file}): pass at"
             f" most {positions}"
         )
 
 
 def _check_words(
-    config: BertConfig, config_file: str, tokenizer: Tokenizer, vocab_file: str
+    bert_config: BertConfig, config_file: str, tokenizer: Tokenizer, vocab_file: str
 ) -> None:
-    words, rows = len(tokenizer.tokens), config.vocab_size
+    words, rows = len(tokenizer.tokens), bert_config.vocab_size
     if words > rows or rows - words > vocab_growth.MAX_UNUSED_ROWS:
         raise UserError(
             f"{vocab_file}: {words} tokens, but vocab_size is {rows} in"
@@ -254,17 +260,17 @@ def _check_words(
         )
 
 
-def notes(run: RunConfig, model: Model) -> list[str]:
+def notes(config: RunConfig, model: Pretrained) -> list[str]:
     """What the start of a run says of its model."""
-    config = model.config
+    bert_config = model.bert_config
     start = (
-        f"model: {config.num_hidden_layers} layers x {config.hidden_size},"
-        f" {config.num_attention_heads} heads, {config.hidden_act}"
-        f" ({'--hidden_act' if run.hidden_act else model.config_file}),"
+        f"model: {bert_config.num_hidden_layers} layers x {bert_config.hidden_size},"
+        f" {bert_config.num_attention_heads} heads, {bert_config.hidden_act}"
+        f" ({'--hidden_act' if config.hidden_act else model.config_file}),"
     )
     if model.words is None:
         return [
-            f"{start} vocabulary of {config.vocab_size}",
+            f"{start} vocabulary of {bert_config.vocab_size}",
             "no --vocab_file: none is written to output_dir, where a later fine-tuning"
             " would look for it",
         ]
@@ -272,7 +278,7 @@ def notes(run: RunConfig, model: Model) -> list[str]:
         f"{start} {'uncased' if model.do_lower_case else 'cased'} vocabulary of"
         f" {len(model.words.tokens)}"
     ]
-    unused = config.vocab_size - len(model.words.tokens)
+    unused = bert_config.vocab_size - len(model.words.tokens)
     if unused:
         lines.append(
             f"{model.vocab_file}: {unused} tokens fewer than the embedding has rows;"

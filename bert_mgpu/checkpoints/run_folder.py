@@ -9,7 +9,7 @@ from bert_mgpu.config.base import fields
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core import files
-from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.core.text_files import read_lines
 
 # What a later run of a trained model need not say again.
@@ -19,7 +19,7 @@ NAMES = (
 )
 
 
-def labels(path: pathlib.Path) -> list[str]:
+def read_labels(path: pathlib.Path) -> list[str]:
     """The lines of label_list.txt. Raises UserError where they cannot be labels."""
     found = [label for _, label in read_lines(path)]
     if "" in found or len(set(found)) < max(2, len(found)):
@@ -30,7 +30,7 @@ def labels(path: pathlib.Path) -> list[str]:
     return found
 
 
-def settings(path: pathlib.Path) -> dict[str, Any]:
+def read_settings(path: pathlib.Path) -> dict[str, Any]:
     """What run.json says of the trained model's text; empty if it is not ours.
 
     Raises UserError where it is damaged.
@@ -44,7 +44,7 @@ def settings(path: pathlib.Path) -> dict[str, Any]:
         kept = {n: flags[n] for n in (*NAMES, "do_lower_case") if n in flags}
         for name, value in kept.items():
             if not _can_be(name, value):
-                raise UserError(f"{path}: {name} is {shown(value)}")
+                raise UserError(f"{path}: {name} is {short_repr(value)}")
         return kept
     except UserError as error:
         reason = str(error).removeprefix(f"{path}: ")
@@ -59,7 +59,7 @@ def of_model(path: pathlib.Path) -> dict[str, Any]:
 
     That may stand in task.json alone; `settings` are flags.
     """
-    found = {name: v for name, v in settings(path).items() if v is not None}
+    found = {name: v for name, v in read_settings(path).items() if v is not None}
     if found:
         identity = files.read_json(path).get("identity")
         kind = identity.get("task_type") if isinstance(identity, dict) else None

@@ -18,7 +18,7 @@ from typing import Any
 
 import google_crc32c
 
-from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.errors import UserError, short_repr
 
 # Both formats end in the magic number of an sstable; V1 is a single such file.
 MAGIC = bytes.fromhex("57fb808b247547db")
@@ -145,7 +145,7 @@ def _check_entries(prefix: str, entries: Iterator[tuple[bytes, bytes]]) -> None:
             entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
             _check_entry(_name(key), entry, room)
     except DecodeError:
-        raise _Damaged(f"{shown(key)} has no entry that can be read") from None
+        raise _Damaged(f"{short_repr(key)} has no entry that can be read") from None
 
 
 def _size(path: str) -> int:
@@ -165,7 +165,7 @@ def _name(key: bytes) -> str:
     try:
         return key.decode()
     except UnicodeDecodeError:
-        raise _Damaged(f"the name {shown(key)} is not UTF-8") from None
+        raise _Damaged(f"the name {short_repr(key)} is not UTF-8") from None
 
 
 def _check_entry(name: str, entry: Any, room: int) -> None:
@@ -174,19 +174,25 @@ def _check_entry(name: str, entry: Any, room: int) -> None:
 
     sizes = [dimension.size for dimension in entry.shape.dim]
     if entry.shape.unknown_rank or len(sizes) > _MOST_DIMENSIONS or min([0, *sizes]):
-        raise _Damaged(f"{shown(name)} has no shape that can be: {shown(sizes)}")
+        raise _Damaged(
+            f"{short_repr(name)} has no shape that can be: {short_repr(sizes)}"
+        )
     try:
         kind = tf.as_dtype(entry.dtype)
     except TypeError:
         kind = tf.variant
     if kind in (tf.variant, tf.resource):
-        raise _Damaged(f"{shown(name)} is of type {entry.dtype}, which is no array's")
+        raise _Damaged(
+            f"{short_repr(name)} is of type {entry.dtype}, which is no array's"
+        )
     # A text takes a byte at least, which holds its length.
     bytes_each = 1 if kind == tf.string else kind.size
     if math.prod(sizes) * bytes_each > room:
-        raise _Damaged(f"{shown(name)} has shape {sizes}, more than the files hold")
+        raise _Damaged(
+            f"{short_repr(name)} has shape {sizes}, more than the files hold"
+        )
     for part in entry.slices:
         ends = [(one.start, one.start + one.length) for one in part.extent]
         within = all(0 <= a <= b <= n for (a, b), n in zip(ends, sizes, strict=False))
         if len(ends) != len(sizes) or not within:
-            raise _Damaged(f"{shown(name)} has a part outside of it")
+            raise _Damaged(f"{short_repr(name)} has a part outside of it")

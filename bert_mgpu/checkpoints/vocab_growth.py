@@ -137,7 +137,7 @@ class Growth:
         ]
 
 
-def find(
+def find_growth(
     vocab_file: str, tokenizer: Tokenizer, beside: pathlib.Path, found: Shapes
 ) -> Growth:
     """How a run's vocabulary differs from that of weights with shapes `found`.

@@ -23,7 +23,7 @@ from bert_mgpu.tasks.registry import TYPES
 
 def main(argv: Sequence[str]) -> int:
     """The flags -> the exit code."""
-    with process.apart(pathlib.Path(os.devnull)):
+    with process.redirect_native_stderr(pathlib.Path(os.devnull)):
         return process.run(
             ["", *argv],
             str(__doc__),
@@ -34,19 +34,19 @@ def main(argv: Sequence[str]) -> int:
         )
 
 
-def _explained(run: ConvertConfig, error: Exception) -> RunError | None:
-    flag = "export_hf" if run.export_hf else "export_google"
-    output = pathlib.Path(getattr(run, flag) or "")
+def _explained(config: ConvertConfig, error: Exception) -> RunError | None:
+    flag = "export_hf" if config.export_hf else "export_google"
+    output = pathlib.Path(getattr(config, flag) or "")
     return process.explain(error, output, flag, "use a larger machine")
 
 
-def _convert(run: ConvertConfig) -> None:
+def _convert(config: ConvertConfig) -> None:
     """TensorFlow is loaded when the flags are known to be right."""
-    if run.init_checkpoint is None:
+    if config.init_checkpoint is None:
         raise UserError("--init_checkpoint is missing (--help lists all flags)")
-    if not (run.export_hf or run.export_google):
+    if not (config.export_hf or config.export_google):
         raise UserError("nothing to do: pass --export_hf or --export_google")
     from bert_mgpu.export import convert
 
     types = {one.problem_type: name for name, one in TYPES.items() if one.problem_type}
-    convert.convert(run, types)
+    convert.convert(config, types)

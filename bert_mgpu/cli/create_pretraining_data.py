@@ -32,7 +32,7 @@ from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import RunError, UserError
 from bert_mgpu.data_prep import corpus, instances, prepare
 from bert_mgpu.data_prep.prepare import say
-from bert_mgpu.data_prep.tokenized import Job
+from bert_mgpu.data_prep.tokenized import Preparation
 
 # Have no effect where masks are drawn while training.
 _OF_MASKS = ("dupe_factor", "masking", "masked_lm_prob", "max_predictions_per_seq")
@@ -41,9 +41,9 @@ _OF_MASKS = ("dupe_factor", "masking", "masked_lm_prob", "max_predictions_per_se
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
 
-    def explained(run: PreparationConfig, error: Exception) -> RunError | None:
+    def explained(config: PreparationConfig, error: Exception) -> RunError | None:
         fewer = "pass a smaller --workers"
-        return process.explain(error, run.outputs[0], "output_file", fewer)
+        return process.explain(error, config.outputs[0], "output_file", fewer)
 
     stopped = "the same command goes on from its parts"
     argv = sys.argv if argv is None else argv
@@ -51,50 +51,50 @@ def main(argv: Sequence[str] | None = None) -> int:
     return process.run(argv, usage, PreparationConfig, _prepare, explained, stopped)
 
 
-def _prepare(run: PreparationConfig) -> None:
-    _check_flags(run)
-    files = corpus.find_files(str(run.input_file), run.root_data_path)
-    _check_outputs(run.outputs, files)
-    for line in _remarks(run):
+def _prepare(config: PreparationConfig) -> None:
+    _check_flags(config)
+    files = corpus.find_files(str(config.input_file), config.root_data_path)
+    _check_outputs(config.outputs, files)
+    for line in _remarks(config):
         say(line)
-    job = _job(run)
+    job = _job(config)
     settings = {
-        field.name: getattr(run, field.name)
+        field.name: getattr(config, field.name)
         for field in fields(PreparationConfig)
         if field.name not in ("output_file", "workers")
     }
-    settings["vocab_file"] = os.path.abspath(str(run.vocab_file))
+    settings["vocab_file"] = os.path.abspath(str(config.vocab_file))
     began = time.perf_counter()
-    totals = prepare.prepare(job, files, run.outputs, run.processes, settings)
+    totals = prepare.prepare(job, files, config.outputs, config.processes, settings)
     for line in totals.report(job, time.perf_counter() - began):
         say(line)
 
 
-def _check_flags(run: PreparationConfig) -> None:
+def _check_flags(config: PreparationConfig) -> None:
     for name in ("input_file", "output_file", "vocab_file"):
-        if getattr(run, name) is None:
+        if getattr(config, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
-    least = instances.SHORTEST[run.objective]
-    if run.max_seq_length < least:
+    least = instances.SHORTEST[config.objective]
+    if config.max_seq_length < least:
         raise UserError(
-            f"--max_seq_length={run.max_seq_length}: --objective={run.objective} needs"
-            f" at least {least}"
+            f"--max_seq_length={config.max_seq_length}: --objective={config.objective}"
+            f" needs at least {least}"
         )
-    if "slice_name" in run.given and not run.root_data_path:
+    if "slice_name" in config.given and not config.root_data_path:
         raise UserError("--slice_name is of --root_data_path: pass both")
-    if "short_seq_prob" in run.given and run.objective in ("mlm", "infill"):
+    if "short_seq_prob" in config.given and config.objective in ("mlm", "infill"):
         raise UserError(
-            f"--short_seq_prob: --objective={run.objective} makes each line a row:"
+            f"--short_seq_prob: --objective={config.objective} makes each line a row:"
             " leave the flag out"
         )
-    if run.user_dict and run.segmenter != "jieba":
+    if config.user_dict and config.segmenter != "jieba":
         raise UserError("--user_dict is for jieba: pass --segmenter=jieba as well")
-    if run.objective == "infill" and "masking" in run.given:
+    if config.objective == "infill" and "masking" in config.given:
         raise UserError(
             "--masking: --objective=infill masks a span of the ad as long as the"
             " phrase: leave the flag out"
         )
-    text_files.check_file(str(run.vocab_file))
+    text_files.check_file(str(config.vocab_file))
 
 
 def _check_outputs(outputs: Sequence[pathlib.Path], files: Sequence[str]) -> None:
@@ -123,37 +123,37 @@ def _check_outputs(outputs: Sequence[pathlib.Path], files: Sequence[str]) -> Non
         raise UserError("--output_file names no file: pass one")
 
 
-def _remarks(run: PreparationConfig) -> list[str]:
+def _remarks(config: PreparationConfig) -> list[str]:
     """What a setting does that no one might expect."""
-    if not run.dynamic_masking:
+    if not config.dynamic_masking:
         return []
     lines = ["--dynamic_masking: the text is made into rows once, without masks"]
-    if names := [name for name in _OF_MASKS if name in run.given]:
+    if names := [name for name in _OF_MASKS if name in config.given]:
         listed = ", ".join(f"--{name}" for name in names)
         lines.append(f"{listed}: without effect here: masks are drawn while training")
-    if run.objective == "infill":
+    if config.objective == "infill":
         lines.append("to train on them: run_pretraining_mgpu.py --masking=infill")
     return lines
 
 
-def _job(run: PreparationConfig) -> Job:
-    masking = "infill" if run.objective == "infill" else run.masking
-    first = run.outputs[0]
-    return Job(
+def _job(config: PreparationConfig) -> Preparation:
+    masking = "infill" if config.objective == "infill" else config.masking
+    first = config.outputs[0]
+    return Preparation(
         folder=first.with_name(f"{first.name}.parts"),
-        vocab_file=str(run.vocab_file),
-        do_lower_case=run.do_lower_case,
-        objective=run.objective,
-        masking=None if run.dynamic_masking else masking,
-        whole_words=run.do_whole_word_mask or run.segmenter == "jieba",
-        segmenter=run.segmenter,
-        user_dict=run.user_dict,
-        max_seq_length=run.max_seq_length,
-        max_predictions_per_seq=run.max_predictions_per_seq,
-        masked_lm_prob=run.masked_lm_prob,
-        short_seq_prob=run.short_seq_prob,
-        repeats=1 if run.dynamic_masking else run.dupe_factor,
-        seed=run.random_seed,
+        vocab_file=str(config.vocab_file),
+        do_lower_case=config.do_lower_case,
+        objective=config.objective,
+        masking=None if config.dynamic_masking else masking,
+        whole_words=config.do_whole_word_mask or config.segmenter == "jieba",
+        segmenter=config.segmenter,
+        user_dict=config.user_dict,
+        max_seq_length=config.max_seq_length,
+        max_predictions_per_seq=config.max_predictions_per_seq,
+        masked_lm_prob=config.masked_lm_prob,
+        short_seq_prob=config.short_seq_prob,
+        repeats=1 if config.dynamic_masking else config.dupe_factor,
+        seed=config.random_seed,
     )
 
 

@@ -30,12 +30,12 @@ _SEE_HELP = "--help lists all flags"
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
 
-    def work(run: DomainVocabConfig) -> None:
-        _check(run)
-        domain_vocab.report(run)
+    def work(config: DomainVocabConfig) -> None:
+        _check(config)
+        domain_vocab.report(config)
 
-    def explained(run: DomainVocabConfig, error: Exception) -> RunError | None:
-        output = pathlib.Path(str(run.output_vocab_file))
+    def explained(config: DomainVocabConfig, error: Exception) -> RunError | None:
+        output = pathlib.Path(str(config.output_vocab_file))
         return process.explain(error, output, "output_vocab_file", "pass --max_lines")
 
     stopped = "nothing is written"
@@ -44,31 +44,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     return process.run(argv, usage, DomainVocabConfig, work, explained, stopped)
 
 
-def _check(run: DomainVocabConfig) -> None:
+def _check(config: DomainVocabConfig) -> None:
     """What can be refused before anything is counted."""
     needed = ["input_file", "vocab_file"]
-    if run.add:
+    if config.add:
         needed += ["output_vocab_file"]
-    if run.place == "append":
+    if config.place == "append":
         needed += ["output_vocab_file", "bert_config_file", "output_config_file"]
     for name in needed:
-        if getattr(run, name) is None:
-            hint = f"--place={run.place} needs it" if name in needed[2:] else _SEE_HELP
+        if getattr(config, name) is None:
+            hint = (
+                f"--place={config.place} needs it" if name in needed[2:] else _SEE_HELP
+            )
             raise UserError(f"--{name} is missing ({hint})")
     for name in ("bert_config_file", "output_config_file"):
-        if run.place != "append" and getattr(run, name):
+        if config.place != "append" and getattr(config, name):
             raise UserError(
-                f"--{name}: --place={run.place} keeps the size of the model: leave the"
-                " flag out, or pass --place=append"
+                f"--{name}: --place={config.place} keeps the size of the model: leave"
+                " the flag out, or pass --place=append"
             )
-    read = [("input_file", path) for path in corpus.find_files(str(run.input_file))]
+    read = [("input_file", path) for path in corpus.find_files(str(config.input_file))]
     for name in ("vocab_file", "bert_config_file"):
-        if path := getattr(run, name):
+        if path := getattr(config, name):
             text_files.check_file(path)
             read.append((name, path))
     written: list[tuple[str, str]] = []
     for name in ("output_vocab_file", "output_config_file"):
-        if path := getattr(run, name):
+        if path := getattr(config, name):
             _check_output(name, path, [*read, *written])
             written.append((name, path))
 

@@ -10,28 +10,28 @@ from bert_mgpu.core.errors import UserError
 EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 
 
-def check_asked(run: RunConfig, needed: Sequence[str]) -> None:
+def check_asked(config: RunConfig, needed: Sequence[str]) -> None:
     for name in (*needed, "output_dir"):
-        if getattr(run, name) is None:
+        if getattr(config, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
     asked = "do_train", "do_eval", "do_predict", *EXPORTS
-    if not any(getattr(run, name, None) for name in asked):
+    if not any(getattr(config, name, None) for name in asked):
         raise UserError(
             "nothing to do: pass --do_train=true, --do_eval=true or --do_predict=true"
         )
-    if run.allreduce_dtype == "bfloat16":
+    if config.allreduce_dtype == "bfloat16":
         raise UserError(
             "--allreduce_dtype=bfloat16: gloo, which carries what processes say to each"
             " other, has no such type: pass float16"
         )
-    if run.plan and not run.do_train:
+    if config.plan and not config.do_train:
         raise UserError("--plan is of a training: pass --do_train=true as well")
-    if run.predict_file and not run.do_predict:
+    if config.predict_file and not config.do_predict:
         raise UserError("--predict_file is given: pass --do_predict=true as well")
 
 
-def check_used(run: RunConfig, names: Sequence[str], needed: str) -> None:
+def check_used(config: RunConfig, names: Sequence[str], needed: str) -> None:
     """A flag that would do nothing is a mistake. needed: what gives it a meaning."""
     for name in names:
-        if name in run.given:
+        if name in config.given:
             raise UserError(f"--{name} does nothing without {needed}: pass both")

@@ -30,7 +30,7 @@ def main() -> int:
     """The command line -> the exit code."""
     name, *flags = sys.argv[1:] or ["--help"]
     if name in ("--help", "-h"):
-        return log.show(str(__doc__).strip())
+        return log.print_stdout(str(__doc__).strip())
     if name not in COMMANDS:
         known = ", ".join(COMMANDS)
         return process.fail(UserError(f"{name}: no such command: pass one of {known}"))

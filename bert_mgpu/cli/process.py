@@ -25,7 +25,7 @@ from bert_mgpu.core.errors import (
     message_of,
     out_of_memory,
 )
-from bert_mgpu.core.log import show
+from bert_mgpu.core.log import print_stdout
 
 # What the user's disk refuses is not our fault.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -35,7 +35,7 @@ _NAME_ERRORS = (
 )
 
 
-class Unbroken:
+class UnbrokenStream:
     """Standard error whose reader may go away: work must not end with it."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -65,7 +65,7 @@ class Unbroken:
 @contextlib.contextmanager
 def unbroken_log() -> Iterator[None]:
     """Goes on silently when no one reads standard error any more."""
-    before, sys.stderr = sys.stderr, cast(TextIO, Unbroken(sys.stderr))
+    before, sys.stderr = sys.stderr, cast(TextIO, UnbrokenStream(sys.stderr))
     try:
         yield
     finally:
@@ -73,7 +73,9 @@ def unbroken_log() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def apart(log: pathlib.Path | None, heard: bool = True) -> Iterator[None]:
+def redirect_native_stderr(
+    log: pathlib.Path | None, heard: bool = True
+) -> Iterator[None]:
     """Sends what TensorFlow's C++ prints to a file; None leaves it where it goes.
 
     It writes to the process's standard error, before any of its settings act; so
@@ -89,7 +91,7 @@ def apart(log: pathlib.Path | None, heard: bool = True) -> Iterator[None]:
         said = os.dup(ours) if heard else os.open(os.devnull, os.O_WRONLY)
         # For the log, whatever the names of files and the locale are.
         lines = os.fdopen(said, "w", buffering=1, errors="backslashreplace")
-        sys.stderr = cast(TextIO, Unbroken(lines))
+        sys.stderr = cast(TextIO, UnbrokenStream(lines))
         try:
             yield
         finally:
@@ -175,13 +177,13 @@ def run(
             raise
         return 0
     except parsing.HelpAsked as asked:
-        return show(str(asked))
+        return print_stdout(str(asked))
     except RunError as error:
         return fail(error)
     except KeyboardInterrupt:
         return fail(Interrupted(f"by Ctrl-C: {stopped}"))
     except BrokenPipeError:  # | head
-        return show("")
+        return print_stdout("")
     except Exception:
         traceback.print_exc()
         print("this is a fault of bert_mgpu: please report it", file=sys.stderr)

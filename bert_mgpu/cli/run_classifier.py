@@ -48,44 +48,47 @@ def _load() -> Callable[..., None]:
     return seeds.run
 
 
-def check(run: FinetuneConfig) -> None:
+def check(config: FinetuneConfig) -> None:
     """Raises UserError for flags that do not go together."""
-    check_asked(run, ["task_name", "data_dir"])
-    if run.truncation != "head_tail":
-        check_used(run, ["head_tokens"], "--truncation=head_tail")
-    if not os.path.isdir(str(run.data_dir)):
-        what = "a file" if os.path.exists(str(run.data_dir)) else "no such folder"
+    check_asked(config, ["task_name", "data_dir"])
+    if config.truncation != "head_tail":
+        check_used(config, ["head_tokens"], "--truncation=head_tail")
+    if not os.path.isdir(str(config.data_dir)):
+        what = "a file" if os.path.exists(str(config.data_dir)) else "no such folder"
         raise UserError(
-            f"--data_dir={run.data_dir}: {what}: pass the folder with the task's files"
+            f"--data_dir={config.data_dir}: {what}: pass the folder with the"
+            " task's files"
         )
-    registry.find(run)
-    others = sources.named_files(run.eval_files)
-    if others and not (run.do_eval or run.eval_steps):
+    registry.find_task_files(config)
+    others = sources.named_files(config.eval_files)
+    if others and not (config.do_eval or config.eval_steps):
         raise UserError(
             "--eval_files is given: pass --do_eval=true or --eval_steps as well"
         )
-    if run.predict_file == text_files.STANDARD_INPUT and (run.do_train or run.do_eval):
+    if config.predict_file == text_files.STANDARD_INPUT and (
+        config.do_train or config.do_eval
+    ):
         raise UserError(
             "--predict_file=-: rows come to a trained model: leave --do_train and"
             " --do_eval out"
         )
-    if run.predict_file == text_files.STANDARD_INPUT and run.max_predict_examples:
+    if config.predict_file == text_files.STANDARD_INPUT and config.max_predict_examples:
         raise UserError("--max_predict_examples: --predict_file=- has no known number")
-    if run.seeds > 1:
-        _check_seeds(run)
-    if run.eval_steps and not run.do_train:
+    if config.seeds > 1:
+        _check_seeds(config)
+    if config.eval_steps and not config.do_train:
         raise UserError("--eval_steps is of a training: pass --do_train=true as well")
-    if not run.eval_steps:
-        check_used(run, ["early_stopping_patience", "best_metric"], "--eval_steps")
-        if run.use_best and run.do_train:
+    if not config.eval_steps:
+        check_used(config, ["early_stopping_patience", "best_metric"], "--eval_steps")
+        if config.use_best and config.do_train:
             raise UserError("--use_best of a training needs --eval_steps: pass both")
 
 
-def _check_seeds(run: FinetuneConfig) -> None:
-    if not (run.do_train and run.do_eval):
+def _check_seeds(config: FinetuneConfig) -> None:
+    if not (config.do_train and config.do_eval):
         raise UserError("--seeds: pass --do_train=true and --do_eval=true")
     for name in (*EXPORTS, "plan"):
-        if getattr(run, name):
+        if getattr(config, name):
             raise UserError(f"--{name}: is of one model: leave --seeds out")
 
 

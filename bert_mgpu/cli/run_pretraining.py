@@ -45,16 +45,16 @@ def _load() -> Callable[..., None]:
     return pretrain.pretrain
 
 
-def check(run: PretrainConfig) -> None:
+def check(config: PretrainConfig) -> None:
     """Raises UserError for flags that do not go together."""
-    reads = run.do_train or (run.do_eval and run.eval_input_file is None)
-    check_asked(run, ["input_file"] if reads else [])
-    if run.eval_input_file and not run.do_eval:
+    reads = config.do_train or (config.do_eval and config.eval_input_file is None)
+    check_asked(config, ["input_file"] if reads else [])
+    if config.eval_input_file and not config.do_eval:
         raise UserError("--eval_input_file is given: pass --do_eval=true as well")
-    if run.do_predict and run.predict_file is None:
+    if config.do_predict and config.predict_file is None:
         raise UserError("--do_predict scores the lines of a file: pass --predict_file")
-    if not run.dynamic_masking:
-        check_used(run, ["masking", "masked_lm_prob"], "--dynamic_masking=true")
+    if not config.dynamic_masking:
+        check_used(config, ["masking", "masked_lm_prob"], "--dynamic_masking=true")
 
 
 if __name__ == "__main__":

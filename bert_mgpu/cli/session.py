@@ -23,11 +23,11 @@ from bert_mgpu.core.errors import (
     Preempted,
     RunError,
     UserError,
-    smaller,
+    memory_advice,
 )
 from bert_mgpu.distributed import launcher
-from bert_mgpu.distributed.launcher import Place
-from bert_mgpu.distributed.watchdog import Watch
+from bert_mgpu.distributed.launcher import ProcessRank
+from bert_mgpu.distributed.watchdog import Watchdog
 
 _TENSORFLOW_LOG = "tensorflow.log"
 
@@ -48,7 +48,9 @@ def run(
     same command anew with its batches cut into so many parts, where they do not fit;
     None: such a run ends.
     """
-    watch = Watch(Place(), None, 0)  # of a process alone, until its place is known
+    watch = Watchdog(
+        ProcessRank(), None, 0
+    )  # of a process alone, until its place is known
 
     def preempt(number: int, frame: object) -> None:
         raise Preempted("the same command goes on from what is saved")
@@ -64,10 +66,10 @@ def run(
     try:
         settings, remarks = parsing.parse(argv, usage, table)
         settings = in_parts(settings, launcher.parts())
-        place = launcher.find()
+        place = launcher.process_rank()
         folder = pathlib.Path(settings.output_dir) if settings.output_dir else None
-        watch = Watch(place, folder, settings.peer_timeout)
-        if launcher.elastic():  # a loss may come before the others are met
+        watch = Watchdog(place, folder, settings.peer_timeout)
+        if launcher.is_elastic():  # a loss may come before the others are met
             towers = launcher.towers() or settings.n_gpus * place.size
             watch.rejoins = functools.partial(launcher.rejoin, towers)
         watch.open()
@@ -82,9 +84,9 @@ def run(
         watch.close()
         return 0
     except parsing.HelpAsked as asked:
-        return log.show(str(asked))
+        return log.print_stdout(str(asked))
     except DoesNotFit as error:
-        if anew is None or not place.alone:
+        if anew is None or not place.is_single:
             return _fail(error, watch)
         print(error.going_on, file=sys.stderr, flush=True)
         again = error.parts
@@ -99,21 +101,21 @@ def run(
     return anew(again)
 
 
-def in_parts(run: Any, parts: int) -> Any:
+def in_parts(config: Any, parts: int) -> Any:
     """The same steps, made of so many times the parts, each of fewer rows."""
-    if run.train_batch_size % parts:
+    if config.train_batch_size % parts:
         raise UserError(
             f"{launcher.PARTS}={parts} does not divide"
-            f" --train_batch_size={run.train_batch_size}: unset it"
+            f" --train_batch_size={config.train_batch_size}: unset it"
         )
     return dataclasses.replace(
-        run,
-        train_batch_size=run.train_batch_size // parts,
-        gradient_accumulation_steps=run.gradient_accumulation_steps * parts,
+        config,
+        train_batch_size=config.train_batch_size // parts,
+        gradient_accumulation_steps=config.gradient_accumulation_steps * parts,
     )
 
 
-class _Fault(RunError):
+class _InternalError(RunError):
     """Ours; its traceback is printed."""
 
     def __init__(self, error: Exception, output_dir: pathlib.Path):
@@ -124,10 +126,10 @@ class _Fault(RunError):
         )
 
 
-def _fail(error: RunError, watch: Watch) -> int:
+def _fail(error: RunError, watch: Watchdog) -> int:
     """Says why the run ends; the exit code."""
     ended = watch.end(error)
-    if isinstance(ended, _Fault):
+    if isinstance(ended, _InternalError):
         print(ended.report, file=sys.stderr)
         code = ended.exit_code
     else:
@@ -138,10 +140,10 @@ def _fail(error: RunError, watch: Watch) -> int:
 
 @contextlib.contextmanager
 def _taken(
-    output_dir: pathlib.Path, place: Place, unused: str | None
+    output_dir: pathlib.Path, place: ProcessRank, unused: str | None
 ) -> Iterator[None]:
     """The first process takes the folder, for all of them."""
-    if not place.leads:
+    if not place.is_first:
         yield
         return
     with files.locked(output_dir, f"--output_dir={output_dir}", "folder"):
@@ -150,12 +152,12 @@ def _taken(
 
 
 def _work(
-    run: RunConfig,
+    config: RunConfig,
     output_dir: pathlib.Path,
     remarks: list[str],
     load: Callable[[], Callable[..., None]],
-    place: Place,
-    watch: Watch,
+    place: ProcessRank,
+    watch: Watchdog,
     preempt: Callable[[int, object], None],
 ) -> None:
     """TensorFlow is imported here, when everything cheap has been checked."""
@@ -165,37 +167,39 @@ def _work(
     from bert_mgpu.runs import init_distributed
 
     signal.signal(signal.SIGTERM, preempt)  # while training, the loop has its own
-    if not run.tf_log:
+    if not config.tf_log:
         tf.get_logger().setLevel("ERROR")
     try:
-        run, remembered = pretrained.as_trained(run, output_dir)
-        world = init_distributed.open_world(run, remarks + remembered, place, watch)
-        load()(run, output_dir, world)
-        world.group.gather(b"")  # no process leaves while another one writes
+        config, remembered = pretrained.as_trained(config, output_dir)
+        topology = init_distributed.init_distributed(
+            config, remarks + remembered, place, watch
+        )
+        load()(config, output_dir, topology)
+        topology.group.all_gather(b"")  # no process leaves while another one writes
     except (RunError, KeyboardInterrupt):
         raise
     except Exception as error:
-        advice = smaller(run.do_train, run.recompute)
+        advice = memory_advice(config.do_train, config.recompute)
         if explained := process.explain(error, output_dir, "output_dir", advice):
             raise explained from None
         if lost := watch.broke(error):
             raise lost from None
-        raise _Fault(error, output_dir) from error
+        raise _InternalError(error, output_dir) from error
 
 
 @contextlib.contextmanager
 def _tensorflow_log(
-    output_dir: pathlib.Path, shown: bool, place: Place
+    output_dir: pathlib.Path, shown: bool, place: ProcessRank
 ) -> Iterator[None]:
     """TensorFlow's messages, unless they are to be shown, go to a file.
 
     Of several processes the first one alone has something to say, until one ends.
     """
-    path = output_dir / _TENSORFLOW_LOG if place.leads else pathlib.Path(os.devnull)
+    path = output_dir / _TENSORFLOW_LOG if place.is_first else pathlib.Path(os.devnull)
     try:
-        if place.leads and not shown:
+        if place.is_first and not shown:
             path.unlink(missing_ok=True)  # a link would lead elsewhere
-        apart = process.apart(None if shown else path, place.leads)
+        apart = process.redirect_native_stderr(None if shown else path, place.is_first)
         entered = contextlib.ExitStack()
         entered.enter_context(apart)
     except OSError as error:

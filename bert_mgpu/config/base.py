@@ -45,19 +45,19 @@ def flag(
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class FlagTable:
     """A script's settings: fields made by `flag`, whose names are flag names."""
 
     given: frozenset[str] = frozenset()  # the flags that the command line names
 
 
 @dataclasses.dataclass(frozen=True)
-class RunConfig(Table, abc.ABC):
+class RunConfig(FlagTable, abc.ABC):
     """What both training scripts have. None means not given."""
 
     sampled_by: int | None = None  # the seed of samples, if not --seed
     # What rows are shuffled, sampled and masked by: "counters" of our own, or "numpy",
-    # by which runs began before there were these (see `identity.as_begun`).
+    # by which runs began before there were these (see `identity.with_begun_settings`).
     random_numbers: str = "counters"
     # fmt: off
     output_dir: str | None = flag(None, TASK, "folder for everything the run leaves; the same command resumes from it")
@@ -131,7 +131,7 @@ class RunConfig(Table, abc.ABC):
         """How many of the steps the learning rate rises in."""
 
 
-def fields(table: type[Table]) -> list[dataclasses.Field]:
+def fields(table: type[FlagTable]) -> list[dataclasses.Field]:
     """The fields that are flags, those of a group together."""
     flags = [field for field in dataclasses.fields(table) if field.metadata]
     return sorted(flags, key=lambda field: GROUPS.index(field.metadata["group"]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from bert_mgpu.config.base import INPUT, MODEL, TASK, Table, flag
+from bert_mgpu.config.base import INPUT, MODEL, TASK, FlagTable, flag
 from bert_mgpu.core.activations import ACTIVATIONS
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvertConfig(Table):
+class ConvertConfig(FlagTable):
     """The settings of python -m bert_mgpu convert."""
 
     init_checkpoint: str | None = flag(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from bert_mgpu.config.base import INPUT, MODEL, TASK, Table, flag
+from bert_mgpu.config.base import INPUT, MODEL, TASK, FlagTable, flag
 
 
 @dataclasses.dataclass(frozen=True)
-class DomainVocabConfig(Table):
+class DomainVocabConfig(FlagTable):
     """The settings of data_prep/domain_vocab.py."""
 
     input_file: str | None = flag(

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from absl import flags
 
-from bert_mgpu.config.base import RunConfig, Table, fields
-from bert_mgpu.core.errors import UserError, cut
+from bert_mgpu.config.base import FlagTable, RunConfig, fields
+from bert_mgpu.core.errors import UserError, shortened
 
-Settings = TypeVar("Settings", bound=Table)
+Settings = TypeVar("Settings", bound=FlagTable)
 # google-research/bert's flags for TPUs: accepted so that old scripts run.
 _TPU_FLAGS = {
     "tpu_name": None,
@@ -43,7 +43,7 @@ class HelpAsked(Exception):
     """--help was given: its argument is the text."""
 
 
-def _define(values: flags.FlagValues, table: type[Table]) -> None:
+def _define(values: flags.FlagValues, table: type[FlagTable]) -> None:
     for field in fields(table):
         text, choices = field.metadata["help"], field.metadata["choices"]
         if choices:
@@ -67,7 +67,7 @@ def _default(field: dataclasses.Field) -> str:
     return f" [{value}]"
 
 
-def help_text(usage: str, table: type[Table]) -> str:
+def help_text(usage: str, table: type[FlagTable]) -> str:
     """All flags by group, with defaults in brackets, 80 columns wide."""
     lines = [usage.strip(), ""]
     group = None
@@ -89,12 +89,14 @@ def help_text(usage: str, table: type[Table]) -> str:
     return "\n".join(lines)
 
 
-def _explain(error: flags.Error, values: flags.FlagValues, table: type[Table]) -> str:
+def _explain(
+    error: flags.Error, values: flags.FlagValues, table: type[FlagTable]
+) -> str:
     """absl's error in our words: what is wrong and what to pass instead."""
     if isinstance(error, flags.UnrecognizedFlagError):
         known, name = (
             [field.name for field in fields(table)],
-            cut(error.flagname),
+            shortened(error.flagname),
         )
         near = difflib.get_close_matches(name, known, n=2)
         meant = " or ".join(f"--{name}" for name in near)
@@ -104,13 +106,13 @@ def _explain(error: flags.Error, values: flags.FlagValues, table: type[Table]) -
         flag = values[match[1]]
         choices = getattr(flag.parser, "enum_values", None)
         wanted = ", ".join(choices) if choices else _WANTED[flag.flag_type()]
-        value = cut(match[2])
+        value = shortened(match[2])
         return f"--{match[1]}={value}: pass {'one of ' * bool(choices)}{wanted}"
-    return f"{cut(str(error))} {_SEE_HELP}"
+    return f"{shortened(str(error))} {_SEE_HELP}"
 
 
 def _check_text(name: str, value: str) -> None:
-    shown = cut(value)
+    shown = shortened(value)
     if value.startswith("--"):
         raise UserError(f"--{name} has no value, {shown} follows: write --{name}=VALUE")
     # TensorFlow takes no other names, and settings are kept as UTF-8.
@@ -136,9 +138,9 @@ def _check(name: str, value: Any, least: float | None, most: float | None) -> No
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"--{name}={value}: pass a finite number")
     if None not in (least, value) and value < least:
-        raise UserError(f"--{name}={cut(value)}: pass at least {least}")
+        raise UserError(f"--{name}={shortened(value)}: pass at least {least}")
     if None not in (most, value) and value > most:
-        raise UserError(f"--{name}={cut(value)}: pass at most {most}")
+        raise UserError(f"--{name}={shortened(value)}: pass at most {most}")
 
 
 def parse(
@@ -153,7 +155,7 @@ def parse(
     _define(values, table)
     for name in (arg.partition("=")[0] for arg in argv[1:]):
         if name.startswith("-") and len(name) > _LONGEST_NAME:  # absl recurses over it
-            raise UserError(f"{cut(name)}: there is no such flag {_SEE_HELP}")
+            raise UserError(f"{shortened(name)}: there is no such flag {_SEE_HELP}")
     try:
         rest = values(list(argv))[1:]
     except flags.Error as error:
@@ -162,7 +164,7 @@ def parse(
         raise HelpAsked(help_text(usage, table))
     if rest:
         raise UserError(
-            f"{cut(rest[0])!r} is not a flag: write --NAME=VALUE {_SEE_HELP}"
+            f"{shortened(rest[0])!r} is not a flag: write --NAME=VALUE {_SEE_HELP}"
         )
     if "use_tpu" in values and values.use_tpu:
         raise UserError(

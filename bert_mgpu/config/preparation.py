@@ -6,11 +6,11 @@ import dataclasses
 import os
 import pathlib
 
-from bert_mgpu.config.base import INPUT, MODEL, SPEED, TASK, Table, flag
+from bert_mgpu.config.base import INPUT, MODEL, SPEED, TASK, FlagTable, flag
 
 
 @dataclasses.dataclass(frozen=True)
-class PreparationConfig(Table):
+class PreparationConfig(FlagTable):
     """Google's names, defaults and meanings, bert-ad's, and ours."""
 
     input_file: str | None = flag(

@@ -14,12 +14,12 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _LONGEST
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """A value as Python writes it, for a message: not megabytes of it."""
     return _SHORT.repr(value)
 
 
-def cut(value: object, most: int = 80) -> str:
+def shortened(value: object, most: int = 80) -> str:
     """Its text, at most so many characters of it."""
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}..."
@@ -32,7 +32,7 @@ def listed(items: Sequence[str], most: int = 10) -> str:
     line ends or colours would look like messages of ours, is quoted.
     """
     names = [
-        name if name.isprintable() and len(name) <= _LONGEST else shown(name)
+        name if name.isprintable() and len(name) <= _LONGEST else short_repr(name)
         for name in items[:most]
     ]
     more = f" and {len(items) - most} more" if len(items) > most else ""
@@ -58,7 +58,7 @@ class Diverged(RunError):
     exit_code = 3
 
 
-def smaller(training: bool, recompute: str) -> str:
+def memory_advice(training: bool, recompute: str) -> str:
     """What to pass where not even one row at a time fits."""
     if not training:
         return "pass --device=cpu, --precision=bfloat16 or a lower --max_seq_length"
@@ -88,7 +88,7 @@ class DoesNotFit(OutOfMemory):
         self.going_on, self.parts = going_on, parts
 
 
-class Lost(RunError):
+class PeerLost(RunError):
     """Another process of the run ended, or was lost: this one cannot go on."""
 
     exit_code = 5

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
-from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.errors import UserError, short_repr
 
 # Of JSON with settings: the largest tokenizer.json of a BERT has 10 MB. What is read
 # may take thirty times as much memory.
@@ -77,7 +77,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
-        twice = shown(counts.most_common(1)[0][0])
+        twice = short_repr(counts.most_common(1)[0][0])
         raise ValueError(f"the key {twice} is there twice: remove one")
     return value
 

@@ -15,7 +15,7 @@ def say(text: str) -> None:
     tqdm.tqdm.write(text, file=sys.stderr)
 
 
-def progress(items: Any, what: str, unit: str = "batch") -> Iterable[Any]:
+def progress_bar(items: Any, what: str, unit: str = "batch") -> Iterable[Any]:
     """A bar over `items` where there is a terminal, else nothing."""
     return tqdm.tqdm(
         items,
@@ -26,13 +26,13 @@ def progress(items: Any, what: str, unit: str = "batch") -> Iterable[Any]:
     )
 
 
-def show(text: str) -> int:
+def print_stdout(text: str) -> int:
     """Prints what was asked for."""
-    told(f"{text}\n")
+    write_stdout(f"{text}\n")
     return 0
 
 
-def told(text: str) -> bool:
+def write_stdout(text: str) -> bool:
     """Writes to standard output at once; false where nobody reads it any more."""
     try:
         sys.stdout.write(text)

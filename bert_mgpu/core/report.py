@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Table(NamedTuple):
+class ReportTable(NamedTuple):
     """A table, below a note."""
 
     rows: Sequence[Sequence[object]]  # the first holds the names of the columns
@@ -29,4 +29,4 @@ class ReportSection(NamedTuple):
     """A heading with what stands below it; a text is a note."""
 
     title: str
-    blocks: Sequence[str | Table | ConfusionMatrix]
+    blocks: Sequence[str | ReportTable | ConfusionMatrix]

@@ -1,9 +1,9 @@
-"""Rows of a data set: as texts (Example), and as the input of a model (Features)."""
+"""Examples as a file has them, and the rows of tokens that a model reads of them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,7 +26,7 @@ POSITIONS = "masked_lm_positions"
 class Ragged(NamedTuple):
     """Rows of different lengths: row i is `values[offsets[i]:offsets[i + 1]]`."""
 
-    values: np.ndarray  # int32 [sum of lengths]
+    values: np.ndarray  # [sum of lengths, ...]
     offsets: np.ndarray  # int64 [rows + 1]
 
     def row(self, index: int) -> np.ndarray:
@@ -37,7 +37,7 @@ class Ragged(NamedTuple):
         return np.diff(self.offsets)
 
     @property
-    def places(self) -> np.ndarray:
+    def positions(self) -> np.ndarray:
         """The place of each value in its row, from 0: int64 [sum of lengths]."""
         return np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)
 
@@ -50,6 +50,13 @@ class Ragged(NamedTuple):
         return Ragged(self.values[np.arange(offsets[-1]) + back], offsets)
 
     @classmethod
+    def concatenated(cls, parts: Sequence[Ragged]) -> Ragged:
+        """The rows of all parts, in their order."""
+        lengths = np.concatenate([part.lengths for part in parts])
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return cls(np.concatenate([part.values for part in parts]), offsets)
+
+    @classmethod
     def from_rows(cls, rows: Sequence[Sequence[int]]) -> Ragged:
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=offsets[1:])
@@ -57,6 +64,10 @@ class Ragged(NamedTuple):
             (value for row in rows for value in row), np.int32, int(offsets[-1])
         )
         return cls(values, offsets)
+
+
+# Outputs of a set by name: an array [rows, ...]; of outputs a token, Ragged.
+Outputs = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +78,8 @@ class Features:
     columns have one value or vector a row. `targets` are values at some tokens of a
     row, whose places in it are the column POSITIONS. Every column has the same number
     of rows. `keys` are hashes of the texts, by which rows of the same text are found.
+    `owners` is the example that each row belongs to: examples are numbered from 0, and
+    the rows of one stand together. Without it row i is example i.
     `lines` are the rows' line numbers in their file, which no model reads;
     `notes` are facts found on the way (truncated rows, ...), JSON values.
     """
@@ -77,9 +90,27 @@ class Features:
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
     targets: dict[str, Ragged] = dataclasses.field(default_factory=dict)
     keys: np.ndarray | None = None  # uint64 [rows]
+    owners: np.ndarray | None = None  # int64 [rows]
+
+    def __post_init__(self) -> None:
+        if self.owners is not None:
+            steps = np.diff(self.owners, prepend=-1)
+            whole = len(steps) == len(self) and np.isin(steps, (0, 1)).all()
+            if not whole or (len(steps) and steps[0] != 1):
+                raise ValueError(
+                    "owners: examples are numbered 0, 1, ... and each has a row, one"
+                    " after the other"
+                )
 
     def __len__(self) -> int:
         return len(self.ragged["input_ids"].offsets) - 1
+
+    @property
+    def first_rows(self) -> np.ndarray:
+        """The first row of each example, int64 [examples]."""
+        if self.owners is None:
+            return np.arange(len(self))
+        return np.flatnonzero(np.diff(self.owners, prepend=-1))
 
     @property
     def lengths(self) -> np.ndarray:
@@ -94,7 +125,7 @@ class Features:
         return self.targets[POSITIONS].lengths
 
     def take(self, numbers: np.ndarray) -> Features:
-        """The rows of these numbers (see `Rows`), without notes."""
+        """The rows of these numbers (see `Rows`), without notes, keys or owners."""
         rows = numbers % len(self)
         return Features(
             {name: column.take(rows) for name, column in self.ragged.items()},

@@ -1,14 +1,15 @@
-"""What the loop knows of a task: rows, features, losses, outputs, scores."""
+"""The protocol of a task: its parameters, losses and outputs, and their scores."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bert_mgpu.core import tensor_names
+from bert_mgpu.core.rows import Example, Outputs, Rows
 
 # A batch is a dict of tensors under google-research/bert's names. Shapes, with
 # B rows and T tokens: input_ids, input_mask, segment_ids int32 [B, T];
@@ -17,9 +18,12 @@ from bert_mgpu.core import tensor_names
 # masked_lm_positions, masked_lm_ids int32 [B, P], masked_lm_weights float32 [B, P].
 Batch = Mapping[str, Any]
 Params = Mapping[str, Any]  # name as in a Google TF1 checkpoint -> tensor
+# A pass of the model over rows, in all processes together: {} where there are no rows.
+Forward = Callable[[Rows], Outputs]
+ReadExamples = Callable[[], Sequence[Example]]  # those of a set, read when called
 
 
-class Noise(NamedTuple):
+class DropoutKey(NamedTuple):
     """Where the random numbers of a forward pass come from.
 
     Dropout masks are a function of (seed, step, a row's place in the global
@@ -39,6 +43,7 @@ class Task(Protocol):
     max_seq_length: int
     labels: tuple[str, ...]  # of the classes; empty where there are none
     unused: frozenset[str]  # parameters that no loss depends on
+    token_outputs: frozenset[str]  # names of outputs with a value for each token
     facts: dict[
         str, Any
     ]  # a trained model is of no use where these differ: flag -> value
@@ -52,17 +57,28 @@ class Task(Protocol):
         ...
 
     def loss_sums(
-        self, params: Params, batch: Batch, noise: Noise | None
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, Any]:
         """Numerator of each loss, float32 scalars; no noise is inference."""
         ...
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, Any]:
-        """What evaluation and prediction need of each row: tensors [B, ...]."""
+        """Tensors of a batch: [B, ...], with a value for each row.
+
+        Those that `token_outputs` names are [B, T, ...]. Where rows are packed, B
+        examples share R rows of tokens, and these are [R, T, ...].
+        """
         ...
 
-    def found(self, outputs: Mapping[str, np.ndarray], rows: Any) -> Any:
-        """What the model says of a whole set of `Rows`: what `scores` takes."""
+    def infer(self, rows: Any, forward: Forward) -> Outputs:
+        """The outputs of a set of `Rows`; forward may be called several times.
+
+        Every process calls it with the same rows, and gets the outputs of all.
+        """
+        ...
+
+    def scored_rows(self, outputs: Outputs, rows: Any, examples: ReadExamples) -> Any:
+        """The outputs of a set of `Rows` beside the truth: what `scores` takes."""
         ...
 
     def scores(self, found: Any) -> dict[str, Any]:
@@ -98,10 +114,9 @@ class TrainState:
         return self.params | averages
 
 
-class Decisions(NamedTuple):
-    """What is written of rows; each has as many entries as there are rows."""
+class Predictions(NamedTuple):
+    """The predicted lines of each file, an entry an example."""
 
-    texts: list[str]  # the lines of predict.txt
-    values: np.ndarray  # [rows, W], those of test_results.tsv
-    labels: list[Any]  # JSON values
-    names: Sequence[str]  # of the W values, empty where there is one without a name
+    texts: list[str]  # predict.txt
+    values: np.ndarray  # [examples, W], test_results.tsv
+    records: list[dict[str, Any]]  # predictions.jsonl, beside id and line

@@ -52,7 +52,7 @@ def align(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
     )
 
 
-def fit_end(text: str, columns: int) -> str:
+def cut_front(text: str, columns: int) -> str:
     """Cuts the front of what is too long, such as a path; pads nothing."""
     if width(text) > columns:
         while width(text) > columns - 2:

@@ -24,6 +24,7 @@ from bert_mgpu.core.hashing import fingerprint
 from bert_mgpu.core.rows import Features, Ragged
 
 Tensors = dict[str, np.ndarray]
+_OPTIONAL = ("keys", "owners")  # columns that not all sets have
 
 
 def file_name(text: str) -> str:
@@ -83,8 +84,9 @@ def to_tensors(features: Features) -> Tensors:
     """All of them but the notes."""
     tensors = {f"dense/{name}": value for name, value in features.dense.items()}
     tensors["lines"] = features.lines
-    if features.keys is not None:
-        tensors["keys"] = features.keys
+    for name in _OPTIONAL:
+        if (values := getattr(features, name)) is not None:
+            tensors[name] = values
     for name, column in features.ragged.items():
         tensors[f"ragged/{name}"] = column.values
         tensors[f"offsets/{name}"] = column.offsets
@@ -99,7 +101,8 @@ def from_tensors(tensors: Tensors, notes: dict[str, Any]) -> Features:
             ragged[column] = Ragged(value, tensors[f"offsets/{column}"])
         elif kind == "dense":
             dense[column] = value
-    return Features(ragged, dense, tensors["lines"], notes, keys=tensors.get("keys"))
+    optional: dict[str, Any] = {name: tensors.get(name) for name in _OPTIONAL}
+    return Features(ragged, dense, tensors["lines"], notes, **optional)
 
 
 def cached(

@@ -17,7 +17,7 @@ _DRAWS = {"counters": Draws, "numpy": np.random.Generator}
 
 
 @dataclasses.dataclass(frozen=True)
-class Draw:
+class DynamicMasking:
     """Masks that are drawn anew in each epoch: by (seed, number of the row) alone."""
 
     masking: masking.Masking

@@ -38,6 +38,18 @@ class Placement(NamedTuple):
         own = slice(towers.start * parts, towers.stop * parts)
         return self._replace(numbers=self.numbers[own], offsets=self.offsets[own])
 
+    def token_indices(self, lengths: np.ndarray) -> np.ndarray:
+        """Where each token of the examples stands among the N * R * T of the batch.
+
+        lengths: int [examples], tokens of each, in the order of the batch. -> int64
+        [sum of lengths].
+        """
+        at = np.flatnonzero(self.numbers.reshape(-1) != EMPTY)
+        row = at // self.numbers.shape[2]
+        starts = row * self.length + self.offsets.reshape(-1)[at]
+        before = np.cumsum(lengths) - lengths  # tokens of the examples before each
+        return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+
 
 def one_a_row(numbers: np.ndarray, towers: int, length: int) -> Placement:
     """int64 [N * R] -> every example in a row of its own."""

@@ -35,7 +35,7 @@ class Batching(NamedTuple):
         return max(1, min(_SAMPLED_STEPS, _SAMPLED_EXAMPLES // self.examples))
 
 
-def orders_of(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
+def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
     """Which rows each step gets, under each policy.
 
     Those policies that are not used are only to be compared, by a few steps.

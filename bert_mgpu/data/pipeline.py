@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 
-from bert_mgpu.core.rows import POSITIONS, Features, Rows
+from bert_mgpu.core.rows import POSITIONS, Features, Outputs, Ragged, Rows
 from bert_mgpu.data.packing import EMPTY, Placement
 
 Item = TypeVar("Item")
@@ -35,11 +35,9 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
     shape = (towers, per_tower, placement.length)
     at = np.flatnonzero(placement.numbers.reshape(-1) != EMPTY)
     block = rows.take(placement.numbers.reshape(-1)[at])
-    # All tokens of the batch in a row, and where each of them goes.
-    inside = block.ragged["input_ids"].places
+    inside = block.ragged["input_ids"].positions
     offsets = placement.offsets.reshape(-1)[at]
-    starts = at // places * placement.length + offsets
-    goals = np.repeat(starts, block.lengths) + inside
+    goals = placement.token_indices(block.lengths)
 
     def spread(values: np.ndarray) -> np.ndarray:
         tokens = np.zeros(np.prod(shape), np.int32)
@@ -104,41 +102,70 @@ def forward_all(
     place: Callable[[dict[str, np.ndarray]], Any],
     ask: Callable[[Any], Any],
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
-) -> dict[str, np.ndarray]:
-    """Outputs of the rows that are placed, and their numbers: arrays [placed, ...].
+    token_outputs: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """Outputs of the rows that are placed, and their numbers: an entry a row.
 
     place: makes of a batch what `ask` takes; ask: its answer can be `read()`, which is
-    done when the next batch has been asked for. In the order of the placements; see
-    `in_order`.
+    done when the next batch has been asked for. token_outputs: those with a value for
+    each token, [N * R, T, ...]; each row gets those of its own tokens. In the order of
+    the placements; see `in_order`.
     """
-    results: dict[str, list[np.ndarray]] = {}
+    results: dict[str, list[Any]] = {}
 
     def keep(placement: Placement, answer: Any) -> None:
         numbers = placement.numbers.reshape(-1)
         real = numbers != EMPTY
+        lengths = rows.lengths[numbers[real] % len(rows)]
         for name, values in (answer.read() | {NUMBERS: numbers}).items():
-            results.setdefault(name, []).append(values[real])
+            if name in token_outputs:
+                own: Any = _of_tokens(name, values, placement, lengths)
+            else:
+                own = values[real]
+            results.setdefault(name, []).append(own)
 
     asked: list[tuple[Placement, Any]] = []
     made = (place(collate(rows, placement)) for placement in placements)
-    with ahead(made) as batches:
+    with prefetch(made) as batches:
         for placement, batch in zip(progress(placements), batches, strict=True):
             asked.append((placement, ask(batch)))
             if len(asked) > 1:
                 keep(*asked.pop(0))
         for one in asked:
             keep(*one)
-    return {name: np.concatenate(parts) for name, parts in results.items()}
+    return {
+        name: (Ragged.concatenated if name in token_outputs else np.concatenate)(parts)
+        for name, parts in results.items()
+    }
 
 
-def in_order(results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _of_tokens(
+    name: str, values: np.ndarray, placement: Placement, lengths: np.ndarray
+) -> Ragged:
+    """The values of each placed example's own tokens, of [N * R, T, ...]."""
+    towers, per_tower, _ = placement.numbers.shape
+    wanted = towers * per_tower, placement.length
+    if values.shape[:2] != wanted:
+        raise ValueError(
+            f"{name} is {[*values.shape]}: an output of tokens is {[*wanted]} and more"
+        )
+    flat = values.reshape(-1, *values.shape[2:])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return Ragged(flat[placement.token_indices(lengths)], offsets)
+
+
+def in_order(results: Outputs) -> dict[str, Any]:
     """What `forward_all` gives of all rows, in the order of the rows."""
     order = np.argsort(results[NUMBERS])
-    return {n: values[order] for n, values in results.items() if n != NUMBERS}
+    return {
+        name: column.take(order) if isinstance(column, Ragged) else column[order]
+        for name, column in results.items()
+        if name != NUMBERS
+    }
 
 
 @contextlib.contextmanager
-def ahead(items: Iterable[Item], depth: int = 4) -> Iterator[Iterator[Item]]:
+def prefetch(items: Iterable[Item], depth: int = 4) -> Iterator[Iterator[Item]]:
     """Gives the same items, made in a thread of its own up to `depth` ahead."""
     made: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
     stop = threading.Event()

@@ -41,7 +41,7 @@ _ABSENT = {
 }
 
 
-class Index(NamedTuple):
+class RecordIndex(NamedTuple):
     """Where the records of a file stand and what they are: int64 [records] each."""
 
     offsets: np.ndarray
@@ -55,7 +55,7 @@ class Index(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class RecordSchema:
     """What the records have to be."""
 
     max_seq_length: int
@@ -169,8 +169,12 @@ def unpadded(columns: Mapping[str, Ragged]) -> Features:
 
 
 def index(
-    path: str, form: Form, skip_bad: bool, cache: pathlib.Path, writes: bool = True
-) -> Index:
+    path: str,
+    form: RecordSchema,
+    skip_bad: bool,
+    cache: pathlib.Path,
+    writes: bool = True,
+) -> RecordIndex:
     """Where the records of a file are, from the cache if the file has not changed.
 
     writes: keep what is found in the cache.
@@ -206,11 +210,11 @@ def index(
     name = cache_lib.file_name(f"{pathlib.Path(path).name}-index")
     tensors, notes = cache_lib.cached(cache, name, parts, make, writes)
     found: dict[str, Any] = tensors | notes
-    return Index(**{name: found[name] for name in Index._fields})
+    return RecordIndex(**{name: found[name] for name in RecordIndex._fields})
 
 
 def _look(
-    file: BinaryIO, offsets: list[int], sizes: list[int], form: Form
+    file: BinaryIO, offsets: list[int], sizes: list[int], form: RecordSchema
 ) -> tuple[np.ndarray, ...]:
     """Of these records: tokens, masked tokens, follows, pairs, and a hash."""
     read = [tfrecord.read(file, *at) for at in zip(offsets, sizes, strict=True)]

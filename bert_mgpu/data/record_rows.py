@@ -10,8 +10,8 @@ import numpy as np
 
 from bert_mgpu.core.rows import Features
 from bert_mgpu.data import tfrecord
-from bert_mgpu.data.dynamic_masking import Draw
-from bert_mgpu.data.pretraining_records import WORDS, Index, parse, unpadded
+from bert_mgpu.data.dynamic_masking import DynamicMasking
+from bert_mgpu.data.pretraining_records import WORDS, RecordIndex, parse, unpadded
 
 _OPEN_FILES = 64
 
@@ -22,8 +22,8 @@ class RecordRows:
     def __init__(
         self,
         files: Sequence[str],
-        indices: Sequence[Index],
-        draw: Draw | None = None,
+        indices: Sequence[RecordIndex],
+        draw: DynamicMasking | None = None,
         most: int | None = None,
     ):
         """draw: masks rows that hold no masks; most: the first so many rows."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.core import extras
-from bert_mgpu.core.errors import UserError, cut, listed
+from bert_mgpu.core.errors import UserError, listed, shortened
 from bert_mgpu.core.text_files import UTF_8, check_file, read_lines
 
 Column = int | str  # a number from 0, -1 is the last one; or a name
@@ -39,7 +39,7 @@ _LONGEST_ROW = 1 << 24
 _NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
 
 
-class Form(NamedTuple):
+class TableFormat(NamedTuple):
     """How the files of a task are to be read."""
 
     format: str | None = None  # one of FORMATS; None: by the name of the file
@@ -53,13 +53,13 @@ class Form(NamedTuple):
         return self.format or _SUFFIXES.get("".join(suffixes[-1:]).lower(), "tsv")
 
 
-class _Fault(str):
+class _RowFault(str):
     """What is wrong with a row, instead of its cells; the next ones can be read."""
 
 
 def rows(
     path: str | os.PathLike[str],
-    form: Form,
+    form: TableFormat,
     columns: Sequence[Column | None],
     faults: list[str] | None = None,
 ) -> Iterator[tuple[int, Cells | None]]:
@@ -76,7 +76,7 @@ def rows(
     """
     for number, cells in FORMATS[form.format_of(path)](path, form, columns):
         try:
-            if isinstance(cells, _Fault):
+            if isinstance(cells, _RowFault):
                 raise ValueError(cells)
             yield number, None if cells is None else [*map(_text, cells, columns)]
         except ValueError as error:
@@ -104,10 +104,10 @@ def _text(value: Any, column: Column | None) -> Cell | None:
     raise ValueError(f"column {column!r} is {kind}: pass a string, a number or a list")
 
 
-_Raw = Iterator[tuple[int, list[Any] | _Fault | None]]
+_Raw = Iterator[tuple[int, list[Any] | _RowFault | None]]
 
 
-def _tsv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
+def _tsv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
     places: list[int | None] = _numbers(columns)
     for number, line in read_lines(path, form.encoding):
         cells = line.split("\t")
@@ -117,7 +117,7 @@ def _tsv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
             yield number, _pick(cells, places) if line.strip() else None
 
 
-def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
+def _csv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
     csv.field_size_limit(_LONGEST_ROW)
     places: list[int | None] = _numbers(columns)
     held = 0  # characters of the row so far
@@ -149,7 +149,7 @@ def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
         elif width is not None and len(cells) > width:
             yield (
                 number,
-                _Fault(
+                _RowFault(
                     f"{len(cells)} cells, the header has {width}: put one with commas"
                     " into quotes"
                 ),
@@ -158,22 +158,22 @@ def _csv(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
             yield number, _pick(cells, places)
 
 
-def _jsonl(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
+def _jsonl(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
     names = _names(path, columns)
     for number, line in read_lines(path, form.encoding):
         yield number, _of_record(line, names) if line.strip() else None
 
 
-def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | _Fault:
+def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | _RowFault:
     try:
         record = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        return _Fault(f"not a JSON object: {error}")
+        return _RowFault(f"not a JSON object: {error}")
     if not isinstance(record, dict):
-        return _Fault(f"not a JSON object: {line[:40]!r}")
+        return _RowFault(f"not a JSON object: {line[:40]!r}")
     for name in names:
         if name is not None and name not in record:
-            return _Fault(_absent(name, [*record]))
+            return _RowFault(_absent(name, [*record]))
     return [None if name is None else record[name] for name in names]
 
 
@@ -183,11 +183,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
         key = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {cut(key)!r} stands there {counts[key]} times")
+        raise ValueError(f"the key {shortened(key)!r} stands there {counts[key]} times")
     return record
 
 
-def _parquet(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
+def _parquet(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -214,7 +214,7 @@ def _parquet(path: Any, form: Form, columns: Sequence[Column | None]) -> _Raw:
         raise UserError(f"{path}: not a Parquet file: {why}") from None
 
 
-FORMATS: dict[str, Callable[[Any, Form, Sequence[Column | None]], _Raw]] = {
+FORMATS: dict[str, Callable[[Any, TableFormat, Sequence[Column | None]], _Raw]] = {
     "tsv": _tsv,
     "csv": _csv,
     "jsonl": _jsonl,
@@ -237,10 +237,11 @@ def _names(path: Any, columns: Sequence[Column | None]) -> list[str | None]:
 
 
 def _absent(name: str, known: Sequence[str]) -> str:
-    shown = [cut(one) for one in known]
-    near = difflib.get_close_matches(cut(name), shown[:_NAMES_COMPARED], n=2)
+    shown = [shortened(one) for one in known]
+    near = difflib.get_close_matches(shortened(name), shown[:_NAMES_COMPARED], n=2)
     meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"no column {cut(name)!r}{meant} (there are {listed([*map(repr, shown)])})"
+    there = listed([*map(repr, shown)])
+    return f"no column {shortened(name)!r}{meant} (there are {there})"
 
 
 def _places(
@@ -251,19 +252,21 @@ def _places(
         if isinstance(column, str) and header.count(column) != 1:
             why = _absent(column, header)
             if column in header:
-                why = f"{header.count(column)} columns are called {cut(column)!r}"
+                why = f"{header.count(column)} columns are called {shortened(column)!r}"
             raise UserError(f"{path}:1: {why}")
     return [header.index(c) if isinstance(c, str) else c for c in columns]
 
 
-def _pick(cells: list[str], places: Sequence[int | None]) -> list[str | None] | _Fault:
+def _pick(
+    cells: list[str], places: Sequence[int | None]
+) -> list[str | None] | _RowFault:
     asked = [place for place in places if place is not None]
     most = max(asked, default=0)
     if min(asked, default=0) < 0 <= most:  # the last column is another one
         most += 1
     if len(cells) <= most:
         plural = "s" * (len(cells) > 1)
-        return _Fault(
+        return _RowFault(
             f"{len(cells)} column{plural}, column {most} is needed (counted from 0)"
         )
     return [None if place is None else cells[place] for place in places]

@@ -42,7 +42,7 @@ _FEATURES, _ENTRY, _KEY, _FEATURE, _VALUES = (
 _FLOATS, _INTS = (bytes([n << 3 | 2]) for n in (2, 3))
 
 
-class Index(NamedTuple):
+class FrameIndex(NamedTuple):
     """Where the good records of a file are, and what is wrong with the others."""
 
     offsets: np.ndarray  # int64 [records], of the data
@@ -144,7 +144,7 @@ def data_size(header: bytes | memoryview, at: int = 0) -> int:
     return _LENGTH.unpack_from(header, at)[0]
 
 
-def scan(path: str | os.PathLike[str], skip_bad: bool = False) -> Index:
+def scan(path: str | os.PathLike[str], skip_bad: bool = False) -> FrameIndex:
     """Reads a file once and checks every checksum.
 
     With `skip_bad`, a record whose data is damaged is left out. Where a length is
@@ -175,7 +175,7 @@ def scan(path: str | os.PathLike[str], skip_bad: bool = False) -> Index:
                 at += HEADER + size + FOOTER
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
-    return Index(np.array(offsets, np.int64), np.array(sizes, np.int64), bad)
+    return FrameIndex(np.array(offsets, np.int64), np.array(sizes, np.int64), bad)
 
 
 def _next(file: BinaryIO, left: int) -> tuple[int, str]:

@@ -34,7 +34,7 @@ class Documents(NamedTuple):
     context: int = 0  # the first documents make no rows
 
 
-class Rows(NamedTuple):
+class InstancePlan(NamedTuple):
     """Rows as slices of the ids of a block."""
 
     pieces: np.ndarray  # int64 [R, 4]: first text from, to; second text from, to
@@ -59,7 +59,7 @@ def plan(
     max_seq_length: int,
     short_seq_prob: float,
     rng: random.Random,
-) -> Rows:
+) -> InstancePlan:
     """The rows of all documents but the context, in their order.
 
     objective: one of OBJECTIVES.
@@ -78,7 +78,7 @@ def plan(
 
 def _next_sentences(
     block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
-) -> Rows:
+) -> InstancePlan:
     """Google's create_instances_from_document over all documents."""
     budget = max_seq_length - 3
     ends, firsts = block.sentences, block.documents
@@ -157,7 +157,7 @@ def _truncated(
 
 def _single(
     block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
-) -> Rows:
+) -> InstancePlan:
     places = np.array(block.sentences, np.int64)
     places = places[block.documents[block.context] :]
     pieces = np.zeros((len(places) - 1, 4), np.int64)
@@ -168,7 +168,7 @@ def _single(
 
 def _filled(
     block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
-) -> Rows:
+) -> InstancePlan:
     """A sentence stays whole where it fits into a row."""
     budget = max_seq_length - 2
     ends, firsts = block.sentences, block.documents
@@ -188,7 +188,7 @@ def _filled(
 
 def _pairs(
     block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
-) -> Rows:
+) -> InstancePlan:
     """A document is a phrase and an ad, `labels` are their flags.
 
     The ad is cut to fit. Rows whose phrase has fewer than two tokens, or whose ad is
@@ -207,16 +207,18 @@ def _pairs(
     return _cut(pieces[kept], (whole - pieces[:, 3])[kept], block.labels[kept])
 
 
-def _cut(pieces: np.ndarray, lost: np.ndarray, labels: np.ndarray | None) -> Rows:
+def _cut(
+    pieces: np.ndarray, lost: np.ndarray, labels: np.ndarray | None
+) -> InstancePlan:
     """lost: tokens of each row that did not fit, int64 [R]."""
-    return Rows(pieces, labels, int((lost > 0).sum()), int(lost.sum()))
+    return InstancePlan(pieces, labels, int((lost > 0).sum()), int(lost.sum()))
 
 
-def _rows(pieces: array.array[int], labels: np.ndarray | None) -> Rows:
-    return Rows(np.array(pieces, np.int64).reshape(-1, 4), labels)
+def _rows(pieces: array.array[int], labels: np.ndarray | None) -> InstancePlan:
+    return InstancePlan(np.array(pieces, np.int64).reshape(-1, 4), labels)
 
 
-_Plan = Callable[[Documents, int, float, random.Random], Rows]
+_Plan = Callable[[Documents, int, float, random.Random], InstancePlan]
 _PLANS: dict[str, _Plan] = {
     "nsp": _next_sentences,
     "mlm": _single,

@@ -27,7 +27,7 @@ from bert_mgpu.data_prep import instances, shuffle
 from bert_mgpu.data_prep.corpus import Block
 from bert_mgpu.data_prep.instances import Batch
 from bert_mgpu.data_prep.mask_rows import mask_rows
-from bert_mgpu.data_prep.tokenized import Job, Text, tools
+from bert_mgpu.data_prep.tokenized import Preparation, Text, tools
 from bert_mgpu.text.masking import Masking
 
 _ROWS = 512  # made at once
@@ -48,7 +48,7 @@ class Share(NamedTuple):
         return self.number == self.shares - 1
 
 
-def shares(job: Job, block: Block) -> list[Share]:
+def shares(job: Preparation, block: Block) -> list[Share]:
     """Large blocks are several, so that few of them occupy many processes."""
     wanted = math.ceil(block.size * job.repeats / _MADE)
     count = min(job.repeats, max(1, wanted))
@@ -66,13 +66,13 @@ class Part(NamedTuple):
     document_hashes: np.ndarray  # uint64 [documents]
 
 
-def _path(job: Job, share: Share) -> pathlib.Path:
+def _path(job: Preparation, share: Share) -> pathlib.Path:
     block = [share.block.number, share.block.digest, *share[1:]]
     name = {"settings": tools(job).key, "block": block}
     return job.folder / f"{hashing.fingerprint(name)}.rows"
 
 
-def find(job: Job, share: Share) -> Part | None:
+def find(job: Preparation, share: Share) -> Part | None:
     """A part, if it has been made and is whole."""
     path = _path(job, share)
     try:
@@ -88,7 +88,7 @@ def find(job: Job, share: Share) -> Part | None:
     return Part(runs, counts, facts["longest"], facts["malformed"], *hashes)
 
 
-def make(job: Job, share: Share) -> None:
+def make(job: Preparation, share: Share) -> None:
     """Makes a part, unless it is there.
 
     Raises:
@@ -123,7 +123,7 @@ def make(job: Job, share: Share) -> None:
 
 
 def _frames(
-    job: Job, share: Share, text: Text, rng: np.random.Generator
+    job: Preparation, share: Share, text: Text, rng: np.random.Generator
 ) -> Iterator[bytes]:
     """All records of a part as they stand in a file, counted."""
     tokenizer, masking = tools(job).tokenizer, tools(job).masking

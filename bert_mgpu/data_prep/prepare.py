@@ -28,8 +28,8 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.data_prep import corpus, parts, processes, shuffle
 from bert_mgpu.data_prep.corpus import Cut
 from bert_mgpu.data_prep.shuffle import Run
-from bert_mgpu.data_prep.statistics import Totals
-from bert_mgpu.data_prep.tokenized import Job, tools
+from bert_mgpu.data_prep.statistics import PreparationTotals
+from bert_mgpu.data_prep.tokenized import Preparation, tools
 
 _PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
@@ -75,12 +75,12 @@ class _Progress:
 
 
 def prepare(
-    job: Job,
+    job: Preparation,
     files: Sequence[str],
     outputs: Sequence[pathlib.Path],
     workers: int,
     settings: Mapping[str, Any],
-) -> Totals:
+) -> PreparationTotals:
     """Writes the records of the files to the outputs, to one after the other in turn.
 
     An output appears, or is replaced, when all is done. Beside it a hidden .NAME.json
@@ -122,12 +122,12 @@ def _clean(folder: pathlib.Path) -> None:
 
 
 def _make_parts(
-    job: Job, files: Sequence[str], workers: int
-) -> tuple[Totals, list[Run]]:
+    job: Preparation, files: Sequence[str], workers: int
+) -> tuple[PreparationTotals, list[Run]]:
     total = sum(map(os.path.getsize, files))
     window = corpus.WINDOW if job.objective == "nsp" else 0
     blocks = corpus.blocks(files, job.folder, Cut(job.each_line, window))
-    totals, runs = Totals(), list[Run]()
+    totals, runs = PreparationTotals(), list[Run]()
     is_cut = False
     position = 0
     make = functools.partial(parts.make, job)
@@ -157,7 +157,9 @@ def _make_parts(
     return totals, runs
 
 
-def _fault(job: Job, files: Sequence[str], totals: Totals) -> str | None:
+def _fault(
+    job: Preparation, files: Sequence[str], totals: PreparationTotals
+) -> str | None:
     """What is wrong where there is no row."""
     counts = totals.counts
     if counts["rows"]:
@@ -176,11 +178,11 @@ def _fault(job: Job, files: Sequence[str], totals: Totals) -> str | None:
 
 
 def _write(
-    job: Job,
+    job: Preparation,
     runs: Sequence[Run],
     outputs: Sequence[pathlib.Path],
     facts: Mapping[str, Any],
-    totals: Totals,
+    totals: PreparationTotals,
 ) -> None:
     """Merges into files beside the outputs, which then take their places."""
     made = [output.with_name(f".{output.name}.making") for output in outputs]

@@ -7,11 +7,11 @@ import collections
 from bert_mgpu.data_prep import instances
 from bert_mgpu.data_prep.duplicates import Distinct
 from bert_mgpu.data_prep.parts import Part, Share
-from bert_mgpu.data_prep.tokenized import Job, tools
+from bert_mgpu.data_prep.tokenized import Preparation, tools
 from bert_mgpu.text import masking
 
 
-class Totals:
+class PreparationTotals:
     """What all blocks hold together."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Totals:
         self.distinct_lines.add(part.line_hashes)
         self.distinct_documents.add(part.document_hashes)
 
-    def report(self, job: Job, seconds: float) -> list[str]:
+    def report(self, job: Preparation, seconds: float) -> list[str]:
         """Lines for the user; there is a row at least."""
         counts, rows = self.counts, self.counts["rows"]
         mean = counts["places"] / rows
@@ -77,7 +77,7 @@ class Totals:
             lines.append(note)
         return lines + self._notes(job)
 
-    def _notes(self, job: Job) -> list[str]:
+    def _notes(self, job: Preparation) -> list[str]:
         """Where text does not suit the objective."""
         if job.objective != "nsp":
             return []

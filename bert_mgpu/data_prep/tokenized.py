@@ -31,7 +31,7 @@ _FLAGS = {"0": 0, "1": 1}
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class Preparation:
     """All that the records of a text depend on, and where parts go."""
 
     folder: pathlib.Path
@@ -64,7 +64,7 @@ class Tools(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def tools(job: Job) -> Tools:
+def tools(job: Preparation) -> Tools:
     """Made once in a process.
 
     Raises:
@@ -111,7 +111,7 @@ class Text:
       UserError: what is wrong with the text, with file:line.
     """
 
-    def __init__(self, job: Job, block: Block) -> None:
+    def __init__(self, job: Preparation, block: Block) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         self.longest = 0
         self.malformed: str | None = None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bert_mgpu.core import terminal
-from bert_mgpu.text.vocab_coverage import Census, Found, Totals
+from bert_mgpu.text.vocab_coverage import CandidateWord, Census, CoverageTotals
 
 _SHOWN = 15  # rows of a list
 _WORD, _COUNT = 22, 10  # columns
 # Of all words, how many are or become what: name, value.
-_RATES: tuple[tuple[str, Callable[[Totals], str]], ...] = (
+_RATES: tuple[tuple[str, Callable[[CoverageTotals], str]], ...] = (
     ("words (a CJK character is one)", lambda t: f"{t.words:,}"),
     ("tokens", lambda t: f"{t.tokens:,}"),
     ("tokens a word", lambda t: _ratio(t.tokens, t.words)),
@@ -31,7 +31,7 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.3f}" if whole else "-"
 
 
-def rates(columns: Sequence[tuple[str, Totals]]) -> str:
+def rates(columns: Sequence[tuple[str, CoverageTotals]]) -> str:
     """A table of the totals, each under its heading."""
     widths = [14] * len(columns)
     lines = [("", *(heading for heading, _ in columns))] if len(columns) > 1 else []
@@ -39,7 +39,7 @@ def rates(columns: Sequence[tuple[str, Totals]]) -> str:
     return terminal.align(lines, widths)
 
 
-def lists(census: Census, found: Sequence[Found]) -> list[str]:
+def lists(census: Census, found: Sequence[CandidateWord]) -> list[str]:
     """What becomes [UNK], what falls into pieces, and what a segmenter found."""
     by_count = sorted(found, key=lambda one: (-one.count, one.word))
     unknown = [one for one in by_count if not one.pieces]
@@ -61,14 +61,14 @@ def lists(census: Census, found: Sequence[Found]) -> list[str]:
     return lines
 
 
-def _list(what: str, found: Sequence[Found]) -> list[str]:
+def _list(what: str, found: Sequence[CandidateWord]) -> list[str]:
     if not found:
         return [f"{what}: none", ""]
     times = sum(one.count for one in found)
     lines = [_heading(what, len(found), times)]
     for one in found[:_SHOWN]:
         rest = terminal.WIDTH - _WORD - _COUNT - 2
-        end = terminal.fit_end(one.place, rest)
+        end = terminal.cut_front(one.place, rest)
         if one.pieces:
             end = terminal.fit(" ".join(one.pieces), rest).rstrip()
         name = one.word if len(one.word) > 1 else f"{one.word} U+{ord(one.word):04X}"

@@ -9,13 +9,14 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.rows import Outputs, Ragged
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import launcher, pairwise
 
@@ -31,7 +32,9 @@ class Collective(Protocol):
     size: int
     rounds: bool  # sums that are not exact
 
-    def sum(self, gradient: tf.Tensor, exact: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def all_reduce(
+        self, gradient: tf.Tensor, exact: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Sums of two float32 vectors over processes, inside a graph, in one meeting.
 
         All processes get the same bits. The gradient is sent in what `rounds` is about,
@@ -39,11 +42,11 @@ class Collective(Protocol):
         """
         ...
 
-    def gather(self, value: bytes) -> list[bytes]:
+    def all_gather(self, value: bytes) -> list[bytes]:
         """The values of all processes, by rank, on every one of them."""
         ...
 
-    def first(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
+    def broadcast(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
         """The arrays of the first process, which alone passes them."""
         ...
 
@@ -61,13 +64,15 @@ class Solo:
 
     rank, size, rounds = 0, 1, False
 
-    def sum(self, gradient: tf.Tensor, exact: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def all_reduce(
+        self, gradient: tf.Tensor, exact: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         return gradient, exact
 
-    def gather(self, value: bytes) -> list[bytes]:
+    def all_gather(self, value: bytes) -> list[bytes]:
         return [value]
 
-    def first(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
+    def broadcast(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
         return {**(arrays or {})}
 
     def working(self, step: int | None = None) -> None: ...
@@ -105,7 +110,9 @@ class Horovod:
         self.rounds = self._dtype != tf.float32
         self.working, self.pausing = working, pausing
 
-    def sum(self, gradient: tf.Tensor, exact: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def all_reduce(
+        self, gradient: tf.Tensor, exact: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         if self.rounds:  # two sums at a time: neither waits for the other
             rounded = self._added(gradient, "gradients", self._dtype)
             return rounded, self._added(exact, "losses", tf.float32)
@@ -150,7 +157,7 @@ class Horovod:
         """By one process, to sum gradients of so many values."""
         return round(2 * (self.size - 1) / self.size * values * self._dtype.size)
 
-    def gather(self, value: bytes) -> list[bytes]:
+    def all_gather(self, value: bytes) -> list[bytes]:
         hvd = self._hvd
         with tf.device("/CPU:0"):
             own = tf.constant(np.frombuffer(value, np.uint8))
@@ -159,10 +166,10 @@ class Horovod:
         ends = np.cumsum(sizes.numpy())
         return [part.tobytes() for part in np.split(joined, ends[:-1])]
 
-    def first(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
+    def broadcast(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
         given = {} if arrays is None else {**arrays}
         facts = {name: [v.dtype.str, v.shape] for name, v in given.items()}
-        shapes = json.loads(self.gather(json.dumps(facts).encode())[0])
+        shapes = json.loads(self.all_gather(json.dumps(facts).encode())[0])
         found = {}
         for name, (dtype, shape) in shapes.items():
             value = np.ascontiguousarray(given.get(name, np.empty(shape, dtype)))
@@ -176,13 +183,13 @@ class Horovod:
             return self._hvd.broadcast(sent, 0, name="first").numpy()
 
 
-def total(group: Collective, values: np.ndarray) -> np.ndarray:
+def sum_over_processes(group: Collective, values: np.ndarray) -> np.ndarray:
     """The sum over processes of a float32 vector of the host; the same bits in all."""
-    parts = group.gather(values.astype(np.float32).tobytes())
+    parts = group.all_gather(values.astype(np.float32).tobytes())
     return pairwise.pairwise_sum([np.frombuffer(part, np.float32) for part in parts])
 
 
-def timed_sum(
+def timed_all_reduce(
     group: Collective, gradient: tf.Tensor, exact: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The sums of `Collective.sum`, and the seconds until they were there."""
@@ -191,30 +198,32 @@ def timed_sum(
     with tf.control_dependencies([gradient, exact]):
         began = tf.timestamp()
     with tf.control_dependencies([began]):
-        gradient, exact = group.sum(tf.identity(gradient), tf.identity(exact))
+        gradient, exact = group.all_reduce(tf.identity(gradient), tf.identity(exact))
     with tf.control_dependencies([gradient, exact]):
         seconds = tf.cast(tf.timestamp() - began, tf.float32)
     return gradient, exact, seconds
 
 
 @contextlib.contextmanager
-def first_alone(group: Collective) -> Iterator[None]:
+def first_process_first(group: Collective) -> Iterator[None]:
     """The first process does something, then the others: they find what it wrote."""
     if group.rank > 0:
-        group.gather(b"")
+        group.all_gather(b"")
     yield
     if group.rank == 0:
-        group.gather(b"")
+        group.all_gather(b"")
 
 
-def all_of(group: Collective, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+def all_gather_json(
+    group: Collective, facts: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """What each process says, JSON values by name."""
-    return [json.loads(one) for one in group.gather(json.dumps(facts).encode())]
+    return [json.loads(one) for one in group.all_gather(json.dumps(facts).encode())]
 
 
-def agree(group: Collective, facts: Mapping[str, Any]) -> None:
+def check_equal(group: Collective, facts: Mapping[str, Any]) -> None:
     """Raises UserError where a process says something else than the first one."""
-    said = all_of(group, facts)
+    said = all_gather_json(group, facts)
     for rank, one in enumerate(said):
         for name, was in said[0].items():
             now = one.get(name)
@@ -226,20 +235,28 @@ def agree(group: Collective, facts: Mapping[str, Any]) -> None:
                 )
 
 
-def joined(group: Collective, arrays: Arrays) -> dict[str, np.ndarray]:
+def all_gather_rows(group: Collective, outputs: Outputs) -> dict[str, Any]:
     """Rows of all processes, one after the other: [own rows, ...] -> [rows, ...]."""
     if group.size == 1:
-        return {**arrays}
-    found: dict[str, np.ndarray] = {}
-    for name in sorted(arrays):
-        value = arrays[name]
-        parts: Sequence[bytes] = group.gather(np.ascontiguousarray(value).tobytes())
-        flat = np.frombuffer(b"".join(parts), value.dtype)
-        found[name] = flat.reshape(-1, *value.shape[1:])
-    return found
+        return {**outputs}
+
+    def gathered(values: np.ndarray) -> np.ndarray:
+        parts = group.all_gather(np.ascontiguousarray(values).tobytes())
+        flat = np.frombuffer(b"".join(parts), values.dtype)
+        return flat.reshape(-1, *values.shape[1:])
+
+    rows: dict[str, Any] = {}
+    for name in sorted(outputs):
+        column = outputs[name]
+        if isinstance(column, Ragged):
+            offsets = np.concatenate([[0], np.cumsum(gathered(column.lengths))])
+            rows[name] = Ragged(gathered(column.values), offsets)
+        else:
+            rows[name] = gathered(column)
+    return rows
 
 
-def check_same(state: TrainState, group: Collective) -> None:
+def check_same_state(state: TrainState, group: Collective) -> None:
     """Raises RunError where the processes do not hold the same bits."""
     total = 0
     if group.size > 1:
@@ -247,7 +264,7 @@ def check_same(state: TrainState, group: Collective) -> None:
             for name in sorted(tensors):
                 value = np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8)
                 total = zlib.crc32(value.data, zlib.crc32(name.encode(), total))
-    said = [facts["crc"] for facts in all_of(group, {"crc": total})]
+    said = [facts["crc"] for facts in all_gather_json(group, {"crc": total})]
     other = [rank for rank, crc in enumerate(said) if crc != said[0]]
     if other:
         raise RunError(

@@ -148,7 +148,7 @@ def _details(devices: Sequence[str]) -> list[dict[str, Any]]:
     return [tf.config.experimental.get_device_details(gpu) for gpu in visible]
 
 
-def kinds(devices: Sequence[str]) -> list[str]:
+def device_models(devices: Sequence[str]) -> list[str]:
     """The models of the cards of a run, each once; none for CPUs."""
     cards = _details(devices)
     return sorted({str(card.get("device_name", "unknown")) for card in cards})
@@ -158,7 +158,7 @@ def remarks(devices: list[str], precision: str) -> list[str]:
     """What a user should know of the GPUs of a run before it starts."""
     if not devices[0].startswith("GPU"):
         return []
-    cards, names = _details(devices), kinds(devices)
+    cards, names = _details(devices), device_models(devices)
     found = []
     if len(names) > 1:
         found.append(
@@ -195,7 +195,7 @@ def missing_gpus(device: str) -> str | None:
     )
 
 
-def peak_of_process() -> int:
+def peak_memory() -> int:
     """The most resident memory that this process has held, in bytes."""
     with contextlib.suppress(OSError):
         # getrusage would tell the peak of the parent if that was higher.
@@ -205,7 +205,7 @@ def peak_of_process() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
 
 
-def room(devices: list[str]) -> int | None:
+def free_memory(devices: list[str]) -> int | None:
     """Bytes of memory that each device has left, or may take; None if no one says."""
     if devices[0].startswith("GPU"):
         limit = min((card.memory_limit for card in _cards()), default=None)
@@ -215,7 +215,7 @@ def room(devices: list[str]) -> int | None:
     return None if left is None else left // len(devices)
 
 
-def lay_out(towers: int, devices: int) -> list[range]:
+def assign_towers(towers: int, devices: int) -> list[range]:
     """The towers of each device in use: contiguous, the first ones get more.
 
     min(towers, devices) devices are used, so none stands idle.
@@ -230,7 +230,7 @@ def lay_out(towers: int, devices: int) -> list[range]:
     return places
 
 
-def describe(places: list[range], devices: list[str]) -> str:
+def describe_placement(places: list[range], devices: list[str]) -> str:
     """The placement in words, for the start of a run."""
     counts = [len(place) for place in places]
     kind = devices[0].split(":")[0]

@@ -30,7 +30,7 @@ _CORES = sorted(os.sched_getaffinity(0))
 _NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
 
 
-class Place(NamedTuple):
+class ProcessRank(NamedTuple):
     """Which process this is."""
 
     rank: int = 0
@@ -39,22 +39,22 @@ class Place(NamedTuple):
     local_size: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_first(self) -> bool:
         """The first process alone writes, and says what happens."""
         return self.rank == 0
 
     @property
-    def alone(self) -> bool:
+    def is_single(self) -> bool:
         return self.size == 1
 
 
-def find(environment: Mapping[str, str] = os.environ) -> Place:
+def process_rank(environment: Mapping[str, str] = os.environ) -> ProcessRank:
     """The place that horovodrun gave this process. Raises UserError for half of one."""
     names = [f"HOROVOD_{name}" for name in _NAMES[:4]]
     if "HOROVOD_RANK" not in environment:
-        return Place()
+        return ProcessRank()
     try:
-        place = Place(*(int(environment[name]) for name in names))
+        place = ProcessRank(*(int(environment[name]) for name in names))
     except (KeyError, ValueError):
         said = [f"{name}={environment.get(name, '')}" for name in names]
         raise UserError(
@@ -78,7 +78,7 @@ def cores(local_rank: int, local_size: int) -> list[int]:
     return _CORES[local_rank * share : (local_rank + 1) * share]
 
 
-def elastic(environment: Mapping[str, str] = os.environ) -> bool:
+def is_elastic(environment: Mapping[str, str] = os.environ) -> bool:
     """Do the others go on when a process is lost?"""
     return environment.get("HOROVOD_ELASTIC") == "1" and "HOROVOD_RANK" in environment
 
@@ -129,7 +129,7 @@ def machine() -> str:
     return platform.node()
 
 
-def whereabouts() -> tuple[str, int]:
+def process_location() -> tuple[str, int]:
     """Where to find this process: its machine and container, its id there."""
     space = ""
     with contextlib.suppress(OSError):
@@ -140,7 +140,7 @@ def whereabouts() -> tuple[str, int]:
 def kill(where: Sequence[Any]) -> None:
     """Ends a process that is frozen, if it is on this machine."""
     place, process = where
-    if place == whereabouts()[0]:
+    if place == process_location()[0]:
         with contextlib.suppress(OSError):
             os.kill(process, signal.SIGKILL)
 
@@ -172,7 +172,7 @@ def get(scope: str, key: str, timeout: float = 10) -> str | None:
         raise
 
 
-class NoPlace(Exception):
+class HostGivenUp(Exception):
     """horovodrun goes on without this process: it has given its host up."""
 
 
@@ -187,7 +187,7 @@ def rejoin(towers: int) -> NoReturn:
     seconds = float(os.environ.get("HOROVOD_ELASTIC_TIMEOUT", "600"))
     values = (get("rank_and_size", key, timeout=seconds) or "-1").split(",")
     if values[0] == "-1":
-        raise NoPlace
+        raise HostGivenUp
     for name, value in zip(_NAMES, values, strict=False):
         os.environ[f"HOROVOD_{name}"] = value.strip()
     os.environ[TOWERS] = str(towers)

@@ -17,7 +17,7 @@ def pairwise_sum(tensors: Iterable[Any]) -> Any:
     return level[0]
 
 
-def sum_in_turn(
+def sequential_pairwise_sum(
     part: Callable[[tf.Tensor], tf.Tensor], count: int, size: int
 ) -> tf.Tensor:
     """The pairwise sum of `count` vectors [size], worked out one after the other.
@@ -59,7 +59,7 @@ def sum_in_turn(
     return total
 
 
-def in_turn(
+def concat_sequentially(
     tower: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], count: int
 ) -> dict[str, tf.Tensor]:
     """The rows [b, ...] of `count` towers, one after the other: [count * b, ...].

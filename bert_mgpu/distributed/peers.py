@@ -12,7 +12,7 @@ import time
 from typing import Any, NamedTuple
 
 from bert_mgpu.core import files
-from bert_mgpu.core.errors import Interrupted, Lost, Preempted, RunError, UserError
+from bert_mgpu.core.errors import Interrupted, PeerLost, Preempted, RunError, UserError
 
 FILE = "exit.json"
 SILENCE = 30.0  # seconds without a sign: a process is frozen, or its network is gone
@@ -20,7 +20,7 @@ _STOPPED = (Preempted.exit_code, Interrupted.exit_code)
 _FIRST = 1.0  # seconds in which the first process alone may write exit.json
 
 
-class End(NamedTuple):
+class ExitReport(NamedTuple):
     """How the first process that ended did so."""
 
     code: int
@@ -31,7 +31,7 @@ class End(NamedTuple):
     def __str__(self) -> str:
         if self.rank is None:
             return f"all processes hang at step {self.step}: {self.reason}"
-        if self.code == Lost.exit_code:
+        if self.code == PeerLost.exit_code:
             return f"process {self.rank} was lost at step {self.step}: {self.reason}"
         return (
             f"process {self.rank} ended at step {self.step} with exit code {self.code}:"
@@ -40,7 +40,7 @@ class End(NamedTuple):
 
     def error(self) -> RunError:
         """What the other processes end by."""
-        error = Lost(str(self))
+        error = PeerLost(str(self))
         if self.code in _STOPPED:  # all of them were
             error.exit_code, error.label = self.code, "stopped"
         return error
@@ -88,7 +88,7 @@ class ExitFile:
         if self._leads and self._folder:
             (self._folder / FILE).unlink(missing_ok=True)
 
-    def write(self, end: End) -> None:
+    def write(self, end: ExitReport) -> None:
         """Whoever is first is right; nothing where the folder is another run's.
 
         All processes may see the folder, or the first one alone, which knows most.
@@ -106,7 +106,7 @@ class ExitFile:
                     (self._folder / FILE).unlink(missing_ok=True)
             self._write_once(self._folder / FILE, end)
 
-    def _write_once(self, path: pathlib.Path, end: End) -> None:
+    def _write_once(self, path: pathlib.Path, end: ExitReport) -> None:
         text = json.dumps(end._asdict(), ensure_ascii=False) + "\n"
         own = path.with_name(f".{FILE}.{socket.gethostname()}.{os.getpid()}")
         try:

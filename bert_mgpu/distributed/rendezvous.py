@@ -11,36 +11,36 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bert_mgpu.core.errors import Lost
+from bert_mgpu.core.errors import PeerLost
 from bert_mgpu.distributed import launcher
-from bert_mgpu.distributed.launcher import Place
-from bert_mgpu.distributed.peers import End, Peer
+from bert_mgpu.distributed.launcher import ProcessRank
+from bert_mgpu.distributed.peers import ExitReport, Peer
 
 _SCOPE = "bert_mgpu"
 _POLL = 0.2  # seconds
 
 
-def thread(work: Callable[..., None], *arguments: Any) -> None:
+def start_thread(work: Callable[..., None], *arguments: Any) -> None:
     """One that does not keep the process alive."""
     threading.Thread(target=work, args=arguments, daemon=True).start()
 
 
-def told() -> End | None:
+def read_exit_report() -> ExitReport | None:
     """The end of another process, which the store knows before any connection."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         if ended := launcher.get(_SCOPE, "end"):
-            return End(*json.loads(ended))
+            return ExitReport(*json.loads(ended))
     return None
 
 
-def tell(end: End) -> None:
+def publish_exit_report(end: ExitReport) -> None:
     """Puts it there."""
     with contextlib.suppress(OSError):
         launcher.put(_SCOPE, "end", json.dumps(end))
 
 
-def host(
-    place: Place,
+def accept_peers(
+    place: ProcessRank,
     joined: Callable[[Peer, int, dict[str, Any]], None],
     missing: Callable[[int, str], None],
 ) -> None:
@@ -68,20 +68,22 @@ def host(
         with server:
             while len(there) < place.size:
                 with contextlib.suppress(TimeoutError):
-                    thread(welcome, Peer(server.accept()[0]))
+                    start_thread(welcome, Peer(server.accept()[0]))
                 if time.monotonic() > deadline:
                     lacking = min(set(range(place.size)) - there)
                     return missing(lacking, f"it did not start within {seconds} s")
 
-    thread(accept)
+    start_thread(accept)
     address, port = server.getsockname()[:2]
     try:
         launcher.put(_SCOPE, "first", f"{token} {address}:{port}")
     except OSError as error:
-        raise Lost(f"horovodrun's store of values does not answer: {error}") from None
+        raise PeerLost(
+            f"horovodrun's store of values does not answer: {error}"
+        ) from None
 
 
-def join(place: Place) -> Peer:
+def connect(place: ProcessRank) -> Peer:
     """Any other process finds the first one.
 
     Raises Lost where that takes too long, and the end of another process that the
@@ -90,7 +92,7 @@ def join(place: Place) -> Peer:
     seconds = launcher.patience()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if ended := told():
+        if ended := read_exit_report():
             raise ended.error()
         # The store may have the address of an earlier first process.
         with contextlib.suppress(OSError, ValueError):
@@ -98,7 +100,7 @@ def join(place: Place) -> Peer:
             name, _, port = address.rpartition(":")
             peer = Peer(socket.create_connection((name, int(port)), timeout=10))
             own = {"rank": place.rank, "size": place.size, "token": token}
-            peer.send(own | {"where": launcher.whereabouts()})
+            peer.send(own | {"where": launcher.process_location()})
             return peer
         time.sleep(_POLL)
-    raise Lost(f"the first process did not start within {seconds} s")
+    raise PeerLost(f"the first process did not start within {seconds} s")

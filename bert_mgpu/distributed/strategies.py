@@ -14,7 +14,7 @@ _KEYS = 1_000_000  # more than a strategy asks for
 _made = itertools.count(1)
 
 
-def strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
+def make_strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
     """On GPUs NCCL adds. On CPUs our tree: the bits of one device with all towers."""
     if devices[0].startswith("GPU"):
         return mirrored(devices)
@@ -33,7 +33,7 @@ def mirrored(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
     return kind(devices)
 
 
-def replica() -> int:
+def replica_id() -> int:
     """Which of the devices the work that is being traced is for."""
     context = tf.distribute.get_replica_context()
     return int(tf.get_static_value(context.replica_id_in_sync_group))

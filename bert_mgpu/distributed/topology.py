@@ -8,14 +8,14 @@ from bert_mgpu.distributed import launcher
 from bert_mgpu.distributed.collective import SOLO, Collective
 
 
-class World(NamedTuple):
+class Topology(NamedTuple):
     """What a run works with, all of its processes together."""
 
     group: Collective
     devices: list[str]  # of this process
-    towers: int  # of all processes
+    n_towers: int  # of all processes
 
 
-def alone(n_towers: int, devices: list[str]) -> World:
+def single_process(n_towers: int, devices: list[str]) -> Topology:
     """One process on these devices; with the towers of a job that lost its others."""
-    return World(SOLO, devices, launcher.towers() or n_towers)
+    return Topology(SOLO, devices, launcher.towers() or n_towers)

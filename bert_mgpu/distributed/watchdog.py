@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bert_mgpu.core.errors import Lost, Preempted, RunError, UserError
+from bert_mgpu.core.errors import PeerLost, Preempted, RunError, UserError
 from bert_mgpu.distributed import launcher, rendezvous
-from bert_mgpu.distributed.launcher import Place
-from bert_mgpu.distributed.peers import SILENCE, End, ExitFile, Peer
+from bert_mgpu.distributed.launcher import ProcessRank
+from bert_mgpu.distributed.peers import SILENCE, ExitFile, ExitReport, Peer
 
 _BEAT = 1.0  # seconds between two signs of life
 _GRACE = 2.0  # for a process to end by an error of its own
@@ -37,17 +37,19 @@ class State(NamedTuple):
     working: bool  # is the next one to be expected?
 
 
-class Watch:
+class Watchdog:
     """What this process knows of the others, and they of it."""
 
-    def __init__(self, place: Place, output_dir: pathlib.Path | None, patience: float):
+    def __init__(
+        self, place: ProcessRank, output_dir: pathlib.Path | None, patience: float
+    ):
         """patience: seconds in which some process has to make a step."""
         self._place, self._patience = place, patience
-        self._file = ExitFile(output_dir, place.leads)
+        self._file = ExitFile(output_dir, place.is_first)
         self._peers: dict[int, Peer] = {}
         self._where: dict[int, Any] = {}  # to find a process that is silent
         self._lock = threading.Lock()
-        self._ended: End | None = None
+        self._ended: ExitReport | None = None
         self._known = threading.Event()  # that one has ended
         self._speaking = threading.Lock()  # whoever has it ends this process
         self._closing = False
@@ -71,7 +73,7 @@ class Watch:
 
     def open(self) -> None:
         """Finds the other processes. Raises Lost where that takes too long."""
-        if self._place.alone:
+        if self._place.is_single:
             return
         if launcher.store() is None:
             raise UserError(
@@ -79,16 +81,16 @@ class Watch:
                 " processes by horovodrun, or unset HOROVOD_RANK"
             )
         self._voice = os.dup(2)  # that a log may have later
-        if self._place.leads:
-            rendezvous.host(self._place, self._joined, self._lose)
+        if self._place.is_first:
+            rendezvous.accept_peers(self._place, self._joined, self._lose)
         else:
-            self._peers[0] = rendezvous.join(self._place)
-            rendezvous.thread(self._read, self._peers[0], 0)
-        rendezvous.thread(self._beat)
+            self._peers[0] = rendezvous.connect(self._place)
+            rendezvous.start_thread(self._read, self._peers[0], 0)
+        rendezvous.start_thread(self._beat)
 
     def begin(self) -> None:
         """The first process has the folder, for all of them."""
-        if self._place.leads:
+        if self._place.is_first:
             self._file.begin()
             for peer in list(self._peers.values()):
                 peer.send({"begun": True})
@@ -104,21 +106,23 @@ class Watch:
 
         Returns the error to end with: another one, where another process ended first.
         """
-        if self._place.alone:
+        if self._place.is_single:
             return error
         # It is ending: the launcher, which ends all of them now, has nothing to add.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         # A process that is ended from outside, or whose collective broke, may be so
         # because another one is gone: whoever that was is to be told.
-        if isinstance(error, (Lost, Preempted)):
+        if isinstance(error, (PeerLost, Preempted)):
             self._known.wait(_GRACE)
         self._speaking.acquire()
-        found = self._ended = self._ended or rendezvous.told()
+        found = self._ended = self._ended or rendezvous.read_exit_report()
         same = found is not None and found.code == error.exit_code
-        if found is None or (same and not isinstance(error, Lost)):
+        if found is None or (same and not isinstance(error, PeerLost)):
             reason = " ".join(str(error).split())
-            own = End(error.exit_code, self._place.rank, self._state.step, reason)
+            own = ExitReport(
+                error.exit_code, self._place.rank, self._state.step, reason
+            )
             self._spread(own)
             return error
         self._go_on(found)
@@ -128,17 +132,17 @@ class Watch:
         """Ends this process after an error, if there are others: a usual exit waits for
         all of them.
         """
-        if not self._place.alone:
+        if not self._place.is_single:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
 
-    def broke(self, error: Exception) -> Lost | None:
+    def broke(self, error: Exception) -> PeerLost | None:
         """A collective failed: which process is gone? None if none seems to be."""
         of_sums = type(error).__module__.split(".")[0] in ("tensorflow", "horovod")
-        if self._place.alone or not self._known.wait(SILENCE if of_sums else 0):
+        if self._place.is_single or not self._known.wait(SILENCE if of_sums else 0):
             return None
-        return Lost(str(self._ended))
+        return PeerLost(str(self._ended))
 
     # -- threads -------------------------------------------------------------
 
@@ -146,7 +150,7 @@ class Watch:
         """The first process meets another one."""
         self._where[rank] = hello["where"]
         self._peers[rank] = peer
-        peer.send({"where": launcher.whereabouts(), "begun": self._file.begun})
+        peer.send({"where": launcher.process_location(), "begun": self._file.begun})
         self._read(peer, rank)
 
     def _beat(self) -> None:
@@ -161,7 +165,7 @@ class Watch:
                 peer.send({"state": own})
             if states != before or not all(one.working for one in states.values()):
                 changed, before = time.monotonic(), states
-            elif self._place.leads and time.monotonic() - changed > self._patience:
+            elif self._place.is_first and time.monotonic() - changed > self._patience:
                 self._lose(*_furthest_behind(states, self._patience))
 
     def _read(self, peer: Peer, rank: int) -> None:
@@ -186,7 +190,7 @@ class Watch:
                 with self._lock:
                     self._seen[rank] = State(*message["state"])
             if "end" in message:
-                self._spread(End(*message["end"]), message.get("frozen"))
+                self._spread(ExitReport(*message["end"]), message.get("frozen"))
                 return self._finish()
 
     # -- the end -------------------------------------------------------------
@@ -197,11 +201,11 @@ class Watch:
         # Its own last word may be a second old; no process is a step ahead of others.
         with self._lock:
             step = max(one.step for one in (self._state, *self._seen.values()))
-        end = End(Lost.exit_code, rank, step, reason)
+        end = ExitReport(PeerLost.exit_code, rank, step, reason)
         self._spread(end, frozen)
         self._finish()
 
-    def _spread(self, end: End, frozen: Sequence[Any] | None = None) -> None:
+    def _spread(self, end: ExitReport, frozen: Sequence[Any] | None = None) -> None:
         """Writes down and tells the others how the first one ended, once.
 
         frozen: where that is, for whoever is on its machine to end it.
@@ -212,8 +216,8 @@ class Watch:
             self._ended = end
         if not self._rejoins(end):
             self._file.write(end)
-        if self._place.leads:
-            rendezvous.tell(end)
+        if self._place.is_first:
+            rendezvous.publish_exit_report(end)
         for peer in list(self._peers.values()):
             peer.send({"end": end, "frozen": frozen})
         if frozen:
@@ -233,12 +237,12 @@ class Watch:
         self._say(f"{error.label}: {error}")
         os._exit(error.exit_code)
 
-    def _rejoins(self, end: End) -> bool:
+    def _rejoins(self, end: ExitReport) -> bool:
         """Is it one that an elastic job goes on after?"""
-        lost = end.code == Lost.exit_code and end.rank is not None
+        lost = end.code == PeerLost.exit_code and end.rank is not None
         return self.rejoins is not None and lost
 
-    def _go_on(self, end: End) -> None:
+    def _go_on(self, end: ExitReport) -> None:
         """Starts anew without the process that is lost, where the job is elastic."""
         if self.rejoins is None or not self._rejoins(end):
             return
@@ -247,14 +251,14 @@ class Watch:
                 self._say(f"{end}: going on without it")
                 os.dup2(self._voice, 2)  # what is begun anew has this one's voice
                 self.rejoins()
-        except launcher.NoPlace:
+        except launcher.HostGivenUp:
             return  # the others go on
         except OSError:
             pass  # horovodrun is gone, too
         self._file.write(end)
 
     def _say(self, text: str) -> None:
-        if self._place.leads or self._ended and self._ended.rank == 0:
+        if self._place.is_first or self._ended and self._ended.rank == 0:
             with contextlib.suppress(OSError):
                 os.write(self._voice, f"{text}\n".encode())
 

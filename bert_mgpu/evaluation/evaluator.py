@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.checkpoints import pretrained, train_state
@@ -13,7 +14,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import files, hashing
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Rows
+from bert_mgpu.core.rows import Example, Outputs, Rows
 from bert_mgpu.core.task import Task, TrainState
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
@@ -26,7 +27,7 @@ MAIN = "dev"  # the set that chooses
 _COPIED = (pretrained.RUN_FILE, pretrained.CONFIG_FILE, pretrained.LABELS_FILE)
 
 
-class Best(NamedTuple):
+class BestEvaluation(NamedTuple):
     """The evaluation whose weights are kept."""
 
     step: int
@@ -41,22 +42,24 @@ class Evaluator:
         task: Task,
         sets: Mapping[str, Rows],
         *,
+        examples: Callable[[str], Sequence[Example]],
         config: FinetuneConfig,
         group: Collective,
         output_dir: pathlib.Path,
         metric: str,
         measured: Mapping[str, Any],
     ):
-        """metric: of the set MAIN, by which weights are the best; measured: what its
-        values depend on.
+        """examples: reads those of a set; metric: of the set MAIN, by which weights are
+        the best; measured: what its values depend on.
         """
+        self._examples = examples
         self._task, self._sets, self._group = task, sets, group
         self._config, self._output_dir = config, output_dir
         self._metric, self._patience = metric, config.early_stopping_patience
         self._measured = dict(measured)
         self._folder = output_dir / BEST
         self._identity: dict[str, Any] | None = None
-        self._best: Best | None = None
+        self._best: BestEvaluation | None = None
         self._evaluated: list[int] = []  # steps
 
     def begin(self, step: int, identity: dict[str, Any]) -> None:
@@ -70,8 +73,8 @@ class Evaluator:
                 "best": self._kept(),
                 "steps": [one for one in steps if one <= step],
             }
-        said = collective.all_of(group, {"found": found})[0]["found"]
-        self._best = Best(*said["best"]) if said["best"] else None
+        said = collective.all_gather_json(group, {"found": found})[0]["found"]
+        self._best = BestEvaluation(*said["best"]) if said["best"] else None
         self._evaluated = said["steps"]
         if group.rank == 0:
             recorder.continued(self._output_dir / HISTORY, step).close()
@@ -82,11 +85,11 @@ class Evaluator:
         facts = {"run": self._identity, "measured": self._measured}
         return hashing.fingerprint(facts)
 
-    def _kept(self) -> Best | None:
+    def _kept(self) -> BestEvaluation | None:
         """What best/ holds, if it is this run's, by the same metric of the same set."""
         try:
             said = files.read_json(self._folder / BEST_FILE)
-            best = Best(int(said["step"]), float(said["value"]))
+            best = BestEvaluation(int(said["step"]), float(said["value"]))
             known = said["of"] == self._of
         except (UserError, ValueError, KeyError, TypeError, OverflowError):  # 1e999
             return None
@@ -125,26 +128,25 @@ class Evaluator:
             return False
 
     def _after(self, step: int, towers: Towers, stopping: Callable[[], bool]) -> bool:
-        run, group = self._config, self._group
+        group, task = self._group, self._task
         lines, better = [], False
         for name, rows in self._sets.items():
             began = time.perf_counter()
-            outputs = forward(
-                *(run, rows, rows_at_once(run, towers), towers, name),
-                note=_silence,
-                stopping=stopping,
+            outputs = task.infer(
+                rows, functools.partial(self._forward, name, towers, stopping)
             )
             # One process reckons for all: they have to decide alike.
             scores = None
             if group.rank == 0:
-                scores = self._task.scores(self._task.found(outputs, rows))
-            scores = collective.all_of(group, {"scores": scores})[0]["scores"]
+                examples = functools.partial(self._examples, name)
+                scores = task.scores(task.scored_rows(outputs, rows, examples))
+            scores = collective.all_gather_json(group, {"scores": scores})[0]["scores"]
             line = f"step {step}  {name}: {self._shown(scores)}"
             seconds = time.perf_counter() - began
             if name == MAIN:
                 better = self._is_better(scores.get(self._metric))
                 if better:
-                    self._best = Best(step, scores[self._metric])
+                    self._best = BestEvaluation(step, scores[self._metric])
                     line += "  the best so far"
             say(line)
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
@@ -157,6 +159,14 @@ class Evaluator:
         if why := self.stops:
             say(f"{why} ends the training")
         return self.stops is not None
+
+    def _forward(
+        self, name: str, towers: Towers, stopping: Callable[[], bool], rows: Rows
+    ) -> Outputs:
+        batch = rows_at_once(self._config, towers)
+        return forward(
+            self._config, rows, batch, towers, name, note=_silence, stopping=stopping
+        )
 
     def _shown(self, scores: Mapping[str, Any]) -> str:
         names = dict.fromkeys((self._metric, "eval_loss"))
@@ -211,7 +221,7 @@ def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def chosen(said: str | None, usual: str, known: list[str]) -> str:
+def choose_metric(said: str | None, usual: str, known: list[str]) -> str:
     """--best_metric, or what is usual. known: the scores that an evaluation gives."""
     if said is None:
         return usual

@@ -14,7 +14,7 @@ from bert_mgpu.config.base import RunConfig, fields
 from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.report import ConfusionMatrix, ReportSection, Table
+from bert_mgpu.core.report import ConfusionMatrix, ReportSection, ReportTable
 from bert_mgpu.core.rows import Features
 from bert_mgpu.evaluation import evaluator, html, plots, result_files
 from bert_mgpu.training import recorder
@@ -72,10 +72,10 @@ def write(facts: ReportFacts, sections: Sequence[ReportSection]) -> None:
     say(f"wrote {facts.output_dir / FILE}")
 
 
-def _block(folder: pathlib.Path, block: str | Table | ConfusionMatrix) -> str:
+def _block(folder: pathlib.Path, block: str | ReportTable | ConfusionMatrix) -> str:
     if isinstance(block, str):
         return html.note(block)
-    if isinstance(block, Table):
+    if isinstance(block, ReportTable):
         note = html.note(block.note) if block.note else ""
         return note + html.table(block.rows, block.columns)
     path = folder / f"confusion_{block.name}.png"
@@ -145,10 +145,10 @@ def _evaluations(facts: ReportFacts, history: list[dict[str, Any]], known: Any) 
 
 def _data(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     """Lengths, padding and what is likely wrong."""
-    run, sets = facts.config, facts.sets
+    config, sets = facts.config, facts.sets
     path = folder / "lengths.png"
     lengths = {name: rows.lengths for name, rows in sets.items()}
-    plots.lengths(path, lengths, run.max_seq_length)
+    plots.lengths(path, lengths, config.max_seq_length)
     shares = [*next(iter(sets.values())).notes["length_percentiles"]]
     rows: list[tuple[object, ...]] = [
         ("set", "rows", *(f"{share} %" for share in shares), "truncated")
@@ -159,7 +159,7 @@ def _data(facts: ReportFacts, folder: pathlib.Path) -> Sections:
         percentiles = (notes["length_percentiles"][share] for share in shares)
         rows.append((name, notes["rows"], *percentiles, truncated))
     shown = [
-        html.note(f"tokens of a row before truncation at {run.max_seq_length}"),
+        html.note(f"tokens of a row before truncation at {config.max_seq_length}"),
         html.table(rows, "w" + "n" * (len(shares) + 2)),
         html.note("and after it:"),
         html.image(path, "lengths of rows"),
@@ -167,7 +167,7 @@ def _data(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     if facts.padding:
         cells: list[tuple[object, ...]] = [("--padding", "share of the tokens")]
         cells += [(name, f"{share:.0%}") for name, share in facts.padding.items()]
-        shown.append(html.note(f"padding in training, which used {run.padding}"))
+        shown.append(html.note(f"padding in training, which used {config.padding}"))
         shown.append(html.table(cells, "wn"))
     shown += [html.note(f"WARNING: {warning}") for warning in facts.warnings]
     return [("Data", "\n".join(shown))]

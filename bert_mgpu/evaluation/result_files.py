@@ -8,10 +8,9 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from bert_mgpu.core.files import make_folder, write_text
-from bert_mgpu.core.task import Decisions
+from bert_mgpu.core.rows import Features
+from bert_mgpu.core.task import Predictions
 
 BASELINE = "baseline.json"
 
@@ -72,40 +71,38 @@ def write_sentence_scores(
 
 
 def json_lines(
-    decisions: Decisions, lines: np.ndarray, ids: Sequence[str] | None = None
+    predictions: Predictions, features: Features, ids: Sequence[str] | None = None
 ) -> Iterator[str]:
     """The lines of predictions.jsonl; see `write_predictions`."""
-    _, values, labels, names = decisions
-    for row, line in enumerate(lines.tolist()):
-        record = {"id": ids[row] if ids else f"test-{line - 1}", "line": line}
-        if names:
-            shares = (round(value, 6) for value in values[row].tolist())
-            record["label"] = labels[row]
-            record["probabilities"] = dict(zip(names, shares, strict=True))
-        else:
-            record["value"] = labels[row]
-        yield json.dumps(record, ensure_ascii=False) + "\n"
+    lines = features.lines[features.first_rows].tolist()
+    entries = len(predictions.texts), len(predictions.values), len(predictions.records)
+    if {*entries} != {len(lines)}:
+        raise ValueError(f"{entries} predictions of {len(lines)} examples")
+    names = ids or [f"test-{line - 1}" for line in lines]
+    for name, line, record in zip(names, lines, predictions.records, strict=True):
+        facts = {"id": name, "line": line, **record}
+        yield json.dumps(facts, ensure_ascii=False) + "\n"
 
 
 def write_predictions(
     output_dir: pathlib.Path,
-    decisions: Decisions,
-    lines: np.ndarray,
+    predictions: Predictions,
+    features: Features,
     ids: Sequence[str] | None = None,
 ) -> list[str]:
     """predict.txt, test_results.tsv and predictions.jsonl; returns their names.
 
-    lines: int64 [rows], in the predicted file; ids: of the rows, where they have some.
+    features: the predicted rows; ids: of the examples, where they have some. Raises
+    ValueError where there is not one prediction for each example.
     """
-    texts, values = decisions.texts, decisions.values
+    records = [*json_lines(predictions, features, ids)]
     make_folder(output_dir)
-    rows = range(len(texts))
     files = {
-        "predict.txt": (f"{text}\n" for text in texts),
+        "predict.txt": (f"{text}\n" for text in predictions.texts),
         "test_results.tsv": (
-            "\t".join(map(str, values[r].tolist())) + "\n" for r in rows
+            "\t".join(map(str, values.tolist())) + "\n" for values in predictions.values
         ),
-        "predictions.jsonl": json_lines(decisions, lines, ids),
+        "predictions.jsonl": records,
     }
     for name, content in files.items():
         write_text(output_dir / name, content)

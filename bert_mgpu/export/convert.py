@@ -21,7 +21,7 @@ from bert_mgpu.checkpoints import (
     run_folder,
     weight_names,
 )
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import RunError, UserError, listed
@@ -42,49 +42,49 @@ class Target(NamedTuple):
     """A format that is written."""
 
     check: Callable[[pathlib.Path], None]  # that the folder may be written
-    write: Callable[[str, Model, Params, dict[str, Any], Mapping[str, str]], None]
+    write: Callable[[str, Pretrained, Params, dict[str, Any], Mapping[str, str]], None]
     holds: Callable[[Params, BertConfig], list[str]]  # names of what is written
 
 
-def convert(run: Any, types: Mapping[str, str]) -> None:
+def convert(config: Any, types: Mapping[str, str]) -> None:
     """Does what the settings of convert.py ask for; prints what came of it.
 
     types: transformers' problem_type -> the name that task.json has for it.
     """
-    wanted = {name: getattr(run, name) for name in TARGETS if getattr(run, name)}
+    wanted = {name: getattr(config, name) for name in TARGETS if getattr(config, name)}
     for name, folder in wanted.items():
         TARGETS[name].check(pathlib.Path(folder))
-    if run.input_file:
-        text_files.check_file(run.input_file)
+    if config.input_file:
+        text_files.check_file(config.input_file)
     asked = {one.name for one in dataclasses.fields(FinetuneConfig)}
-    given = {n: getattr(run, n) for n in run.given & asked}
-    settings = FinetuneConfig(**given, max_seq_length=1, given=run.given)
+    given = {n: getattr(config, n) for n in config.given & asked}
+    settings = FinetuneConfig(**given, max_seq_length=1, given=config.given)
     model = pretrained.find_model(settings, pathlib.Path(os.devnull))
     for note in pretrained.notes(settings, model):
         print(note)
-    params = _weights(run.init_checkpoint, model.config)
-    rows, what = _rows(model.tokenizer, model.config, run.input_file)
+    params = _weights(config.init_checkpoint, model.bert_config)
+    rows, what = _rows(model.tokenizer, model.bert_config, config.input_file)
     known = run_folder.of_model(
-        pretrained.folder_of(run.init_checkpoint) / pretrained.RUN_FILE
+        pretrained.folder_of(config.init_checkpoint) / pretrained.RUN_FILE
     )
     for name, folder in wanted.items():
         target = TARGETS[name]
         target.write(folder, model, params, known, types)
-        held = target.holds(params, model.config)
+        held = target.holds(params, model.bert_config)
         print(f"wrote {len(held)} weights to {folder}")
         if left := sorted(set(params) - set(held)):
             print(f"  without {len(left)} that it has no place for: {listed(left)}")
         print(f"  read again and compared on {what}:")
-        _compare(folder, params, held, model.config, run.input_file, rows)
+        _compare(folder, params, held, model.bert_config, config.input_file, rows)
 
 
-def _weights(path: str, config: BertConfig) -> Params:
+def _weights(path: str, bert_config: BertConfig) -> Params:
     """Those of BERT and its heads; says what else there is."""
-    found = initial_weights.all_of(path)
+    found = initial_weights.read_all(path)
     known = {
         name: value for name, value in found.items() if weight_names.of_google(name)
     }
-    wanted = {n: shape for n, (shape, _) in params_lib.bert_specs(config).items()}
+    wanted = {n: shape for n, (shape, _) in params_lib.bert_specs(bert_config).items()}
     shapes = {name: value.shape for name, value in known.items()}
     missing, _, mismatched = weight_names.describe_difference(wanted, shapes)
     for name in mismatched:
@@ -107,7 +107,7 @@ def _weights(path: str, config: BertConfig) -> Params:
 
 def _write_google(
     folder: str,
-    model: Model,
+    model: Pretrained,
     params: Params,
     known: dict[str, Any],
     types: Mapping[str, str],
@@ -115,18 +115,18 @@ def _write_google(
     flags = {"do_lower_case": model.do_lower_case, **known}
     if name := types.get(model.problem_type or ""):
         flags["task_type"] = name
-    held = model.config, model.vocabulary, model.labels, flags
+    held = model.bert_config, model.vocabulary, model.labels, flags
     google_write.export(folder, params, *held)
-    if model.config.hidden_act == "gelu_erf":
+    if model.bert_config.hidden_act == "gelu_erf":
         print("  google-research/bert has no erf form of gelu: it refuses this model")
-    if model.config.layer_norm_eps != _GOOGLES_EPSILON:
-        epsilon = model.config.layer_norm_eps
+    if model.bert_config.layer_norm_eps != _GOOGLES_EPSILON:
+        epsilon = model.bert_config.layer_norm_eps
         print(f"  google-research/bert takes an epsilon of 1e-12, this has {epsilon:g}")
 
 
 def _write_hugging_face(
     folder: str,
-    model: Model,
+    model: Pretrained,
     params: Params,
     known: dict[str, Any],
     types: Mapping[str, str],
@@ -135,15 +135,15 @@ def _write_hugging_face(
     problem = model.problem_type or of_task.get(known.get("task_type", ""))
     classifies = weight_names.architecture_of(params) == weight_names.CLASSIFIER
     huggingface_write.export(
-        *(folder, params, model.config, model.vocabulary, model.do_lower_case),
+        *(folder, params, model.bert_config, model.vocabulary, model.do_lower_case),
         (model.labels or None) if classifies else None,
         problem if classifies else None,
     )
 
 
-def _of_architecture(params: Params, config: BertConfig) -> list[str]:
+def _of_architecture(params: Params, bert_config: BertConfig) -> list[str]:
     architecture = weight_names.architecture_of(params)
-    rows = weight_names.of_architecture(architecture, config.num_hidden_layers)
+    rows = weight_names.of_architecture(architecture, bert_config.num_hidden_layers)
     return [row.google for row in rows if row.google in params]
 
 
@@ -158,10 +158,10 @@ TARGETS = {
 
 
 def _rows(
-    tokenizer: Tokenizer, config: BertConfig, file: str | None
+    tokenizer: Tokenizer, bert_config: BertConfig, file: str | None
 ) -> tuple[Ragged, str]:
     """Ids of real rows, or of drawn ones; what they are."""
-    room = max(1, min(_LONGEST, config.max_position_embeddings) - 2)
+    room = max(1, min(_LONGEST, bert_config.max_position_embeddings) - 2)
     if file:
         lines = (text for _, text in text_files.read_lines(file) if text.strip())
         found = tokenizer.batch_ids([*itertools.islice(lines, _ROWS)])
@@ -196,7 +196,7 @@ def _batches(rows: Ragged) -> Iterator[dict[str, np.ndarray]]:
 
 
 def outputs(
-    params: Params, config: BertConfig, batch: Mapping[str, np.ndarray]
+    params: Params, bert_config: BertConfig, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """All that a model's weights allow to say of a batch.
 
@@ -206,16 +206,16 @@ def outputs(
     """
     with tf.device("CPU:0"):
         tensors = {name: tf.constant(value) for name, value in batch.items()}
-        hidden = bert.encode(params, config, tensors)[-1]
+        hidden = bert.encode(params, bert_config, tensors)[-1]
         found = {"hidden states": hidden}
         if "bert/pooler/dense/kernel" in params:
             pooled = bert.pool(params, hidden[:, 0])
             if "output_weights" in params:
-                found["labels"] = heads.classify(params, pooled, 0.0)
+                found["labels"] = heads.classification_logits(params, pooled, 0.0)
             if "cls/seq_relationship/output_weights" in params:
-                found["next sentence"] = heads.predict_next(params, pooled)
+                found["next sentence"] = heads.next_sentence_logits(params, pooled)
         if "cls/predictions/output_bias" in params:
-            found["words"] = heads.predict_words(params, config, hidden)
+            found["words"] = heads.masked_lm_logits(params, bert_config, hidden)
         if "cls/squad/output_weights" in params:
             kernel = params["cls/squad/output_weights"].T
             found["spans"] = tf.tensordot(hidden, kernel, 1)
@@ -227,25 +227,25 @@ def _compare(
     folder: str,
     params: Params,
     held: list[str],
-    config: BertConfig,
+    bert_config: BertConfig,
     file: str | None,
     rows: Ragged,
 ) -> None:
     """Reads the folder as anyone would: its config, vocabulary, casing and weights."""
     settings = FinetuneConfig(init_checkpoint=folder, max_seq_length=1)
     again = pretrained.find_model(settings, pathlib.Path(os.devnull))
-    read, _ = _rows(again.tokenizer, again.config, file)
+    read, _ = _rows(again.tokenizer, again.bert_config, file)
     if not np.array_equal(read.values, rows.values):
         raise RunError(f"{folder}: its vocabulary makes other ids")
     there, far = (
-        initial_weights.all_of(folder),
+        initial_weights.read_all(folder),
         collections.defaultdict[str, float](float),
     )
     if lost := sorted(set(held) - set(there)):
         raise RunError(f"{folder}: lacks {listed(lost)}")
     for batch in _batches(rows):
-        ours = outputs(params, config, batch)
-        for name, value in outputs(there, again.config, batch).items():
+        ours = outputs(params, bert_config, batch)
+        for name, value in outputs(there, again.bert_config, batch).items():
             # maximum keeps what is no number, max would lose it.
             worst = np.maximum(far[name], np.abs(value - ours[name]).max())
             far[name] = float(worst)

@@ -10,7 +10,6 @@ import importlib.util
 import json
 import logging
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,14 @@ import tensorflow as tf
 
 from bert_mgpu.core import extras, files
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Features
-from bert_mgpu.export.saved_model import FACTS, IDS_INPUTS, TOGETHER, Served
+from bert_mgpu.core.rows import Features, Outputs
+from bert_mgpu.export.saved_model import (
+    FACTS,
+    IDS_INPUTS,
+    TOGETHER,
+    Served,
+    largest_gap,
+)
 
 _MODEL, _VOCAB = "model.onnx", "vocab.txt"
 _NEEDED = ("tf2onnx", "onnx", "onnxruntime")
@@ -94,7 +99,7 @@ def _erfc(graph: Any, node: Any, name: str, args: Any) -> None:
     graph.make_node("Sub", [one, erf.output[0]], name=name, outputs=outputs, **kinds)
 
 
-def difference(target: str, rows: Features, outputs: Mapping[str, np.ndarray]) -> float:
+def difference(target: str, rows: Features, outputs: Outputs) -> float:
     """How far onnxruntime's outputs of rows of ids are from these, at most."""
     import onnxruntime
 
@@ -107,7 +112,7 @@ def difference(target: str, rows: Features, outputs: Mapping[str, np.ndarray]) -
         numbers = np.arange(start, min(start + TOGETHER, len(rows)))
         found = session.run(names, _padded(rows.take(numbers)))
         for name, values in zip(names, found, strict=True):
-            far = max(far, float(np.abs(values - outputs[name][numbers]).max()))
+            far = max(far, largest_gap(outputs[name], numbers, values))
     return far
 
 

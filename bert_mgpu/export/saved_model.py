@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Example
+from bert_mgpu.core.rows import Example, Outputs, Ragged
 from bert_mgpu.core.task import Task
 from bert_mgpu.export.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text import truncation as truncation_lib
@@ -166,7 +166,7 @@ def difference(
     folder: str,
     examples: Sequence[Example],
     with_pairs: bool,
-    outputs: Mapping[str, np.ndarray],
+    outputs: Outputs,
 ) -> float:
     """How far outputs of the folder's model are from these, at most: of raw texts."""
     loaded = tf.saved_model.load(folder)
@@ -178,6 +178,17 @@ def difference(
             texts["text_b"] = tf.constant([one.text_b or "" for one in some])
         found = loaded.signatures[TEXTS](**texts)
         for name in outputs.keys() & found.keys():
-            wanted = outputs[name][start : start + TOGETHER]
-            far = max(far, float(np.abs(found[name].numpy() - wanted).max()))
+            rows = np.arange(start, start + len(some))
+            far = max(far, largest_gap(outputs[name], rows, found[name].numpy()))
     return far
+
+
+def largest_gap(wanted: np.ndarray | Ragged, rows: np.ndarray, values: Any) -> float:
+    """The largest difference of these rows of an output from `values` [rows, ...].
+
+    Of outputs a token, the values are padded: [rows, T, ...].
+    """
+    if isinstance(wanted, Ragged):
+        pairs = ((wanted.row(row), values[i]) for i, row in enumerate(rows))
+        return max(float(np.abs(own - row[: len(own)]).max()) for own, row in pairs)
+    return float(np.abs(values - wanted[rows]).max())

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_mgpu.core.task import Batch, Noise, Params
+from bert_mgpu.core.task import Batch, DropoutKey, Params
 from bert_mgpu.model import layers
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.model.recompute import recomputed
@@ -24,7 +24,7 @@ HEAD_SITE = 60000
 
 
 def embed(
-    params: Params, config: BertConfig, batch: Batch, noise: Noise | None
+    params: Params, config: BertConfig, batch: Batch, dropout_key: DropoutKey | None
 ) -> tf.Tensor:
     """The batch of `encode` -> [B, T, H]."""
     tables = "bert/embeddings/"
@@ -38,12 +38,12 @@ def embed(
     if "position_ids" in batch:
         summed += tf.gather(positions, batch["position_ids"])
     else:
-        summed += positions[: layers.sizes(input_ids)[1]]
+        summed += positions[: layers.shape_list(input_ids)[1]]
     normal = layers.layer_norm(params, "bert/embeddings", summed, config.layer_norm_eps)
-    return layers.dropout(normal, config.hidden_dropout_prob, noise, site=0)
+    return layers.dropout(normal, config.hidden_dropout_prob, dropout_key, site=0)
 
 
-def hide(batch: Batch) -> tf.Tensor:
+def attention_bias(batch: Batch) -> tf.Tensor:
     """What is added to attention scores: [B, 1, 1, T], if packed [B, 1, T, T].
 
     Tokens see the tokens of their own example, and none sees padding.
@@ -56,12 +56,12 @@ def hide(batch: Batch) -> tf.Tensor:
     return tf.where(seen, 0.0, _MASKED_SCORE)[:, None]
 
 
-def attend(
+def self_attention(
     own: Params,
     config: BertConfig,
     inputs: tf.Tensor,
     score_bias: tf.Tensor,
-    noise: Noise | None,
+    dropout_key: DropoutKey | None,
     site: int,
     places: tf.Tensor | None,
 ) -> tf.Tensor:
@@ -80,27 +80,29 @@ def attend(
         flat += layers.dense_together(own, parts[1:], inputs)
 
     def split(projected: tf.Tensor) -> tf.Tensor:
-        shape = [*layers.sizes(projected)[:2], heads, depth]
+        shape = [*layers.shape_list(projected)[:2], heads, depth]
         return tf.transpose(tf.reshape(projected, shape), [0, 2, 1, 3])
 
     query, key, value = (split(part) for part in flat)  # [B, N, F or T, D]
     # Scaled before the product, which could overflow float16 otherwise.
     query = query * tf.cast(1.0 / math.sqrt(depth), query.dtype)
-    scores = layers.exact(tf.matmul(query, key, transpose_b=True))  # [B, N, F, T]
+    scores = layers.at_least_float32(
+        tf.matmul(query, key, transpose_b=True)
+    )  # [B, N, F, T]
     scores = scores + tf.cast(score_bias, scores.dtype)
     shares = tf.cast(tf.nn.softmax(scores), value.dtype)  # [B, N, F, T]
     rate = config.attention_probs_dropout_prob
-    shares = layers.dropout(shares, rate, noise, site)
+    shares = layers.dropout(shares, rate, dropout_key, site)
     context = tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3])  # [B, F, N, D]
-    return tf.reshape(context, layers.sizes(flat[0]))
+    return tf.reshape(context, layers.shape_list(flat[0]))
 
 
-def block(
+def encoder_layer(
     own: Params,
     config: BertConfig,
     inputs: tf.Tensor,
     score_bias: tf.Tensor,
-    noise: Noise | None,
+    dropout_key: DropoutKey | None,
     site: int,
     places: tf.Tensor | None = None,
     recompute: str = "none",
@@ -119,7 +121,9 @@ def block(
             score_bias = tf.gather(score_bias, places, axis=2, batch_dims=1)
 
     def attention(own: Params, inputs: tf.Tensor) -> tf.Tensor:
-        return attend(own, config, inputs, score_bias, noise, site, places)
+        return self_attention(
+            own, config, inputs, score_bias, dropout_key, site, places
+        )
 
     if recompute == "attention":
         parts = {n: own[n] for n in own if n.startswith("attention/self/")}
@@ -127,12 +131,12 @@ def block(
     else:
         attended = attention(own, inputs)
     attended = layers.dense(own, "attention/output/dense", attended)
-    attended = layers.dropout(attended, rate, noise, site + 1)
+    attended = layers.dropout(attended, rate, dropout_key, site + 1)
     attended = layers.layer_norm(own, "attention/output", attended + wanted, epsilon)
     inner = layers.dense(own, "intermediate/dense", attended)
     inner = layers.ACTIVATIONS[config.hidden_act](inner)  # [B, F, intermediate]
     outputs = layers.dense(own, "output/dense", inner)  # [B, F, H]
-    outputs = layers.dropout(outputs, rate, noise, site + 2)
+    outputs = layers.dropout(outputs, rate, dropout_key, site + 2)
     return layers.layer_norm(own, "output", outputs + attended, epsilon)
 
 
@@ -140,7 +144,7 @@ def encode(
     params: Params,
     config: BertConfig,
     batch: Batch,
-    noise: Noise | None = None,
+    dropout_key: DropoutKey | None = None,
     places: tf.Tensor | None = None,
     recompute: str = "none",
 ) -> list[tf.Tensor]:
@@ -157,8 +161,8 @@ def encode(
     ("none"), all that is of size T x T ("attention"), or whole layers ("block").
     """
     precision = params["bert/encoder/layer_0/attention/self/query/kernel"].dtype
-    hidden = [tf.cast(embed(params, config, batch, noise), precision)]
-    score_bias = hide(batch)
+    hidden = [tf.cast(embed(params, config, batch, dropout_key), precision)]
+    score_bias = attention_bias(batch)
     for index in range(config.num_hidden_layers):
         prefix = f"bert/encoder/layer_{index}/"
         own = {
@@ -168,7 +172,9 @@ def encode(
         at = places if index == config.num_hidden_layers - 1 else None
 
         def layer(own: Params, inputs: Any, site: int = site, at: Any = at) -> Any:
-            return block(own, config, inputs, score_bias, noise, site, at, recompute)
+            return encoder_layer(
+                own, config, inputs, score_bias, dropout_key, site, at, recompute
+            )
 
         if recompute == "block":
             hidden.append(recomputed(layer, own, hidden[-1]))
@@ -181,7 +187,7 @@ def first_tokens(batch: Batch) -> tf.Tensor:
     """Where the [CLS] of every example stands in its row, int32 [B, F]."""
     if "first_tokens" in batch:
         return batch["first_tokens"]
-    return tf.zeros([layers.sizes(batch["input_ids"])[0], 1], tf.int32)
+    return tf.zeros([layers.shape_list(batch["input_ids"])[0], 1], tf.int32)
 
 
 def pool(params: Params, first_tokens: tf.Tensor) -> tf.Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bert_mgpu.core import files
 from bert_mgpu.core.activations import ACTIVATIONS
-from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.errors import UserError, short_repr
 
 # Google's "gelu" is the tanh form, Hugging Face's "gelu" the erf form: the
 # config's origin decides, and from there on the name says which it is.
@@ -73,8 +73,8 @@ class BertConfig:
             value = raw[field.name]
             if type(value) not in _JSON_TYPES[str(field.type)]:
                 raise UserError(
-                    f"{origin}: {field.name} is {shown(value)}, not a value of type"
-                    f" {field.type}"
+                    f"{origin}: {field.name} is {short_repr(value)}, not a value of"
+                    f" type {field.type}"
                 )
             values[field.name] = value
         if "vocab_size" not in values:
@@ -85,7 +85,7 @@ class BertConfig:
         activation = hidden_act or names.get(activation, activation)
         if activation not in ACTIVATIONS:
             raise UserError(
-                f"{origin}: hidden_act {shown(activation)} is not known: pass"
+                f"{origin}: hidden_act {short_repr(activation)} is not known: pass"
                 f" --hidden_act, one of {', '.join(ACTIVATIONS)}"
             )
         config = cls(**{**values, "hidden_act": activation})
@@ -101,8 +101,8 @@ class BertConfig:
                 raise UserError(f"{origin}: {field.name} is more than {_MOST:,}")
             if str(field.type) == "float" and not _is_size(value):
                 raise UserError(
-                    f"{origin}: {field.name} is {shown(value)}, not a number of 0 or"
-                    " more"
+                    f"{origin}: {field.name} is {short_repr(value)}, not a number of 0"
+                    " or more"
                 )
             if field.name.endswith("_prob") and not 0 <= value < 1:
                 raise UserError(f"{origin}: {field.name} is {value}, not in [0, 1)")

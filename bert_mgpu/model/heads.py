@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from bert_mgpu.core.task import Noise, Params
+from bert_mgpu.core.task import DropoutKey, Params
 from bert_mgpu.model import bert, layers
 from bert_mgpu.model.config import BertConfig
 
 
-def classify(
+def classification_logits(
     params: Params,
     pooled: tf.Tensor,
     dropout_rate: float,
-    noise: Noise | None = None,
+    dropout_key: DropoutKey | None = None,
 ) -> tf.Tensor:
     """Logits of google-research/bert's classifier: pooled [B, H] -> [B, C]."""
-    pooled = layers.dropout(pooled, dropout_rate, noise, site=bert.HEAD_SITE)
+    pooled = layers.dropout(pooled, dropout_rate, dropout_key, site=bert.HEAD_SITE)
     logits = tf.matmul(pooled, params["output_weights"], transpose_b=True)
     return logits + params["output_bias"]
 
 
-def predict_words(params: Params, config: BertConfig, hidden: tf.Tensor) -> tf.Tensor:
+def masked_lm_logits(
+    params: Params, config: BertConfig, hidden: tf.Tensor
+) -> tf.Tensor:
     """Logits of google-research/bert's masked language model: [M, H] -> [M, V].
 
     hidden: the last hidden states of the masked tokens. The output layer is the table
@@ -36,11 +38,11 @@ def predict_words(params: Params, config: BertConfig, hidden: tf.Tensor) -> tf.T
         params, "cls/predictions/transform", hidden, config.layer_norm_eps
     )
     words = tf.cast(params["bert/embeddings/word_embeddings"], hidden.dtype)
-    logits = layers.exact(tf.matmul(hidden, words, transpose_b=True))
+    logits = layers.at_least_float32(tf.matmul(hidden, words, transpose_b=True))
     return logits + params["cls/predictions/output_bias"]
 
 
-def predict_next(params: Params, pooled: tf.Tensor) -> tf.Tensor:
+def next_sentence_logits(params: Params, pooled: tf.Tensor) -> tf.Tensor:
     """Logits of "is the next sentence" and "is a random one": [B, H] -> [B, 2]."""
     weights = params["cls/seq_relationship/output_weights"]
     logits = tf.matmul(pooled, weights, transpose_b=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from bert_mgpu.core.task import Noise, Params
+from bert_mgpu.core.task import DropoutKey, Params
 
 # A dropout rate is held in 8 random bits if these hit it to 2 %, else in 16.
 # 0.1, the rate of every published BERT, becomes 26/256 = 0.1016 (1.6 % off, and 16
@@ -37,12 +37,12 @@ ACTIVATIONS: dict[str, Callable] = {
 }
 
 
-def exact(values: tf.Tensor) -> tf.Tensor:
+def at_least_float32(values: tf.Tensor) -> tf.Tensor:
     """The same in float32 at least: for sums over many values and for exponents."""
     return tf.cast(values, tf.float32) if values.dtype.size < 4 else values
 
 
-def sizes(values: tf.Tensor) -> list[int | tf.Tensor]:
+def shape_list(values: tf.Tensor) -> list[int | tf.Tensor]:
     """The shape, as numbers where they are known: all are, but in an exported model."""
     static = list(values.shape)
     if None not in static:
@@ -56,7 +56,7 @@ def dense(params: Params, name: str, inputs: tf.Tensor) -> tf.Tensor:
     kernel = params[f"{name}/kernel"]
     flat = tf.reshape(tf.cast(inputs, kernel.dtype), [-1, kernel.shape[0]])
     outputs = tf.matmul(flat, kernel) + params[f"{name}/bias"]
-    return tf.reshape(outputs, [*sizes(inputs)[:-1], kernel.shape[1]])
+    return tf.reshape(outputs, [*shape_list(inputs)[:-1], kernel.shape[1]])
 
 
 def dense_together(
@@ -79,7 +79,7 @@ def layer_norm(
     of the precision of the inputs outside.
     """
     gamma, beta = (params[f"{name}/LayerNorm/{part}"] for part in ("gamma", "beta"))
-    values = exact(inputs)
+    values = at_least_float32(inputs)
     mean = tf.reduce_mean(values, -1, keepdims=True)
     centered = values - mean
     variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
@@ -96,7 +96,7 @@ def dropout_lanes(rate: float) -> tuple[int, int]:
 
 
 def keep_mask(
-    shape: tuple[int, ...], rate: float, noise: Noise, site: int
+    shape: tuple[int, ...], rate: float, dropout_key: DropoutKey, site: int
 ) -> tuple[tf.Tensor, float]:
     """Which values of [B, ...] a dropout keeps, bool, and the true keep rate.
 
@@ -111,13 +111,13 @@ def keep_mask(
     words = counts * _WORDS_PER_COUNT
     counter = tf.stack(
         [
-            tf.cast(noise.first_row, tf.uint64) * tf.constant(counts, tf.uint64),
-            tf.cast(noise.step * 65536 + site, tf.uint64),
+            tf.cast(dropout_key.first_row, tf.uint64) * tf.constant(counts, tf.uint64),
+            tf.cast(dropout_key.step * 65536 + site, tf.uint64),
         ]
     )
     random = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=[rows, words],
-        key=tf.reshape(noise.seed, [1]),
+        key=tf.reshape(dropout_key.seed, [1]),
         counter=counter,
         alg=_PHILOX,
         dtype=tf.uint32,
@@ -130,18 +130,18 @@ def keep_mask(
 
 
 def dropout(
-    inputs: tf.Tensor, rate: float, noise: Noise | None, site: int
+    inputs: tf.Tensor, rate: float, dropout_key: DropoutKey | None, site: int
 ) -> tf.Tensor:
     """Inverted dropout (Srivastava et al. 2014); none without noise.
 
     inputs: [B, ...] with a static shape; `site` names the place in the network.
     """
-    if noise is None or rate == 0.0:
+    if dropout_key is None or rate == 0.0:
         return inputs
-    keep, keep_rate = keep_mask(tuple(inputs.shape), rate, noise, site)
+    keep, keep_rate = keep_mask(tuple(inputs.shape), rate, dropout_key, site)
     # In float32: XLA and TensorFlow's graph optimizer multiply by 1 / keep rate, which
     # 16 bits do not hold, nor every keep rate. For a rate of 0.1 the factor was 0.33 %
     # too small in bfloat16. So each quotient is rounded once, up or down by chance.
     # (But for rates of less than 1/256, which move no value as far as bfloat16 shows.)
-    scaled = exact(inputs) / keep_rate
+    scaled = at_least_float32(inputs) / keep_rate
     return tf.where(keep, tf.cast(scaled, inputs.dtype), tf.zeros_like(inputs))

@@ -12,7 +12,7 @@ from bert_mgpu.distributed.collective import Collective
 from bert_mgpu.evaluation.forward import forward
 from bert_mgpu.export import onnx, saved_model
 from bert_mgpu.runs import stages
-from bert_mgpu.runs.run import Job
+from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
 from bert_mgpu.training.towers import Towers
@@ -20,48 +20,49 @@ from bert_mgpu.training.towers import Towers
 _COMPARED = 64  # rows
 
 
-def check(run: FinetuneConfig, group: Collective) -> None:
+def check(config: FinetuneConfig, group: Collective) -> None:
     """Raises UserError where something else is there, or a package is missing."""
     if group.rank > 0:  # the first one alone writes
         return
-    if run.export_saved_model:
-        saved_model.check_replaceable(pathlib.Path(run.export_saved_model))
-    if run.export_onnx:
-        onnx.check(run.export_onnx)
-    stages.check_export(run, group)
+    if config.export_saved_model:
+        saved_model.check_replaceable(pathlib.Path(config.export_saved_model))
+    if config.export_onnx:
+        onnx.check(config.export_onnx)
+    stages.check_export(config, group)
 
 
 def write(
-    job: Job,
+    run: Run,
     task: FinetuningTask,
     data: TaskDataset,
     params: dict[str, np.ndarray],
     towers: Towers,
 ) -> None:
     """Writes what the flags ask for, and says how far it is from the run."""
-    run, model = data.run, job.model
-    if not (run.export_saved_model or run.export_onnx):
+    config, model = data.config, run.model
+    if not (config.export_saved_model or config.export_onnx):
         return
     outputs, examples, rows = None, [], None
     if data.needed:
         name = data.needed[-1]
+        features, _ = data.read(name)
         examples = data.examples(name)[:_COMPARED]
-        rows = data.read(name)[0].take(np.arange(len(examples)))
-        batch = run.prediction_batch, towers, "compare"
-        outputs = forward(run, rows, *batch, note=lambda text: None)
+        rows = features.take(features.first_rows[: len(examples)])
+        batch = config.prediction_batch, towers, "compare"
+        outputs = forward(config, rows, *batch, note=lambda text: None)
     if towers.group.rank > 0:
         return
-    how = run.truncation, run.head_tokens
+    how = config.truncation, config.head_tokens
     served = saved_model.Served(task, params, model.tokenizer, *how)
     if outputs is None:
         say("exports are compared with the run where it has rows: --do_predict=true")
-    if folder := run.export_saved_model:
+    if folder := config.export_saved_model:
         say(f"writing the model to {folder}, as TensorFlow Serving reads it")
         saved_model.write(folder, served, data.has_pairs)
         if outputs is not None:
             far = saved_model.difference(folder, examples, data.has_pairs, outputs)
             _tell("texts", len(examples), far)
-    if folder := run.export_onnx:
+    if folder := config.export_onnx:
         say(f"writing the model to {folder}, as ONNX")
         onnx.write(folder, served, model.vocabulary)
         if rows is not None and outputs is not None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.log import say
-from bert_mgpu.distributed.topology import World
+from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.runs import (
     export,
     identity,
@@ -18,7 +18,7 @@ from bert_mgpu.runs import (
     stages,
     train,
 )
-from bert_mgpu.runs.run import Job
+from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
@@ -35,49 +35,49 @@ class Finished(NamedTuple):
 def finetune(
     config: FinetuneConfig,
     output_dir: pathlib.Path,
-    world: World,
+    topology: Topology,
     towers: Towers | None = None,
 ) -> Finished | None:
     """Does what the flags ask for. Raises RunError where that ends early.
 
     towers: of another seed, to go on with. None: nothing was done but --plan.
     """
-    config = identity.as_begun(config, [output_dir], world.group)
+    config = identity.with_begun_settings(config, [output_dir], topology.group)
     # 1. The model without its weights, the task, its rows.
     model = stages.find_model(config, output_dir)
-    files = registry.find(config)
+    files = registry.find_task_files(config)
     family = registry.family_of(files)
     for remark in registry.remarks(config, files):
         say(remark)
-    files = family.settle(config, files, model, output_dir)
-    export.check(config, world.group)
+    files = family.resolve_labels(config, files, model, output_dir)
+    export.check(config, topology.group)
     cache = pathlib.Path(config.cache_dir or output_dir / "cache")
-    data = TaskDataset(config, files, family, model, cache, world.group)
+    data = TaskDataset(config, files, family, model, cache, topology.group)
     task = family.task(config, model, files, data)
     # 2. The towers, and the weights on them.
-    job = Job(config, model, task, data, world, output_dir)
-    say(init_distributed.placement(world))
+    run = Run(config, model, task, data, topology, output_dir)
+    say(init_distributed.describe_placement(topology))
     if config.do_train:
         for warning in data.warnings:
             say(f"  WARNING: {warning}")
     if config.plan:
-        plan.show(job)
+        plan.show(run)
         return None
-    evaluator = stages.evaluator(job, family, task, data) if config.eval_steps else None
-    state, towers = train.trained(job, evaluator, config.use_best, towers)
+    evaluator = stages.evaluator(run, family, task, data) if config.eval_steps else None
+    state, towers = train.train_or_load(run, evaluator, config.use_best, towers)
     # 3. What comes of it.
     evaluated = {}
     if config.do_eval:
         for name in data.evaluated:
             title = "" if len(data.evaluated) == 1 else f"{name}: "
-            evaluated[name] = stages.evaluate(job, towers, state.step, name, title)
+            evaluated[name] = stages.evaluate(run, towers, state.step, name, title)
     if config.do_predict and data.streams:
         predict_stream.predict(task, data, towers)
     elif config.do_predict:
         for name in data.predicted:
-            stages.predict(job, task, data, towers, name)
-    stages.export(job, state.averaged, task.problem_type)
-    export.write(job, task, data, state.averaged, towers)
+            stages.predict(run, task, data, towers, name)
+    stages.export(run, state.averaged, task.problem_type)
+    export.write(run, task, data, state.averaged, towers)
     if config.report and (config.do_train or config.do_eval):
-        report.write(job, family, task, data, evaluated)
+        report.write(run, family, task, data, evaluated)
     return Finished(towers, task)

@@ -9,30 +9,32 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from bert_mgpu.checkpoints import google_read, train_state
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig, fields
 from bert_mgpu.core import hashing
-from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.core.log import say
 from bert_mgpu.core.task import Task
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
 
-Run = TypeVar("Run", bound=RunConfig)
+AnyConfig = TypeVar("AnyConfig", bound=RunConfig)
 
 
-def as_begun(run: Run, folders: Iterable[pathlib.Path], group: Collective) -> Run:
+def with_begun_settings(
+    config: AnyConfig, folders: Iterable[pathlib.Path], group: Collective
+) -> AnyConfig:
     """A run that numpy shuffled, sampled and masked for goes on with numpy.
 
     folders: its output_dir, or those of its seeds; the first process alone sees them.
     """
     old = group.rank == 0 and any(map(_began_with_numpy, folders))
-    if not collective.all_of(group, {"old": old})[0]["old"]:
-        return run
-    if run.do_train and run.random_numbers != "numpy":
+    if not collective.all_gather_json(group, {"old": old})[0]["old"]:
+        return config
+    if config.do_train and config.random_numbers != "numpy":
         say("this run began with the random numbers of numpy, and goes on with them:")
         say("  under the numpy that run.json names, they are the same")
-    return dataclasses.replace(run, random_numbers="numpy")
+    return dataclasses.replace(config, random_numbers="numpy")
 
 
 def _began_with_numpy(folder: pathlib.Path) -> bool:
@@ -51,10 +53,10 @@ def _began_with_numpy(folder: pathlib.Path) -> bool:
 _LONGEST = 300  # characters of a setting that are shown
 
 
-def model_identity(model: Model, task: Task) -> dict[str, Any]:
+def model_identity(model: Pretrained, task: Task) -> dict[str, Any]:
     """What any use of a trained model has to agree with, as JSON values."""
     facts = {"labels": list(task.labels)} | task.facts
-    facts |= {"bert_config_file": dataclasses.asdict(model.config)}
+    facts |= {"bert_config_file": dataclasses.asdict(model.bert_config)}
     if model.words is None:
         return facts
     return facts | {
@@ -64,8 +66,8 @@ def model_identity(model: Model, task: Task) -> dict[str, Any]:
 
 
 def identity(
-    run: RunConfig,
-    model: Model,
+    config: RunConfig,
+    model: Pretrained,
     task: Task,
     data: dict[str, str],
     batch: int,
@@ -75,24 +77,24 @@ def identity(
 
     data: the flag that names the data -> a fingerprint of what is in it.
     """
-    flags = {field.name: getattr(run, field.name) for field in _compared(run)}
+    flags = {field.name: getattr(config, field.name) for field in _compared(config)}
     values = flags | model_identity(model, task)
     values |= {
         "task_name": task.name,
         "train_batch_size x n_gpus x gradient_accumulation_steps": batch,
         "learning_rate x lr_scaling": peak_rate,
     } | data
-    if run.random_numbers != "numpy":  # whose runs began before there was the key
-        values["random_numbers"] = run.random_numbers
+    if config.random_numbers != "numpy":  # whose runs began before there was the key
+        values["random_numbers"] = config.random_numbers
     return json.loads(json.dumps(values))
 
 
-def _compared(run: RunConfig) -> list[dataclasses.Field]:
-    return [field for field in fields(type(run)) if field.metadata["identity"]]
+def _compared(config: RunConfig) -> list[dataclasses.Field]:
+    return [field for field in fields(type(config)) if field.metadata["identity"]]
 
 
 def _check_identity(
-    run: RunConfig,
+    config: RunConfig,
     old: dict[str, Any] | None,
     new: dict[str, Any],
     output_dir: pathlib.Path,
@@ -100,7 +102,7 @@ def _check_identity(
     if old is None:
         return
     # A new flag's default must be what was done before there was the flag.
-    old = {field.name: field.default for field in _compared(run)} | old
+    old = {field.name: field.default for field in _compared(config)} | old
     shown = [
         _change(name, old[name], new[name])
         for name in new
@@ -134,4 +136,4 @@ def _was(name: str, old: Any, new: Any) -> str:
 
 def _said(value: Any) -> str:
     text = str(value)
-    return text if len(text) <= _LONGEST else shown(text)
+    return text if len(text) <= _LONGEST else short_repr(text)

@@ -14,14 +14,14 @@ from typing import Any
 import tensorflow as tf
 
 from bert_mgpu.checkpoints import pretrained
-from bert_mgpu.core.errors import smaller
+from bert_mgpu.core.errors import memory_advice
 from bert_mgpu.core.log import say
 from bert_mgpu.core.task import Batch
 from bert_mgpu.data import packing, padding, pipeline
 from bert_mgpu.distributed import devices
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import memory
-from bert_mgpu.runs.run import Job, make_towers
+from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.runs.train import start
 from bert_mgpu.training import loop
 from bert_mgpu.training.towers import Towers
@@ -35,38 +35,38 @@ _SAMPLED_STEPS = 50  # whose widest batch is what must fit
 _PROBES = 3  # steps that are timed, after one that compiles
 
 
-def show(job: Job) -> None:
+def show(run: Run) -> None:
     """Prints the plan of the training that `job` describes."""
-    run = job.run
-    rows, data_key = job.data.load("train")
-    towers = make_towers(job)
-    plan, _, state = start(job, len(rows), data_key, towers)
+    config = run.config
+    rows, data_key = run.data.load("train")
+    towers = make_towers(run)
+    plan, _, state = start(run, len(rows), data_key, towers)
     left = plan.steps - state.step
-    tried = padding.orders_of(job.batching, rows)
-    shares = padding.shares(tried, rows.lengths, job.batching, plan.steps)
+    tried = padding.training_orders(run.batching, rows)
+    shares = padding.shares(tried, rows.lengths, run.batching, plan.steps)
     tokens = {
-        policy: rows.lengths.mean() * job.batch / (1 - share)
+        policy: rows.lengths.mean() * run.batch / (1 - share)
         for policy, share in shares.items()
     }
-    _show("batch", iter([job.batch_in_words]))
-    _show("steps", _steps(job, plan.steps, state.step, len(rows)))
-    _show("learning rate", _rate(job, plan))
+    _show("batch", iter([run.batch_in_words]))
+    _show("steps", _steps(run, plan.steps, state.step, len(rows)))
+    _show("learning rate", _rate(run, plan))
     if rows.notes:  # made from texts by this run
-        _show("max_seq_length", _length(job, rows.notes))
-    _show("padding", _padding(run.padding, shares, tokens))
-    _show("parameters", _parameters(job))
-    order, wanted = tried[run.padding], tokens[run.padding]
+        _show("max_seq_length", _length(run, rows.notes))
+    _show("padding", _padding(config.padding, shares, tokens))
+    _show("parameters", _parameters(run))
+    order, wanted = tried[config.padding], tokens[config.padding]
     widest = order.widest()
     of_a_tower = widest.numbers.shape[1], widest.length, widest.targets
-    _show("memory", _memory(job, *of_a_tower))
+    _show("memory", _memory(run, *of_a_tower))
     usual = min(
         map(order.placement, range(min(_SAMPLED_STEPS, plan.steps))),
         key=lambda placed: abs(_tokens(placed) - wanted),
     )
     batches = [pipeline.collate(rows, placed) for placed in (widest, usual)]
     share = wanted / _tokens(usual)
-    _show("time", _time(job, towers, batches, max(0, left), share, order.compilations))
-    _show("devices", _devices(job))
+    _show("time", _time(run, towers, batches, max(0, left), share, order.compilations))
+    _show("devices", _devices(run))
 
 
 def _tokens(placement: packing.Placement) -> int:
@@ -81,39 +81,42 @@ def _show(name: str, lines: Iterator[str]) -> None:
             name = ""
 
 
-def _steps(job: Job, steps: int, done: int, rows: int) -> Iterator[str]:
-    epochs = round(steps * job.batch / rows, 1)
+def _steps(run: Run, steps: int, done: int, rows: int) -> Iterator[str]:
+    epochs = round(steps * run.batch / rows, 1)
     times = f"{epochs:g} epoch{'s' * (epochs != 1)}"
     yield f"{steps}: {rows} rows, {times}" + f"; {done} are done" * (done > 0)
-    if job.run.eval_every:
-        count = -(-(steps - done) // job.run.eval_every)
+    if run.config.eval_every:
+        count = -(-(steps - done) // run.config.eval_every)
         yield f"{count} evaluations on the way, which are not in the time below"
     if done:
         yield "(what is proposed below would be another run, in another --output_dir)"
 
 
-def _rate(job: Job, plan: loop.Plan) -> Iterator[str]:
-    run = job.run
+def _rate(run: Run, plan: loop.TrainingPlan) -> Iterator[str]:
+    config = run.config
     yield f"{plan.peak_rate:g} after a warm-up until step {plan.warmup}"
-    if plan.peak_rate > _HIGH_RATE and run.optimizer != "lamb":
+    if plan.peak_rate > _HIGH_RATE and config.optimizer != "lamb":
         yield (
             f"WARNING: above {_HIGH_RATE:g} BERT often diverges; 2e-5 to 5e-5 are usual"
         )
-    times, turns = run.n_gpus, run.gradient_accumulation_steps
+    times, turns = config.n_gpus, config.gradient_accumulation_steps
     made = f"{times} towers" + f" x {turns} accumulation steps" * (turns > 1)
-    if times * turns >= _MANY_TOWERS and run.lr_scaling == "none":
+    if times * turns >= _MANY_TOWERS and config.lr_scaling == "none":
         yield f"WARNING: {made} make {times * turns} times the batch at the same rate:"
         yield "  lower --train_batch_size, or train more epochs, if accuracy falls"
-    elif times > 1 and run.lr_scaling != "none" and run.optimizer == "adamw_google":
-        yield f"WARNING: --lr_scaling={run.lr_scaling} cost more accuracy than it won,"
+    elif (
+        times > 1 and config.lr_scaling != "none" and config.optimizer == "adamw_google"
+    ):
+        scaling = f"--lr_scaling={config.lr_scaling}"
+        yield f"WARNING: {scaling} cost more accuracy than it won,"
         yield "  with this optimizer: lower --train_batch_size instead"
 
 
-def _length(job: Job, notes: dict[str, Any]) -> Iterator[str]:
-    run = job.run
+def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
+    config = run.config
     truncated = notes["truncated"] / notes["rows"]
-    yield f"{run.max_seq_length}: {truncated:.1%} of the rows are truncated"
-    most = min(job.model.config.max_position_embeddings, pretrained.MAX_POSITIONS)
+    yield f"{config.max_seq_length}: {truncated:.1%} of the rows are truncated"
+    most = min(run.model.bert_config.max_position_embeddings, pretrained.MAX_POSITIONS)
     needed = int(notes["length_percentiles"][str(_KEPT_SHARE)])
     wanted = int(packing.rounded(needed))
     if wanted > most:
@@ -122,7 +125,7 @@ def _length(job: Job, notes: dict[str, Any]) -> Iterator[str]:
             f" {most}:"
         )
         yield "  --truncation=head_tail keeps both ends of a text"
-    elif wanted != run.max_seq_length:
+    elif wanted != config.max_seq_length:
         yield f"--max_seq_length={wanted} keeps {_KEPT_SHARE} % of the rows whole"
 
 
@@ -136,48 +139,49 @@ def _padding(
         yield f"--padding={best} saves {saved:.0%} of the tokens of {chosen}"
 
 
-def _parameters(job: Job) -> Iterator[str]:
-    sizes = {n: math.prod(shape) for n, (shape, _) in job.task.param_specs().items()}
-    trained = sum(sizes[name] for name in sizes.keys() - set(job.frozen))
+def _parameters(run: Run) -> Iterator[str]:
+    sizes = {n: math.prod(shape) for n, (shape, _) in run.task.param_specs().items()}
+    trained = sum(sizes[name] for name in sizes.keys() - set(run.frozen))
     yield f"{sum(sizes.values()):,} values, {trained:,} of them trained"
 
 
-def _memory(job: Job, rows: int, length: int, targets: int = 0) -> Iterator[str]:
-    run, parts = job.run, memory.by_part(job, rows, length, targets)
+def _memory(run: Run, rows: int, length: int, targets: int = 0) -> Iterator[str]:
+    config, parts = run.config, memory.by_part(run, rows, length, targets)
     there = parts["weights"] + parts["slots"]  # already
-    left = devices.room(job.devices)
+    left = devices.free_memory(run.devices)
     room = math.inf if left is None else there + left
     of = "" if left is None else f", of {_gigabytes(room)}"
     yield f"about {_gigabytes(sum(parts.values()))} a device{of}:"
     yield ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items())
     if left is None:
         return
-    share = run.train_batch_size * run.gradient_accumulation_steps
+    share = config.train_batch_size * config.gradient_accumulation_steps
     # Rows and turns that make the same steps.
     ways = [(n, share // n) for n in range(share, 0, -1) if share % n == 0]
     for batch, turns in ways:
         smaller_run = dataclasses.replace(
-            run, train_batch_size=batch, gradient_accumulation_steps=turns
+            config, train_batch_size=batch, gradient_accumulation_steps=turns
         )
-        rows_then = -(-rows * batch // run.train_batch_size)
+        rows_then = -(-rows * batch // config.train_batch_size)
         needed = memory.by_part(
-            job._replace(run=smaller_run), rows_then, length, targets
+            run._replace(config=smaller_run), rows_then, length, targets
         )
         if sum(needed.values()) <= _FILLED * room:
             break
     else:
-        yield f"WARNING: one row at a time is too much: {smaller(True, run.recompute)}"
+        advice = memory_advice(True, config.recompute)
+        yield f"WARNING: one row at a time is too much: {advice}"
         return
-    if batch != run.train_batch_size:
+    if batch != config.train_batch_size:
         flags = f"--train_batch_size={batch} --gradient_accumulation_steps={turns}"
-        if batch < run.train_batch_size:
+        if batch < config.train_batch_size:
             yield f"WARNING: too much: {flags} would fit, and make the same steps"
         else:
             yield f"{flags} fits too: the same steps in fewer turns"
 
 
 def _time(
-    job: Job,
+    run: Run,
     towers: Towers,
     batches: Sequence[Batch],
     steps: int,
@@ -206,19 +210,22 @@ def _time(
             f"  (each of {count} devices compiles for itself: {first[1]:.0f} s of"
             " processor time in all)"
         )
-    yield f"({_PROBES} steps were tried, after one with the widest batch; {_peak(job)})"
-    if seconds > _LONG and job.devices[0].startswith("CPU"):
-        config, length = job.model.config, batches[-1]["input_ids"].shape[2]
-        layers, half = config.num_hidden_layers, config.num_hidden_layers // 2
-        if half and job.task.unused.issuperset(job.frozen):
+    yield f"({_PROBES} steps were tried, after one with the widest batch; {_peak(run)})"
+    if seconds > _LONG and run.devices[0].startswith("CPU"):
+        bert_config, length = run.model.bert_config, batches[-1]["input_ids"].shape[2]
+        layers, half = bert_config.num_hidden_layers, bert_config.num_hidden_layers // 2
+        if half and run.task.unused.issuperset(run.frozen):
             share = (layers + 2 * (layers - half)) / (3 * layers)  # backward is twice
             yield (
                 f"--freeze_layers=embeddings,0-{half - 1}: about {share:.0%} of that"
             )
         small = dataclasses.replace(
-            *(config,), num_hidden_layers=4, hidden_size=256, intermediate_size=1024
+            *(bert_config,),
+            num_hidden_layers=4,
+            hidden_size=256,
+            intermediate_size=1024,
         )
-        share = _products(small, length) / _products(config, length)
+        share = _products(small, length) / _products(bert_config, length)
         if share < 1:
             yield f"a model of 4 layers x 256: about {share:.0%} of that"
 
@@ -236,34 +243,34 @@ def _probe(
     return times[0], statistics.median(seconds for seconds, _ in times[-_PROBES:])
 
 
-def _products(config: BertConfig, length: int) -> float:
+def _products(bert_config: BertConfig, length: int) -> float:
     """Multiplications for a token, up to a factor."""
-    width, inner = config.hidden_size, config.intermediate_size
+    width, inner = bert_config.hidden_size, bert_config.intermediate_size
     dense = 4 * width * width + 2 * width * inner
-    return config.num_hidden_layers * (dense + 2 * length * width)
+    return bert_config.num_hidden_layers * (dense + 2 * length * width)
 
 
-def _devices(job: Job) -> Iterator[str]:
-    run, count = job.run, len(job.devices)
-    if job.devices[0].startswith("GPU"):
-        if count > run.n_gpus:
+def _devices(run: Run) -> Iterator[str]:
+    config, count = run.config, len(run.devices)
+    if run.devices[0].startswith("GPU"):
+        if count > config.n_gpus:
             yield f"{count} GPUs are visible: --n_gpus={count} uses all of them"
         else:
-            yield f"{count} GPUs for {run.n_gpus} towers"
+            yield f"{count} GPUs for {config.n_gpus} towers"
         return
     yield f"CPU, {len(os.sched_getaffinity(0))} threads"
-    if run.n_gpus > 1:
+    if config.n_gpus > 1:
         yield (
-            f"{run.n_gpus} towers on one CPU take turns: they change the batch, not"
+            f"{config.n_gpus} towers on one CPU take turns: they change the batch, not"
             " the speed"
         )
 
 
-def _peak(job: Job) -> str:
-    if job.devices[0].startswith("GPU"):
-        peak = tf.config.experimental.get_memory_info(job.devices[0])["peak"]
+def _peak(run: Run) -> str:
+    if run.devices[0].startswith("GPU"):
+        peak = tf.config.experimental.get_memory_info(run.devices[0])["peak"]
         return f"the device held up to {_gigabytes(peak)}"
-    peak = devices.peak_of_process()
+    peak = devices.peak_memory()
     return f"the process, TensorFlow included, held up to {_gigabytes(peak)}"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from bert_mgpu.core import log
 from bert_mgpu.core.errors import RunError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Example
+from bert_mgpu.core.rows import Example, Outputs, Rows
 from bert_mgpu.data import batching, packing, pipeline
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.evaluation.forward import check_finite
@@ -30,37 +30,51 @@ def predict(task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
     it with an error, after those before it are answered.
     """
     say("predicting standard input: a row a line, until its end")
-    count, named, run = 0, data.has_ids, data.run
-    batch, max_length = run.prediction_batch, run.max_seq_length
+    count, named, config = 0, data.has_ids, data.config
+    batch, max_length = config.prediction_batch, config.max_seq_length
+
+    def forward(rows: Rows) -> Outputs:
+        if not len(rows):
+            return {}
+        outputs = pipeline.forward_all(
+            rows,
+            placements(rows.lengths, towers.n_towers, batch, max_length),
+            towers.place_for_outputs,
+            towers.launch_outputs,
+            token_outputs=task.token_outputs,
+        )
+        ordered = pipeline.in_order(outputs)
+        check_finite(ordered, config.precision, "predict")
+        return ordered
+
     towers.refresh()
     for examples in _blocks(data.stream(), towers.n_towers * batch):
         rows = data.featurise(examples)
-        placed = placement(rows.lengths, towers.n_towers, batch, max_length)
-        ways = towers.place_for_outputs, towers.ask
-        outputs = pipeline.forward_all(rows, [placed], *ways)
-        outputs = pipeline.in_order(outputs)
-        check_finite(outputs, run.precision, "predict")
-        found = task.found(outputs, rows)
+        found = task.scored_rows(task.infer(rows, forward), rows, lambda: examples)  # noqa: B023
         ids = [example.guid for example in examples] if named else None
-        lines = result_files.json_lines(task.decide(found), rows.lines, ids)
-        if not log.told("".join(lines)):
+        lines = result_files.json_lines(task.decide(found), rows, ids)
+        if not log.write_stdout("".join(lines)):
             return
         count += len(examples)
     say(f"predicted {count} rows")
 
 
-def placement(
+def placements(
     lengths: np.ndarray, towers: int, most: int, max_length: int
-) -> packing.Placement:
-    """The rows in one batch, whose sizes are powers of two: few shapes to trace.
+) -> list[packing.Placement]:
+    """The rows in batches whose sizes are powers of two: few shapes to trace.
 
     lengths: tokens of each row; most: rows of a tower.
     """
-    rows = min(most, _power(-(-len(lengths) // towers)))
-    width = min(max_length, max(_LEAST, _power(int(lengths.max()))))
-    numbers = np.full(rows * towers, batching.EMPTY)
-    numbers[: len(lengths)] = np.arange(len(lengths))
-    return packing.one_a_row(numbers, towers, width)
+    placed = []
+    for start in range(0, len(lengths), towers * most):
+        some = lengths[start : start + towers * most]
+        rows = min(most, _power(-(-len(some) // towers)))
+        width = min(max_length, max(_LEAST, _power(int(some.max()))))
+        numbers = np.full(rows * towers, batching.EMPTY)
+        numbers[: len(some)] = np.arange(start, start + len(some))
+        placed.append(packing.one_a_row(numbers, towers, width))
+    return placed
 
 
 def _power(value: int) -> int:

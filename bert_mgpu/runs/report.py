@@ -9,7 +9,7 @@ from typing import Any
 from bert_mgpu.core.log import say
 from bert_mgpu.data import padding
 from bert_mgpu.evaluation import report
-from bert_mgpu.runs.run import Job
+from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks.base import Family, FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
 
@@ -17,7 +17,7 @@ _PADDED_STEPS = 50  # that the shares of padding are told from
 
 
 def write(
-    job: Job,
+    run: Run,
     family: Family,
     task: FinetuningTask,
     data: TaskDataset,
@@ -33,7 +33,7 @@ def write(
     # All processes read, or none.
     sets = {name: data.read(name)[0] for name in data.needed}
     warnings = data.warnings
-    if job.world.group.rank > 0:
+    if run.topology.group.rank > 0:
         return
     metric = task.metric
     scores = [
@@ -48,17 +48,17 @@ def write(
     shares = {}
     if "train" in sets:
         train = sets["train"]
-        tried = padding.orders_of(job.batching, train)
-        shares = padding.shares(tried, train.lengths, job.batching, _PADDED_STEPS)
+        tried = padding.training_orders(run.batching, train)
+        shares = padding.shares(tried, train.lengths, run.batching, _PADDED_STEPS)
     facts = report.ReportFacts(
-        output_dir=job.output_dir,
-        config=job.run,
+        output_dir=run.output_dir,
+        config=run.config,
         title=f"{task.name}: {', '.join(scores) or 'trained'}",
-        metric=getattr(job.run, "best_metric", None) or metric,
+        metric=getattr(run.config, "best_metric", None) or metric,
         shown=task.shown,
         floor=family.floor,
-        devices=job.devices,
-        batch=job.batch_in_words,
+        devices=run.devices,
+        batch=run.batch_in_words,
         sets=sets,
         padding=shares,
         warnings=warnings,

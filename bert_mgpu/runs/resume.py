@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import bert_mgpu
 from bert_mgpu.checkpoints import initial_weights, pretrained, train_state
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig, fields
 from bert_mgpu.core import files, tensor_names
 from bert_mgpu.core.errors import UserError
@@ -29,9 +29,9 @@ _HEAD = "cls/predictions/transform/dense/kernel"
 
 
 def training_state(
-    run: RunConfig,
+    config: RunConfig,
     specs: params_lib.Specs,
-    model: Model,
+    model: Pretrained,
     identity: dict[str, Any],
     output_dir: pathlib.Path,
     first_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
@@ -43,12 +43,14 @@ def training_state(
     """
     found = train_state.newest(output_dir, say)
     if found is None:
-        random = params_lib.initialize(specs, model.config.initializer_range, run.seed)
+        random = params_lib.initialize(
+            specs, model.bert_config.initializer_range, config.seed
+        )
         params = initial_weights.first_weights(
-            specs, random, run.init_checkpoint, say, model, labels
+            specs, random, config.init_checkpoint, say, model, labels
         )
         new_head = _HEAD in specs and params[_HEAD] is random[_HEAD]
-        if new_head and run.init_checkpoint and not run.freeze:
+        if new_head and config.init_checkpoint and not config.freeze:
             say(
                 "  a random head for masked words spoils trained weights: to let it"
                 " learn alone first, pass --freeze=^bert/; then start again with that"
@@ -56,7 +58,7 @@ def training_state(
             )
         return TrainState(params, first_slots(params), 0, identity)
     state, prefix = found
-    _check_identity(run, state.identity, identity, output_dir)
+    _check_identity(config, state.identity, identity, output_dir)
     params = _checked(state.params, specs, prefix)
     first = first_slots(params)
     if precision.scaling(state.slots):  # of several processes, where one goes on
@@ -76,22 +78,23 @@ def training_state(
     )
     if state.identity is None:
         say("  written by other code: its data and settings cannot be compared")
-    if lost and state.step and run.optimizer != "adamw_google":
+    if lost and state.step and config.optimizer != "adamw_google":
         raise UserError(
-            f"{prefix} has no slots of --optimizer={run.optimizer}, which counts its"
+            f"{prefix} has no slots of --optimizer={config.optimizer}, which counts its"
             " steps: pass the optimizer that it was trained with, or another"
             " --output_dir with this as --init_checkpoint"
         )
     if lost:
         say(f"  {len(lost)} optimizer slots are not there and start afresh")
-    if run.init_checkpoint:
+    if config.init_checkpoint:
         began = _began_from(output_dir)
-        if began in (None, _absolute(run.init_checkpoint)):
+        if began in (None, _absolute(config.init_checkpoint)):
             say("  --init_checkpoint was read when the run began, not now")
         else:
             say(
-                f"  WARNING: --init_checkpoint={run.init_checkpoint} is not read: this"
-                f" run began from {began}; to start from it pass another --output_dir"
+                f"  WARNING: --init_checkpoint={config.init_checkpoint} is not read:"
+                f" this run began from {began}; to start from it pass another"
+                " --output_dir"
             )
     slots = {name: state.slots.get(name, value) for name, value in first.items()}
     return TrainState(params, slots, state.step, identity)
@@ -115,7 +118,7 @@ def _checked(
 
 
 def trained_state(
-    run: RunConfig,
+    config: RunConfig,
     specs: params_lib.Specs,
     identity: dict[str, Any],
     output_dir: pathlib.Path,
@@ -128,21 +131,21 @@ def trained_state(
     found = train_state.newest(output_dir, say)
     if found is not None:
         state, prefix = found
-        _check_identity(run, state.identity, identity, output_dir)
+        _check_identity(config, state.identity, identity, output_dir)
         say(f"using {prefix}")
         params = _checked(state.averaged, specs, prefix)
         return dataclasses.replace(state, params=params, slots={})
-    if run.init_checkpoint is None:
+    if config.init_checkpoint is None:
         raise UserError(
             f"{output_dir}: no trained model: pass --do_train=true first, or"
             " --init_checkpoint"
         )
     absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
-    params = initial_weights.first_weights(specs, absent, run.init_checkpoint, say)
+    params = initial_weights.first_weights(specs, absent, config.init_checkpoint, say)
     for name, value in params.items():
         if np.isnan(value).all():
             raise UserError(
-                f"{run.init_checkpoint}: {name} is not trained for this task, so the"
+                f"{config.init_checkpoint}: {name} is not trained for this task, so the"
                 " results would be random: pass --do_train=true or a fine-tuned model"
             )
     return TrainState(params, {}, 0)
@@ -162,17 +165,17 @@ def _began_from(output_dir: pathlib.Path) -> str | None:
 
 
 def write_run_files(
-    run: RunConfig,
-    model: Model,
+    config: RunConfig,
+    model: Pretrained,
     labels: list[str],
     frozen: list[str],
     identity: dict[str, Any],
     output_dir: pathlib.Path,
 ) -> None:
     """What a later run, or a person, needs to know of this one."""
-    settings = {f.name: getattr(run, f.name) for f in fields(type(run))}
+    settings = {f.name: getattr(config, f.name) for f in fields(type(config))}
     settings["do_lower_case"] = model.do_lower_case
-    settings["init_checkpoint"] = _absolute(run.init_checkpoint)
+    settings["init_checkpoint"] = _absolute(config.init_checkpoint)
     if train_state.saved_steps(output_dir):
         settings["init_checkpoint"] = _began_from(output_dir)
     if model.words is None:  # nobody said
@@ -190,7 +193,7 @@ def write_run_files(
     }
     texts = {
         pretrained.RUN_FILE: json.dumps(facts, indent=2, ensure_ascii=False) + "\n",
-        pretrained.CONFIG_FILE: model.config.to_google_json(),
+        pretrained.CONFIG_FILE: model.bert_config.to_google_json(),
     }
     if labels:
         texts[pretrained.LABELS_FILE] = "".join(f"{label}\n" for label in labels)

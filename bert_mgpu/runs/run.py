@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Rows
+from bert_mgpu.core.rows import Example, Outputs, Rows
 from bert_mgpu.core.task import Task
 from bert_mgpu.data.padding import Batching
-from bert_mgpu.distributed.topology import World
+from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.training import rules
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.towers import Towers
@@ -30,32 +28,36 @@ class Data(Protocol):
         """(rows, a fingerprint of them) of train, dev or test, told in the log."""
         ...
 
-    def check(self, split: str, outputs: Mapping[str, np.ndarray]) -> None:
+    def check(self, split: str, outputs: Outputs) -> None:
         """Raises UserError where there is nothing in outputs of a set to measure."""
         ...
 
+    def examples(self, split: str) -> Sequence[Example]:
+        """The texts of a set, where it has any."""
+        ...
 
-class Job(NamedTuple):
+
+class Run(NamedTuple):
     """What a run works with, once all of it is found."""
 
-    run: RunConfig
-    model: Model
+    config: RunConfig
+    model: Pretrained
     task: Task
     data: Data
-    world: World
+    topology: Topology
     output_dir: pathlib.Path
 
     @property
     def devices(self) -> list[str]:
-        return self.world.devices
+        return self.topology.devices
 
     @property
     def frozen(self) -> list[str]:
         """The parameters that are not trained."""
-        run, layers = self.run, self.model.config.num_hidden_layers
+        config, layers = self.config, self.model.bert_config.num_hidden_layers
         names = [*self.task.param_specs()]
         try:
-            asked = rules.frozen(names, run.freeze, run.freeze_layers, layers)
+            asked = rules.frozen(names, config.freeze, config.freeze_layers, layers)
         except ValueError as error:
             raise UserError(str(error)) from None
         # Weight decay would wear down what no gradient holds up.
@@ -63,13 +65,13 @@ class Job(NamedTuple):
 
     @property
     def optimizer(self) -> Optimizer:
-        run, layers = self.run, self.model.config.num_hidden_layers
-        rates = rules.layer_decay(layers, run.layer_lr_decay)
+        config, layers = self.config, self.model.bert_config.num_hidden_layers
+        rates = rules.layer_decay(layers, config.layer_lr_decay)
         try:
-            kind = run.optimizer, int(run.slot_bits), run.ema_decay
-            return Optimizer(*kind, rates, run.weight_decay)
+            kind = config.optimizer, int(config.slot_bits), config.ema_decay
+            return Optimizer(*kind, rates, config.weight_decay)
         except ValueError as error:  # of what the flags allow, only this can be wrong
-            raise UserError(f"--slot_bits={run.slot_bits}: {error}") from None
+            raise UserError(f"--slot_bits={config.slot_bits}: {error}") from None
 
     @property
     def compiles(self) -> bool:
@@ -78,47 +80,47 @@ class Job(NamedTuple):
         XLA makes products of bfloat16 at half the speed of TensorFlow on a CPU. Rows
         that come one by one have many shapes, and wait for none of them.
         """
-        if self.run.xla == "auto":
-            slow = self.run.precision == "bfloat16" and "CPU" in self.devices[0]
-            return not (slow or self.run.predict_file == text_files.STANDARD_INPUT)
-        return self.run.xla == "on"
+        if self.config.xla == "auto":
+            slow = self.config.precision == "bfloat16" and "CPU" in self.devices[0]
+            return not (slow or self.config.predict_file == text_files.STANDARD_INPUT)
+        return self.config.xla == "on"
 
     @property
     def batch(self) -> int:
         """Examples of an optimizer step."""
-        run = self.run
-        turns = run.gradient_accumulation_steps
-        return run.train_batch_size * self.world.towers * turns
+        config = self.config
+        turns = config.gradient_accumulation_steps
+        return config.train_batch_size * self.topology.n_towers * turns
 
     @property
     def batching(self) -> Batching:
-        run = self.run
+        config = self.config
         return Batching(
-            padding=run.padding,
-            parts=self.world.towers * run.gradient_accumulation_steps,
-            rows=run.train_batch_size,
-            max_length=run.max_seq_length,
-            seed=run.seed,
-            random_numbers=run.random_numbers,
+            padding=config.padding,
+            parts=self.topology.n_towers * config.gradient_accumulation_steps,
+            rows=config.train_batch_size,
+            max_length=config.max_seq_length,
+            seed=config.seed,
+            random_numbers=config.random_numbers,
         )
 
     @property
     def batch_in_words(self) -> str:
-        run, turns = self.run, self.run.gradient_accumulation_steps
-        towers, processes = self.world.towers, self.world.group.size
+        config, turns = self.config, self.config.gradient_accumulation_steps
+        towers, processes = self.topology.n_towers, self.topology.group.size
         return (
-            f"{run.train_batch_size} rows x {towers} tower{'s' * (towers > 1)}"
+            f"{config.train_batch_size} rows x {towers} tower{'s' * (towers > 1)}"
             + f" of {processes} processes" * (processes > 1)
             + f" x {turns} accumulation steps" * (turns > 1)
             + f" = {self.batch} examples a step"
         )
 
 
-def make_towers(job: Job) -> Towers:
-    run = job.run
+def make_towers(run: Run) -> Towers:
+    config = run.config
     return Towers(
-        *(job.task, job.world.towers, job.devices, run.seed, job.compiles),
-        *(run.precision, job.optimizer, job.frozen),
-        xla_update=run.xla != "off",
-        group=job.world.group,
+        *(run.task, run.topology.n_towers, run.devices, config.seed, run.compiles),
+        *(config.precision, run.optimizer, run.frozen),
+        xla_update=config.xla != "off",
+        group=run.topology.group,
     )

@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from bert_mgpu.checkpoints import train_state
-from bert_mgpu.core.errors import DoesNotFit, OutOfMemory, UserError, listed, smaller
+from bert_mgpu.core.errors import (
+    DoesNotFit,
+    OutOfMemory,
+    UserError,
+    listed,
+    memory_advice,
+)
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Rows
 from bert_mgpu.core.task import TrainState
@@ -20,23 +26,23 @@ from bert_mgpu.distributed.collective import Horovod
 from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
 from bert_mgpu.runs import identity as identity_lib
 from bert_mgpu.runs import init_distributed, resume
-from bert_mgpu.runs.run import Job, make_towers
+from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.training import loop, schedule
-from bert_mgpu.training.batches import Placed
-from bert_mgpu.training.recorder import Recorder, Silence
+from bert_mgpu.training.batches import PlacedBatch
+from bert_mgpu.training.recorder import NullRecorder, Recorder
 from bert_mgpu.training.towers import Towers
 
 
 class Start(NamedTuple):
     """What a training starts from, and what it will do."""
 
-    plan: loop.Plan
+    plan: loop.TrainingPlan
     identity: dict[str, Any]  # of the run
     state: TrainState
 
 
-def trained(
-    job: Job,
+def train_or_load(
+    run: Run,
     evaluator: Evaluator | None = None,
     use_best: bool = False,
     towers: Towers | None = None,
@@ -46,59 +52,59 @@ def trained(
     evaluator: looks at it on the way; use_best: then with the weights it found best;
     towers: to be used again, of a run that differs in its seed alone.
     """
-    if job.run.do_train:
-        towers = towers or make_towers(job)
-        towers.seed = job.run.seed
-        state = train(job, towers, evaluator)
+    if run.config.do_train:
+        towers = towers or make_towers(run)
+        towers.seed = run.config.seed
+        state = train(run, towers, evaluator)
         if not use_best:
             return state, towers
         del state  # its memory is needed
-    return _saved(job, towers, use_best)
+    return _saved(run, towers, use_best)
 
 
 def _saved(
-    job: Job, towers: Towers | None, use_best: bool
+    run: Run, towers: Towers | None, use_best: bool
 ) -> tuple[TrainState, Towers]:
-    specs = job.task.param_specs()
-    identity = identity_lib.model_identity(job.model, job.task)
-    collective.agree(job.world.group, identity)
+    specs = run.task.param_specs()
+    identity = identity_lib.model_identity(run.model, run.task)
+    collective.check_equal(run.topology.group, identity)
 
     def find() -> TrainState:  # in the first process, which alone has to see them
-        folder = best_folder(job.output_dir) if use_best else job.output_dir
-        return resume.trained_state(job.run, specs, identity, folder)
+        folder = best_folder(run.output_dir) if use_best else run.output_dir
+        return resume.trained_state(run.config, specs, identity, folder)
 
-    state = init_distributed.shared_state(job.world.group, find)
-    towers = towers or make_towers(job)
+    state = init_distributed.shared_state(run.topology.group, find)
+    towers = towers or make_towers(run)
     towers.load(state.params, {})
     return state, towers
 
 
-def train(job: Job, towers: Towers, evaluator: Evaluator | None = None) -> TrainState:
+def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> TrainState:
     """Trains. Raises DoesNotFit where a step needs more memory than there is."""
-    specs = job.task.param_specs()
-    frozen, _ = job.frozen, job.optimizer  # mistakes are said before time is spent
-    rows, data_key = job.data.load("train")
-    say(f"effective batch: {job.batch_in_words}")
-    if len(frozen) > len(job.task.unused):
+    specs = run.task.param_specs()
+    frozen, _ = run.frozen, run.optimizer  # mistakes are said before time is spent
+    rows, data_key = run.data.load("train")
+    say(f"effective batch: {run.batch_in_words}")
+    if len(frozen) > len(run.task.unused):
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
         say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
         say(f"  {trained} values are trained; run.json lists what is frozen")
-    return _train(job, rows, data_key, towers, evaluator)
+    return _train(run, rows, data_key, towers, evaluator)
 
 
-def _smaller_parts(job: Job, lacking: str) -> OutOfMemory:
+def _smaller_parts(run: Run, lacking: str) -> OutOfMemory:
     """The error of a step that did not fit: with what the same steps may."""
-    run = job.run
-    rows, turns = run.train_batch_size, run.gradient_accumulation_steps
+    config = run.config
+    rows, turns = config.train_batch_size, config.gradient_accumulation_steps
     if rows == 1:
-        advice = smaller(True, run.recompute)
+        advice = memory_advice(True, config.recompute)
         return OutOfMemory(f"{lacking}, with one row at a time: {advice}")
     parts = next(n for n in range(2, rows + 1) if rows % n == 0)
     flags = (
         f"--train_batch_size={rows // parts}"
         f" --gradient_accumulation_steps={turns * parts}, the same rows a step"
     )
-    begun = bool(train_state.saved_steps(job.output_dir))
+    begun = bool(train_state.saved_steps(run.output_dir))
     where = "newest checkpoint" if begun else "start"
     return DoesNotFit(
         f"{lacking}: pass {flags}",
@@ -107,41 +113,41 @@ def _smaller_parts(job: Job, lacking: str) -> OutOfMemory:
     )
 
 
-def start(job: Job, rows: int, data_key: str, towers: Towers) -> Start:
+def start(run: Run, rows: int, data_key: str, towers: Towers) -> Start:
     """Puts the weights to start from on the towers: of output_dir, else the first.
 
     Raises UserError where output_dir holds a run that this one cannot go on with.
     """
-    plan = _plan(job, rows)
+    plan = _plan(run, rows)
     identity = identity_lib.identity(
-        *(job.run, job.model, job.task, {job.data.flag: data_key}, job.batch),
+        *(run.config, run.model, run.task, {run.data.flag: data_key}, run.batch),
         plan.peak_rate,
     )
-    collective.agree(job.world.group, identity)
+    collective.check_equal(run.topology.group, identity)
     state = init_distributed.shared_state(
-        job.world.group,
+        run.topology.group,
         lambda: resume.training_state(
-            job.run,
-            job.task.param_specs(),
-            job.model,
+            run.config,
+            run.task.param_specs(),
+            run.model,
             identity,
-            job.output_dir,
+            run.output_dir,
             towers.first_slots,
-            job.task.labels,
+            run.task.labels,
         ),
     )
     towers.load(state.params, state.slots)
-    if job.world.group.size > 1:
+    if run.topology.group.size > 1:
         loaded = TrainState(*towers.snapshot(), state.step)
-        collective.check_same(loaded, job.world.group)
+        collective.check_same_state(loaded, run.topology.group)
     return Start(plan, identity, state)
 
 
 def _train(
-    job: Job, rows: Rows, data_key: str, towers: Towers, evaluator: Evaluator | None
+    run: Run, rows: Rows, data_key: str, towers: Towers, evaluator: Evaluator | None
 ) -> TrainState:
-    run, model, labels = job.run, job.model, list(job.task.labels)
-    plan, identity, state = start(job, len(rows), data_key, towers)
+    config, model, labels = run.config, run.model, list(run.task.labels)
+    plan, identity, state = start(run, len(rows), data_key, towers)
     if evaluator:
         evaluator.begin(state.step, identity)
         if evaluator.missed(state.step, plan.steps):
@@ -152,79 +158,85 @@ def _train(
     if evaluator and (why := evaluator.stops):
         say(f"nothing left to train: {why}")
         return state
-    tried = padding.orders_of(job.batching, rows)
-    shares = padding.shares(tried, rows.lengths, job.batching, plan.steps)
+    tried = padding.training_orders(run.batching, rows)
+    shares = padding.shares(tried, rows.lengths, run.batching, plan.steps)
     texts = [f"{policy} {share:.0%}" for policy, share in shares.items()]
-    say(f"tokens that are padding: {', '.join(texts)}; chosen: --padding={run.padding}")
-    order = tried[run.padding]
-    group = job.world.group
+    say(
+        f"tokens that are padding: {', '.join(texts)}; chosen:"
+        f" --padding={config.padding}"
+    )
+    order = tried[config.padding]
+    group = run.topology.group
     if group.rank == 0:
-        resume.write_run_files(run, model, labels, job.frozen, identity, job.output_dir)
+        resume.write_run_files(
+            config, model, labels, run.frozen, identity, run.output_dir
+        )
     say(
         f"training: steps {state.step + 1} to {plan.steps}, learning rate"
-        f" {plan.peak_rate:g} after a warm-up until step {plan.warmup}; seed {run.seed}"
+        f" {plan.peak_rate:g} after a warm-up until step {plan.warmup}; seed"
+        f" {config.seed}"
     )
     if plan.warmup >= plan.steps:
         say("  WARNING: the warm-up does not end: lower --num_warmup_steps")
 
-    def batches() -> Iterator[Placed]:
+    def batches() -> Iterator[PlacedBatch]:
         for step in itertools.count(state.step):
             share = order.placement(step).share(towers.own, towers.n_towers)
             yield towers.place(pipeline.collate(rows, share))
 
     def save(state: TrainState) -> None:
-        train_state.save(job.output_dir, state, run.keep_checkpoint_max)
+        train_state.save(run.output_dir, state, config.keep_checkpoint_max)
 
     def look(step: int, stopping: Callable[[], bool]) -> bool:
         assert evaluator
         return evaluator.after(step, towers, stopping)
 
     evaluate = look if evaluator else None
-    with pipeline.ahead(batches()) as made, _recorder(job, state, plan) as recorder:
+    with pipeline.prefetch(batches()) as made, _recorder(run, state, plan) as recorder:
         # The devices hold the weights now: the host's copies can go.
         state = dataclasses.replace(state, params={}, slots={})
         try:
             state = loop.train(towers, state, plan, made, save, recorder, evaluate)
         except Exception as error:
             if lacking := towers.out_of_memory(error):
-                raise _smaller_parts(job, lacking) from None
+                raise _smaller_parts(run, lacking) from None
             raise
-    say(f"saved: {train_state.stem(state.step)} in {job.output_dir}")
+    say(f"saved: {train_state.stem(state.step)} in {run.output_dir}")
     return state
 
 
 def _recorder(
-    job: Job, state: TrainState, plan: loop.Plan
-) -> contextlib.AbstractContextManager[loop.Recorder]:
-    group, run = job.world.group, job.run
+    run: Run, state: TrainState, plan: loop.TrainingPlan
+) -> contextlib.AbstractContextManager[loop.StepListener]:
+    group, config = run.topology.group, run.config
     if group.rank > 0:
-        return contextlib.nullcontext(Silence())
+        return contextlib.nullcontext(NullRecorder())
     sent = 0
     if isinstance(group, Horovod):
-        specs = job.task.param_specs()
-        trained = specs.keys() - set(job.frozen)
+        specs = run.task.param_specs()
+        trained = specs.keys() - set(run.frozen)
         sent = group.bytes_sent(sum(math.prod(specs[name][0]) for name in trained))
-    places = job.output_dir, state.step, plan.steps
-    return Recorder(*places, job.batch, run.log_steps, sent)
+    places = run.output_dir, state.step, plan.steps
+    return Recorder(*places, run.batch, config.log_steps, sent)
 
 
-def _plan(job: Job, rows: int) -> loop.Plan:
-    run, batch = job.run, job.batch
-    steps = run.steps_of(rows, batch)
+def _plan(run: Run, rows: int) -> loop.TrainingPlan:
+    config, batch = run.config, run.batch
+    steps = config.steps_of(rows, batch)
     if steps < 1:
-        epochs = getattr(run, "num_train_epochs", 1.0)
+        epochs = getattr(config, "num_train_epochs", 1.0)
         raise UserError(
             f"{rows} rows x {epochs:g} epochs are less than one batch of {batch}: lower"
             " --train_batch_size or --n_gpus, or raise --num_train_epochs"
         )
-    return loop.Plan(
+    return loop.TrainingPlan(
         steps=steps,
-        warmup=run.warmup_of(steps),
-        decay_power=run.lr_decay_power,
+        warmup=config.warmup_of(steps),
+        decay_power=config.lr_decay_power,
         peak_rate=schedule.scaled_rate(
-            run.learning_rate, job.world.towers, run.lr_scaling
+            config.learning_rate, run.topology.n_towers, config.lr_scaling
         ),
-        save_every=run.save_checkpoints_steps,
-        eval_every=run.eval_every,
-        read_every=run.log_steps,
+        save_every=config.save_checkpoints_steps,
+        eval_every=config.eval_every,
+        read_every=config.log_steps,
     )

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import abc
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core.report import ReportSection, Table
-from bert_mgpu.core.rows import Example, Features
-from bert_mgpu.core.task import Batch, Decisions, Noise, Params
+from bert_mgpu.core.report import ReportSection, ReportTable
+from bert_mgpu.core.rows import Example, Features, Outputs
+from bert_mgpu.core.task import (
+    Batch,
+    DropoutKey,
+    Forward,
+    Params,
+    Predictions,
+    ReadExamples,
+)
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
@@ -35,6 +42,7 @@ class FinetuningTask(abc.ABC):
     max_seq_length: int
     labels: tuple[str, ...] = ()  # of the classes; empty where there are none
     unused: frozenset[str] = frozenset()  # parameters that no loss depends on
+    token_outputs: frozenset[str] = frozenset()  # outputs with a value for each token
     facts: dict[str, Any]  # a trained model is of no use where these differ
     problem_type: str | None = None  # transformers' name of it
     metric = "eval_accuracy"  # by which a model is chosen, where no one says
@@ -48,23 +56,34 @@ class FinetuningTask(abc.ABC):
     def loss_weights(self, batch: Batch) -> dict[str, np.float32]: ...
     @abc.abstractmethod
     def loss_sums(
-        self, params: Params, batch: Batch, noise: Noise | None
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, Any]: ...
     @abc.abstractmethod
     def outputs(self, params: Params, batch: Batch) -> dict[str, Any]: ...
 
+    def infer(self, rows: Features, forward: Forward) -> Outputs:
+        """The outputs of a set. A task may call forward again with other rows, made
+        from these outputs.
+        """
+        return forward(rows)
+
     # What its outputs mean.
     @abc.abstractmethod
-    def found(self, outputs: Mapping[str, np.ndarray], rows: Any) -> Any:
-        """What the model says of a whole set, beside the truth."""
+    def scored_rows(
+        self, outputs: Outputs, rows: Features, examples: ReadExamples
+    ) -> Any:
+        """What the model says of a whole set, beside the truth.
+
+        examples: reads the texts of the set, if the task wants them.
+        """
 
     @abc.abstractmethod
     def scores(self, found: Any) -> dict[str, Any]:
         """Metrics of a whole set, `eval_loss` among them."""
 
     @abc.abstractmethod
-    def decide(self, found: Any) -> Decisions:
-        """What a prediction writes."""
+    def decide(self, found: Any) -> Predictions:
+        """What a prediction writes, an entry an example."""
 
     def answers(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
         """What an exported model says of rows: tensors, of those of `outputs`."""
@@ -94,11 +113,11 @@ class FinetuningTask(abc.ABC):
         name: str,
         found: Any,
         path: pathlib.Path,
-        examples: Callable[[], Sequence[Example]],
+        examples: ReadExamples,
     ) -> list[ReportSection]:
         """What a report says of a set. examples: reads its texts."""
         rows = [("score", "value"), *self.scores(found).items()]
-        return [ReportSection(name, [str(path), Table(rows, "wn")])]
+        return [ReportSection(name, [str(path), ReportTable(rows, "wn")])]
 
 
 class TaskData(Protocol):
@@ -130,15 +149,19 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def task(
-        self, config: FinetuneConfig, model: Model, files: TaskFiles, data: TaskData
+        self,
+        config: FinetuneConfig,
+        model: Pretrained,
+        files: TaskFiles,
+        data: TaskData,
     ) -> FinetuningTask:
         """Raises UserError where a flag does not fit the task."""
 
-    def settle(
+    def resolve_labels(
         self,
         config: FinetuneConfig,
         files: TaskFiles,
-        model: Model,
+        model: Pretrained,
         output_dir: pathlib.Path,
     ) -> TaskFiles:
         """The files with the labels that this run has, told in the log.

@@ -6,17 +6,15 @@ import dataclasses
 import functools
 import inspect
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import hashing, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
@@ -54,10 +52,10 @@ class TaskDataset:
 
     flag = "data_dir"  # where a user says which files
 
-    run: FinetuneConfig
+    config: FinetuneConfig
     files: TaskFiles  # its labels are complete
     family: Family
-    model: Model
+    model: Pretrained
     cache: pathlib.Path
     group: Collective = SOLO
     _told: set[str] = dataclasses.field(default_factory=set)
@@ -70,26 +68,26 @@ class TaskDataset:
     @property
     def needed(self) -> list[str]:
         """The sets that this run reads."""
-        run = self.run
-        evaluates = run.do_eval or bool(run.eval_steps)
-        asked = {"train": run.do_train, **dict.fromkeys(self.evaluated, evaluates)}
-        asked |= dict.fromkeys(self.predicted, run.do_predict and not self.streams)
+        config = self.config
+        evaluates = config.do_eval or bool(config.eval_steps)
+        asked = {"train": config.do_train, **dict.fromkeys(self.evaluated, evaluates)}
+        asked |= dict.fromkeys(self.predicted, config.do_predict and not self.streams)
         return [split for split in asked if asked[split]]
 
     @property
     def evaluated(self) -> list[str]:
         """The sets to evaluate: dev, and those of --eval_files."""
-        return ["dev", *sources.named_files(self.run.eval_files)]
+        return ["dev", *sources.named_files(self.config.eval_files)]
 
     @property
     def predicted(self) -> list[str]:
         """The sets to predict: test, or those of several files of --predict_file."""
-        return [*sources.predicted(self.run)]
+        return [*sources.predicted(self.config)]
 
     @property
     def streams(self) -> bool:
         """Are rows predicted as they come?"""
-        return self.run.predict_file == text_files.STANDARD_INPUT
+        return self.config.predict_file == text_files.STANDARD_INPUT
 
     def _sample(self, split: str) -> str:
         """The flag for a seeded sample of so many rows."""
@@ -124,14 +122,15 @@ class TaskDataset:
             say(source.note)
         features, key = self.read(split, source)
         if split == "train":
-            key = self.family.training_key(self.run, key)
-        collective.agree(self.group, {"--data_dir (its contents)": key})
+            key = self.family.training_key(self.config, key)
+        collective.check_equal(self.group, {"--data_dir (its contents)": key})
         if split not in self._told:
             self._told.add(split)
-            self._tell(split, source, features.notes)
+            self._tell(split, source, features)
         return features, key
 
-    def _tell(self, split: str, source: sources.Source, notes: dict[str, Any]) -> None:
+    def _tell(self, split: str, source: sources.Source, features: Features) -> None:
+        notes = features.notes
         shares = ", ".join(
             f"{share} %: {length}"
             for share, length in notes["length_percentiles"].items()
@@ -140,16 +139,19 @@ class TaskDataset:
         header = columns.header or (columns.table and columns.table.form.header)
         without = ", line 1 left out as its header" if header else ""
         sample = self._sample(split)
-        kept = getattr(self.run, sample)
+        kept = getattr(self.config, sample)
         sampled = "" if kept is None else f", a sample (--{sample}={kept})"
-        say(f"{split}: {notes['rows']} rows of {source.path}{without}{sampled}")
+        count = f"{notes['rows']} rows"
+        if features.owners is not None:
+            count += f", {len(features.first_rows)} examples,"
+        say(f"{split}: {count} of {source.path}{without}{sampled}")
         say(
             f"  tokens a row, percentiles: {shares};"
             f" {notes['truncated'] / notes['rows']:.1%} truncated at"
-            f" {self.run.max_seq_length}"
+            f" {self.config.max_seq_length}"
         )
 
-    def check(self, split: str, outputs: Mapping[str, np.ndarray]) -> None:
+    def check(self, split: str, outputs: Outputs) -> None:
         """Every row has an output."""
 
     @property
@@ -174,26 +176,26 @@ class TaskDataset:
 
     def examples(self, split: str) -> list[Example]:
         """The texts of a set; its file is read once more."""
-        run, source = self.run, self._source(split)
+        config, source = self.config, self._source(split)
         return reader.read_examples(
             self.files,
             source.path,
             source.split,
             label=self.family.read_label,
             with_label=source.labelled,
-            keep=getattr(run, self._sample(split)),
+            keep=getattr(config, self._sample(split)),
             seed=self._seed,
-            random_numbers=run.random_numbers,
+            random_numbers=config.random_numbers,
         )
 
     @property
     def _seed(self) -> int:
         """Of samples."""
-        run = self.run
-        return run.seed if run.sampled_by is None else run.sampled_by
+        config = self.config
+        return config.seed if config.sampled_by is None else config.sampled_by
 
     def _source(self, split: str) -> sources.Source:
-        return sources.source(self.files, self.run, split)
+        return sources.source(self.files, self.config, split)
 
     def stream(self) -> Iterator[Example]:
         """The rows of standard input as they come."""
@@ -211,29 +213,29 @@ class TaskDataset:
 
     def featurise(self, examples: Sequence[Example]) -> Features:
         tokenizer = self.model.tokenizer
-        return self.family.features(examples, tokenizer, self.files, self.run)
+        return self.family.features(examples, tokenizer, self.files, self.config)
 
     def read(
         self, split: str, source: sources.Source | None = None
     ) -> tuple[Features, str]:
         """(features, fingerprint) of a set, quietly."""
-        run, files = self.run, self.files
+        config, files = self.config, self.files
         source = source or self._source(split)
-        keep = getattr(run, self._sample(split))
+        keep = getattr(config, self._sample(split))
         data = {
             "data": hashing.file_hash(source.path),
             "columns": _described(files.columns_of(source.split)),
         }
-        if files.kind != DEFAULT_TYPE:
-            data["kind"] = [files.kind, files.separator]
+        if files.task_type != DEFAULT_TYPE:
+            data["kind"] = [files.task_type, files.separator]
         settings = data | {
             "code": code_of(type(self.family)),
             "task": files.name,
             "labels": list(files.labels) if source.labelled else None,
-            "keep": None if keep is None else [keep, self._seed, run.random_numbers],
+            "keep": None if keep is None else [keep, self._seed, config.random_numbers],
             "tokenizer": self.model.tokenizer.fingerprint,
-            "max_seq_length": run.max_seq_length,
-            "truncation": [run.truncation, run.head_tokens],
+            "max_seq_length": config.max_seq_length,
+            "truncation": [config.truncation, config.head_tokens],
         }
 
         def make() -> tuple[cache_lib.Tensors, dict[str, Any]]:
@@ -242,7 +244,7 @@ class TaskDataset:
 
         name = cache_lib.file_name(f"{files.name}-{split}")
         # The others find what the first one wrote, or make it for themselves.
-        with collective.first_alone(self.group):
+        with collective.first_process_first(self.group):
             writes = self.group.rank == 0
             found = cache_lib.cached(self.cache, name, settings, make, writes)
         features = cache_lib.from_tensors(*found)

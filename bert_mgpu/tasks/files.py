@@ -37,7 +37,7 @@ class Columns:
     strip_lines: bool = False  # and leave out blank ones
     language: str | None = None  # rows with another column 0 are left out
     id: int | None = None
-    table: Table | None = None  # how a user's own files become cells
+    table: TableColumns | None = None  # how a user's own files become cells
 
     def count(self, with_label: bool) -> int:
         """How many columns a line must have."""
@@ -46,10 +46,10 @@ class Columns:
         return max(numbers) + 1 + (LAST in numbers)
 
 
-class Table(NamedTuple):
+class TableColumns(NamedTuple):
     """Own files: the columns of a file that become the columns 0, 1, ... of a row."""
 
-    form: tables.Form
+    form: tables.TableFormat
     columns: tuple[tables.Column, ...]
 
 
@@ -66,7 +66,7 @@ class TaskFiles:
     other_columns: Mapping[str, Columns] = dataclasses.field(
         default_factory=dict
     )  # of the splits that differ
-    kind: str = DEFAULT_TYPE
+    task_type: str = DEFAULT_TYPE
     separator: str = ","  # between the labels of a row, where it may have several
 
     def columns_of(self, split: str) -> Columns:

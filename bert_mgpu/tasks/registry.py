@@ -30,9 +30,9 @@ TYPES = {
 BUILTIN = builtin.BUILTIN
 
 
-def find(config: FinetuneConfig) -> TaskFiles:
-    """The task that the flags ask for. Raises UserError, see `task_json.find`."""
-    return task_json.find(config, BUILTIN, TYPES)
+def find_task_files(config: FinetuneConfig) -> TaskFiles:
+    """The task that the flags ask for. Raises UserError: `read_task_json`."""
+    return task_json.read_task_json(config, BUILTIN, TYPES)
 
 
 def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
@@ -47,4 +47,4 @@ def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
 
 def family_of(files: TaskFiles) -> Family:
     """What can read, train and score a task."""
-    return importlib.import_module(TYPES[files.kind].module).FAMILY
+    return importlib.import_module(TYPES[files.task_type].module).FAMILY

@@ -30,13 +30,13 @@ class Source(NamedTuple):
     labelled: bool = True  # its labels are read
 
 
-def predicted(run: FinetuneConfig) -> dict[str, str | None]:
+def predicted(config: FinetuneConfig) -> dict[str, str | None]:
     """The sets to predict, and their files: None is the task's own.
 
     --predict_file names a file, or several, separated by commas. Raises UserError where
     two of them have the same name.
     """
-    said = run.predict_file
+    said = config.predict_file
     if said is None or os.path.exists(said) or "," not in said:
         return {"test": said}
     paths = said.split(",")
@@ -49,23 +49,23 @@ def predicted(run: FinetuneConfig) -> dict[str, str | None]:
     return {**found}
 
 
-def source(task: TaskFiles, run: FinetuneConfig, split: str) -> Source:
+def source(task: TaskFiles, config: FinetuneConfig, split: str) -> Source:
     """Finds the file of a set: a split, or one of --eval_files or --predict_file.
 
     Raises:
       UserError: there is no such file; names the nearest ones.
     """
-    others = named_files(run.eval_files)
+    others = named_files(config.eval_files)
     if split in others:
         check_file(others[split])
         return Source(others[split], "dev")
-    files = predicted(run)
+    files = predicted(config)
     path = files.get(split)
     if path is not None:
         check_file(path)
         columns = predict_file_split(task, path)
         return Source(pathlib.Path(path), columns, labelled=False)
-    found = split_path(task, str(run.data_dir), split)
+    found = split_path(task, str(config.data_dir), split)
     return found._replace(labelled=split not in files)
 
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import files, text_files
-from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.data import tables
-from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, Table, TaskFiles
+from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TableColumns, TaskFiles
 
 FILE = "task.json"
 _LONGEST_NAME = 1000  # characters of a file
@@ -68,8 +68,8 @@ _KEYS = {
 }
 
 
-def find(
-    run: FinetuneConfig,
+def read_task_json(
+    config: FinetuneConfig,
     builtin: Mapping[str, TaskFiles],
     types: Mapping[str, TaskType],
 ) -> TaskFiles:
@@ -77,11 +77,11 @@ def find(
 
     Raises UserError for what is missing, unknown or does not fit together.
     """
-    name, path = str(run.task_name), pathlib.Path(str(run.data_dir), FILE)
+    name, path = str(config.task_name), pathlib.Path(str(config.data_dir), FILE)
     said = {
-        key: row.of_flag(getattr(run, row.flag))
+        key: row.of_flag(getattr(config, row.flag))
         for key, row in _KEYS.items()
-        if getattr(run, row.flag) is not None
+        if getattr(config, row.flag) is not None
     }
     if name.lower() in builtin:
         if said:
@@ -106,13 +106,13 @@ def _unknown(name: str, builtin: Collection[str]) -> UserError:
     )
 
 
-def overlooked(run: FinetuneConfig, builtin: Collection[str]) -> str | None:
+def overlooked(config: FinetuneConfig, builtin: Collection[str]) -> str | None:
     """A remark where a task.json is there but the task's name is a built-in one."""
-    path = pathlib.Path(str(run.data_dir), FILE)
-    if str(run.task_name).lower() not in builtin or not path.is_file():
+    path = pathlib.Path(str(config.data_dir), FILE)
+    if str(config.task_name).lower() not in builtin or not path.is_file():
         return None
     return (
-        f"{path} is not read: {run.task_name} is a built-in task: for your own, pass"
+        f"{path} is not read: {config.task_name} is a built-in task: for your own, pass"
         " another --task_name"
     )
 
@@ -120,7 +120,7 @@ def overlooked(run: FinetuneConfig, builtin: Collection[str]) -> str | None:
 def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
     columns = {key: values[key] for key in _COLUMNS if key in values}
     named = any(isinstance(column, str) for column in columns.values())
-    form = tables.Form(
+    form = tables.TableFormat(
         values.get("format"),
         values.get("header", named),
         values.get("encoding", text_files.UTF_8),
@@ -137,9 +137,9 @@ def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
             text_b=places.get("text_b"),
             label=places.get("label"),
             id=places.get("id"),
-            table=Table(form, tuple(columns.values())),
+            table=TableColumns(form, tuple(columns.values())),
         ),
-        kind=values.get("type", DEFAULT_TYPE),
+        task_type=values.get("type", DEFAULT_TYPE),
         separator=values.get("label_separator", ","),
     )
 
@@ -152,15 +152,16 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
             near = difflib.get_close_matches(key[:_LONGEST_KEY], _KEYS)
             meant = f": did you mean {near[0]!r}?" if near else ""
             raise UserError(
-                f"{path}: unknown key {shown(key)}{meant} (known: {', '.join(_KEYS)})"
+                f"{path}: unknown key {short_repr(key)}{meant} (known:"
+                f" {', '.join(_KEYS)})"
             )
     for key in _FILES:
         name = pathlib.PurePath(values[key]) if _is(values, key, str) else None
         long = name and len(str(name)) > _LONGEST_NAME
         if name and (long or name.is_absolute() or ".." in name.parts):
             raise UserError(
-                f"{path}: {key!r} is {shown(str(name))}: name a file inside data_dir,"
-                f" or pass it as --{_KEYS[key].flag}"
+                f"{path}: {key!r} is {short_repr(str(name))}: name a file inside"
+                f" data_dir, or pass it as --{_KEYS[key].flag}"
             )
     return values
 
@@ -187,16 +188,17 @@ def _checked(
         if wrong_bool or not isinstance(value, types):
             names = " or ".join(one.__name__ for one in types)
             raise UserError(
-                f"{place(key)} is {shown(value)}, it must be of type {names}"
+                f"{place(key)} is {short_repr(value)}, it must be of type {names}"
             )
         choices = known if key == "type" else _KEYS[key].choices
         if choices is not None and str(value).lower() not in choices:
             raise UserError(
-                f"{place(key)} is {shown(value)}: pass one of {', '.join(choices)}"
+                f"{place(key)} is {short_repr(value)}: pass one of {', '.join(choices)}"
             )
         if isinstance(value, int) and value < -1:
             raise UserError(
-                f"{place(key)} is {shown(value)}: columns count from 0, -1 is the last"
+                f"{place(key)} is {short_repr(value)}: columns count from 0, -1 is the"
+                " last"
             )
         if value == "":
             raise UserError(f"{place(key)} is empty")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bert_mgpu.core import extras
-from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.errors import UserError, short_repr
 
 _MAX_FREQUENCY = 10**9  # all words of jieba's own dictionary have 6e7 together
 
@@ -44,7 +44,7 @@ def read_user_dict(path: str | pathlib.Path) -> list[UserWord]:
             text = line.decode().strip()
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{path}:{number}: {shown(line)} is not UTF-8 ({error.reason}):"
+                f"{path}:{number}: {short_repr(line)} is not UTF-8 ({error.reason}):"
                 " pass a user dictionary saved as UTF-8"
             ) from None
         if "\t" in text:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_mgpu.core.errors import UserError, shown
+from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.text.normalization import Normalizer
 
@@ -170,7 +170,7 @@ def _read_vocab(path: pathlib.Path) -> list[str]:
             tokens.append(line.decode().strip())
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{path}:{number}: {shown(line)} is not UTF-8 ({error.reason}):"
+                f"{path}:{number}: {short_repr(line)} is not UTF-8 ({error.reason}):"
                 " pass a vocabulary saved as UTF-8"
             ) from None
     if not any(tokens):

@@ -28,7 +28,7 @@ Segment = Callable[[str], Sequence[str]]
 
 
 @dataclasses.dataclass
-class Totals:
+class CoverageTotals:
     """Sums over a corpus."""
 
     rows: int = 0
@@ -49,7 +49,7 @@ class Totals:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class CandidateWord:
     """A word of the corpus that is no token of the vocabulary."""
 
     word: str
@@ -124,7 +124,7 @@ class Census:
     ) -> None:
         """segment: cuts a text into words of its language, such as jieba's."""
         self.tokenizer = tokenizer
-        self.totals = Totals()
+        self.totals = CoverageTotals()
         self.lacking = Tally(most)  # words that are [UNK] or in pieces
         self.compounds = Tally(most)  # the segmenter's words of several CJK characters
         self._segment = segment
@@ -152,7 +152,7 @@ class Census:
         words = (word for word in self._segment(text) if len(word) > 1)
         return [word for word in words if all(map(is_ideograph, word))]
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[CandidateWord]:
         """The words that are no token, the most useful ones first."""
         unknown = self.tokenizer.unk_id
         words = list(self.lacking.counts)
@@ -162,16 +162,16 @@ class Census:
             row = ids.row(index).tolist()
             pieces = () if row == [unknown] else [self.tokenizer.tokens[i] for i in row]
             count, place = self.lacking.counts[word], self.lacking.places[word]
-            all_found.append(Found(word, count, place, tuple(pieces)))
+            all_found.append(CandidateWord(word, count, place, tuple(pieces)))
         return sorted(all_found, key=lambda found: found.rank)
 
-    def frequent_compounds(self, most: int) -> list[Found]:
+    def frequent_compounds(self, most: int) -> list[CandidateWord]:
         """The segmenter's most frequent words of several CJK characters."""
         places = self.compounds.places
         ranked = sorted(
             self.compounds.counts.items(), key=lambda item: (-item[1], item[0])
         )
-        return [Found(word, n, places[word]) for word, n in ranked[:most]]
+        return [CandidateWord(word, n, places[word]) for word, n in ranked[:most]]
 
 
 def _count(rows: Iterable[Sequence[str]]) -> collections.Counter[str]:
@@ -195,7 +195,9 @@ def in_blocks(rows: Iterable[Row], characters: int = 1 << 20) -> Iterator[list[R
         yield block
 
 
-def choose(found: Iterable[Found], min_count: int, most: int | None) -> list[Found]:
+def choose(
+    found: Iterable[CandidateWord], min_count: int, most: int | None
+) -> list[CandidateWord]:
     """The words that become tokens, the most useful first."""
     chosen = [
         one

@@ -15,7 +15,7 @@ from bert_mgpu.core.task import Task
 from bert_mgpu.distributed import pairwise
 
 
-class Placed(NamedTuple):
+class PlacedBatch(NamedTuple):
     """A batch whose rows lie on the devices that work with them."""
 
     columns: tuple[dict[str, tf.Tensor], ...]  # of each device: [its parts, b, ...]
@@ -30,7 +30,7 @@ def place(
     shares: Sequence[int],
     towers: int,
     task: Task | None = None,
-) -> Placed:
+) -> PlacedBatch:
     """Puts the rows of each device there.
 
     batch: arrays [M, b, ...]; shares: towers of each device; task: weighs the losses,
@@ -46,7 +46,7 @@ def place(
         columns.append(own)
         first = last
     weights = {} if task is None else _weights(task, batch)
-    return Placed(tuple(columns), weights, parts, rows)
+    return PlacedBatch(tuple(columns), weights, parts, rows)
 
 
 def _sent(values: np.ndarray) -> tf.Tensor:

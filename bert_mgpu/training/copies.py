@@ -13,12 +13,12 @@ from bert_mgpu.core import tensor_names
 from bert_mgpu.core.errors import RunError
 from bert_mgpu.distributed import devices as devices_lib
 from bert_mgpu.training import precision
-from bert_mgpu.training.once import Once
+from bert_mgpu.training.once import TracedOnce
 
 Variables = dict[str, tf.Variable]
 
 
-class Copy(NamedTuple):
+class Replica(NamedTuple):
     """What one device holds, by name."""
 
     params: Variables
@@ -26,19 +26,19 @@ class Copy(NamedTuple):
     used: Variables  # what a forward pass reads: empty before `Copies.refresh`
 
 
-class Copies:
+class Replicas:
     """One copy for each device: `copies[i]` is that of device i."""
 
     def __init__(self, devices: Sequence[str], dtype: str, xla: bool):
         """dtype: what a pass computes in; xla: compile what can be."""
         self._devices = devices
         self._dtype = dtype
-        self._copies: list[Copy] = []
+        self._copies: list[Replica] = []
         traced = functools.partial(tf.function, autograph=False)
-        self._cast = Once(traced(_cast, jit_compile=xla))
-        self._checksum = Once(traced(_checksum, jit_compile=True))
+        self._cast = TracedOnce(traced(_cast, jit_compile=xla))
+        self._checksum = TracedOnce(traced(_checksum, jit_compile=True))
 
-    def __getitem__(self, device: int) -> Copy:
+    def __getitem__(self, device: int) -> Replica:
         return self._copies[device]
 
     def load(
@@ -48,7 +48,7 @@ class Copies:
         self._copies = []
         for device in self._devices:
             with tf.device(device):
-                self._copies.append(Copy(_variables(params), _variables(slots), {}))
+                self._copies.append(Replica(_variables(params), _variables(slots), {}))
 
     def specs(self) -> dict[str, tf.TensorSpec]:
         """Of the weights as a pass computes with them."""
@@ -77,14 +77,14 @@ class Copies:
                 with tf.device(device):
                     self._cast(*inputs)
 
-    def agree(self) -> None:
+    def check_replicas_equal(self) -> None:
         """Raises RunError where the devices do not hold the same bits.
 
         Cards of several kinds round differently: there all get the first one's.
         """
         if len(self._copies) == 1:
             return
-        if len(devices_lib.kinds(self._devices)) > 1:
+        if len(devices_lib.device_models(self._devices)) > 1:
             for copy in self._copies[1:]:
                 for own, first in zip(copy[:2], self._copies[0][:2], strict=True):
                     for name, variable in own.items():

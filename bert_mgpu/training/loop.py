@@ -16,7 +16,7 @@ from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
 from bert_mgpu.training import precision, schedule
-from bert_mgpu.training.batches import Placed
+from bert_mgpu.training.batches import PlacedBatch
 from bert_mgpu.training.results import StepResult
 from bert_mgpu.training.towers import Towers
 
@@ -25,7 +25,7 @@ _MOST_UNREAD = 10
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What a training run will do, all of it known before it starts."""
 
     steps: int
@@ -38,7 +38,7 @@ class Plan:
 
 
 @dataclasses.dataclass(frozen=True)
-class Done:
+class StepRecord:
     """A finished step, as the recorder is told of it."""
 
     step: int  # from 1
@@ -52,19 +52,19 @@ class Done:
     reduction: float = 0.0  # seconds of them until other processes' sums were there
 
 
-class Recorder(Protocol):
+class StepListener(Protocol):
     """Where the loop reports each finished step."""
 
-    def step(self, done: Done) -> None: ...
+    def step(self, done: StepRecord) -> None: ...
 
 
 def train(
     towers: Towers,
     state: TrainState,
-    plan: Plan,
-    batches: Iterator[Placed],
+    plan: TrainingPlan,
+    batches: Iterator[PlacedBatch],
     save: Callable[[TrainState], None],
-    recorder: Recorder,
+    recorder: StepListener,
     evaluate: Callable[[int, Callable[[], bool]], bool] | None = None,
 ) -> TrainState:
     """Trains from state.step to plan.steps and saves on the way and at the end.
@@ -85,10 +85,10 @@ def train(
         group.pausing()
         params, slots = towers.snapshot()
         state_now = dataclasses.replace(state, params=params, slots=slots, step=step)
-        collective.check_same(state_now, group)
+        collective.check_same_state(state_now, group)
         if group.rank == 0:
             save(state_now)
-        group.gather(b"")  # no process leaves before it is saved
+        group.all_gather(b"")  # no process leaves before it is saved
         return state_now
 
     first = state.step
@@ -115,7 +115,7 @@ def train(
             wanted = done % plan.read_every == 0
             unread.read(keep=0 if compiled else 1 if wanted else _MOST_UNREAD)
             if step == first:  # a card that computes wrongly is known at once
-                towers.agree()
+                towers.check_replicas_equal()
                 clock = time.perf_counter()  # that was no training
             batch = upcoming
             ends = done == plan.steps
@@ -136,7 +136,7 @@ def train(
                 break
             # The host has no use for them until the next time.
             state = dataclasses.replace(state, params={}, slots={})
-        if any(group.gather(b"stop" if stop else b"")):
+        if any(group.all_gather(b"stop" if stop else b"")):
             raise (stop or [Preempted])[0](
                 f"step {state.step} of {plan.steps} is saved: the same command goes on"
                 " from there"
@@ -144,7 +144,7 @@ def train(
     return state
 
 
-def _next(batches: Iterator[Placed]) -> tuple[Placed, float]:
+def _next(batches: Iterator[PlacedBatch]) -> tuple[PlacedBatch, float]:
     """The next batch, and the seconds that it was waited for."""
     asked = time.perf_counter()
     return next(batches), time.perf_counter() - asked
@@ -160,7 +160,7 @@ class _Launched(NamedTuple):
     waited: float
     compiled: bool
 
-    def done(self) -> Done:
+    def done(self) -> StepRecord:
         """Waits for the step. Raises Diverged."""
         losses, norm, scaling = (
             self.result.losses,
@@ -183,13 +183,13 @@ class _Launched(NamedTuple):
                 " --allreduce_dtype=float32, with another --output_dir"
             )
         times = self.seconds, self.waited, self.compiled, self.result.reduction
-        return Done(self.step, losses, self.rate, norm, scaling, *times)
+        return StepRecord(self.step, losses, self.rate, norm, scaling, *times)
 
 
 class _Unread:
     """Steps in the order of their launch; each is told to the recorder once."""
 
-    def __init__(self, recorder: Recorder):
+    def __init__(self, recorder: StepListener):
         self._recorder = recorder
         self._steps: collections.deque[_Launched] = collections.deque()
 

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 
-class Once:
+class TracedOnce:
     """A tf.function, traced once for arguments of the same types and shapes.
 
     tf.function itself traces anew on each device, since what it traces may name it.

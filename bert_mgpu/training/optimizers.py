@@ -21,7 +21,7 @@ Slots = dict[str, Any]  # of one parameter, by suffix
 Shapes = dict[str, tuple[int, ...]]
 
 
-class Treatment(NamedTuple):
+class ParameterGroup(NamedTuple):
     """What an update does with one parameter in one step, beside its gradient."""
 
     rate: Any  # of this parameter, after its factor
@@ -50,7 +50,7 @@ def _unbiased_ratio(slots: Slots, step: Any, epsilon: float) -> Any:
 
 
 def adamw_google_update(
-    grad: Any, param: Any, slots: Slots, how: Treatment
+    grad: Any, param: Any, slots: Slots, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """AdamWeightDecayOptimizer of google-research/bert -> (param, slots).
 
@@ -63,7 +63,7 @@ def adamw_google_update(
 
 
 def adamw_update(
-    grad: Any, param: Any, slots: Slots, how: Treatment
+    grad: Any, param: Any, slots: Slots, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """AdamW (Loshchilov & Hutter 2019), with bias correction -> (param, slots).
 
@@ -75,7 +75,7 @@ def adamw_update(
 
 
 def lamb_update(
-    grad: Any, param: Any, slots: Slots, how: Treatment
+    grad: Any, param: Any, slots: Slots, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """LAMB (You et al. 2020), with bias correction -> (param, slots).
 
@@ -93,7 +93,7 @@ def lamb_update(
 
 
 def adafactor_update(
-    grad: Any, param: Any, slots: Slots, how: Treatment
+    grad: Any, param: Any, slots: Slots, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """Adafactor (Shazeer & Stern 2018) with a rate from outside -> (param, slots).
 
@@ -124,7 +124,7 @@ def adafactor_update(
 
 
 def lion_update(
-    grad: Any, param: Any, slots: Slots, how: Treatment
+    grad: Any, param: Any, slots: Slots, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """Lion (Chen et al. 2023) -> (param, slots).
 
@@ -236,7 +236,9 @@ class Optimizer:
             coded = name in in_8_bits
             own = {s: slots[f"{name}/{s}"] for s in self._specs(param, coded)}
             known = grads[name], param, own
-            how = Treatment(rate * factors[name], decays[name], adapted[name], step)
+            how = ParameterGroup(
+                rate * factors[name], decays[name], adapted[name], step
+            )
             if coded:
                 new, own, zero = quantized_moments.updated(
                     update, signed, zero, *known, how

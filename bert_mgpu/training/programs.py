@@ -10,10 +10,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_mgpu.core.task import Batch, Noise, Params, Task
+from bert_mgpu.core.task import Batch, DropoutKey, Params, Task
 from bert_mgpu.training import batches, precision, update
 from bert_mgpu.training.copies import Variables, read
-from bert_mgpu.training.once import Once
+from bert_mgpu.training.once import TracedOnce
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.vector import Layout
 
@@ -42,9 +42,9 @@ class Programs:
         # round differently there.
         plain = {"experimental_attributes": {"_noinline": True}}
 
-        def traced(function: Callable[..., Any], compiled: bool) -> Once:
+        def traced(function: Callable[..., Any], compiled: bool) -> TracedOnce:
             how: dict[str, Any] = {"jit_compile": True} if compiled else plain
-            return Once(tf.function(function, autograph=False, **how))
+            return TracedOnce(tf.function(function, autograph=False, **how))
 
         self.part = traced(self._part_of_step, xla)
         self.update = traced(self._update_copy, xla_update)
@@ -79,7 +79,7 @@ class Programs:
             trained,
             {name: low[name] for name in low if name not in trained},
             batches.received(rows),
-            Noise(tf.cast(seed, tf.uint64), step, place),
+            DropoutKey(tf.cast(seed, tf.uint64), step, place),
             dict(zip(losses, tf.unstack(weights), strict=True)),
             scale,
         )

@@ -17,7 +17,7 @@ import tqdm
 from bert_mgpu.core import files, tensor_names
 from bert_mgpu.core.log import say
 from bert_mgpu.training import precision
-from bert_mgpu.training.loop import Done
+from bert_mgpu.training.loop import StepRecord
 
 # Short enough for the loss, rate and speed to fit into 80 columns.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
@@ -52,10 +52,10 @@ class Recorder:
             bar_format=_BAR,
             disable=not sys.stderr.isatty(),
         )
-        self._unrecorded: list[Done] = []
+        self._unrecorded: list[StepRecord] = []
         self._last_plain = -_PLAIN_SECONDS
 
-    def step(self, done: Done) -> None:
+    def step(self, done: StepRecord) -> None:
         self._bar.update()
         self._unrecorded.append(done)
         self._say_what_is_new(done)
@@ -81,7 +81,7 @@ class Recorder:
         self._write(record)
         self._show(record)
 
-    def _say_what_is_new(self, done: Done) -> None:
+    def _say_what_is_new(self, done: StepRecord) -> None:
         if done.compiled:
             first = done.step == self._start + 1
             what = "first step" if first else f"step {done.step}, of a new shape,"
@@ -137,10 +137,10 @@ class Recorder:
         self._events.close()
 
 
-class Silence:
+class NullRecorder:
     """What the processes record that are not the first."""
 
-    def step(self, done: Done) -> None: ...
+    def step(self, done: StepRecord) -> None: ...
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 
-class Reader:
+class ResultReader:
     """Copies tensors to the host, in the order in which that is asked for."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class StepResult:
         return dict(zip(self._scaling, self._rest[3:], strict=True))
 
 
-class Outputs:
+class PendingOutputs:
     """What a task says of the rows of a batch; reading it waits for the devices."""
 
     def __init__(self, future: Future[dict[str, np.ndarray]]):

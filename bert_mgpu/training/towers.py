@@ -26,11 +26,11 @@ from bert_mgpu.distributed.collective import SOLO, Collective
 from bert_mgpu.training import batches, failures, results
 from bert_mgpu.training import precision as precision_lib
 from bert_mgpu.training import update as update_lib
-from bert_mgpu.training.batches import Placed
-from bert_mgpu.training.copies import Copies, read
+from bert_mgpu.training.batches import PlacedBatch
+from bert_mgpu.training.copies import Replicas, read
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.programs import Programs
-from bert_mgpu.training.results import Outputs, StepResult
+from bert_mgpu.training.results import PendingOutputs, StepResult
 
 
 class Towers:
@@ -55,25 +55,25 @@ class Towers:
         xla: compile the passes through the model; xla_update: the update (as xla).
         frozen: names of the parameters that are not trained.
         """
-        self._task = task
+        self.task = task
         self._precision = precision
         self._optimizer = optimizer
         self._xla = xla
         self.seed = seed
         self.group = group
         self.n_towers = n_towers
-        self.own = devices_lib.lay_out(n_towers, group.size)[group.rank]
-        self.places = devices_lib.lay_out(len(self.own), len(devices))
+        self.own = devices_lib.assign_towers(n_towers, group.size)[group.rank]
+        self.places = devices_lib.assign_towers(len(self.own), len(devices))
         self.devices = [*devices[: len(self.places)]]
-        self._strategy = strategies.strategy(self.devices)
-        self._reader = results.Reader()
-        self._copies = Copies(self.devices, precision, xla)
+        self._strategy = strategies.make_strategy(self.devices)
+        self._reader = results.ResultReader()
+        self._copies = Replicas(self.devices, precision, xla)
         # Rows of a tower in a forward pass: more are known not to fit.
         self.largest = sys.maxsize
         # What the devices were given to do last: for one of them, and its arguments.
         self._asked: tuple[Callable[..., Any], tuple] | None = None
         # Of the batch that comes next: summed over processes with the step before it.
-        self._summed: tuple[Placed, tf.Tensor] | None = None
+        self._summed: tuple[PlacedBatch, tf.Tensor] | None = None
         updates = xla if xla_update is None else xla_update
         settings = task, precision, optimizer, frozen, xla, updates
         self._programs = Programs(*settings)
@@ -101,14 +101,12 @@ class Towers:
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """(params, slots). Raises RunError where the devices hold different ones."""
-        self._copies.agree()
+        self._copies.check_replicas_equal()
         return self._copies.snapshot()
 
-    def agree(self) -> None:
-        """Raises RunError where the devices hold different weights or slots; see
-        `Copies.agree`.
-        """
-        self._copies.agree()
+    def check_replicas_equal(self) -> None:
+        """Raises RunError where the devices hold different weights or slots."""
+        self._copies.check_replicas_equal()
 
     @property
     def compilations(self) -> int:
@@ -118,26 +116,26 @@ class Towers:
 
     # -- training -----------------------------------------------------------
 
-    def place(self, batch: Batch) -> Placed:
+    def place(self, batch: Batch) -> PlacedBatch:
         """This process's share of a batch to train on, arrays [M, b, ...], placed.
 
         M is a multiple of the number of its towers: each works its share of the parts
         off, one after the other, and needs the memory of one of them.
         """
-        return self.place_for_outputs(batch, self._task)
+        return self.place_for_outputs(batch, self.task)
 
-    def place_for_outputs(self, batch: Batch, task: Task | None = None) -> Placed:
+    def place_for_outputs(self, batch: Batch, task: Task | None = None) -> PlacedBatch:
         """The same of a batch that nothing is learnt from."""
         shares = [len(place) for place in self.places]
         return batches.place(batch, self.devices, shares, len(self.own), task)
 
     def train_step(
         self,
-        batch: Batch | Placed,
+        batch: Batch | PlacedBatch,
         step: int,
         rate: float,
         stop: bool = False,
-        upcoming: Placed | None = None,
+        upcoming: PlacedBatch | None = None,
     ) -> StepResult:
         """One optimizer step on this process's share of a batch, see `place`.
 
@@ -146,7 +144,7 @@ class Towers:
         step's gradients, and the processes meet once a step.
         """
         self.group.working(step)
-        placed = batch if isinstance(batch, Placed) else self.place(batch)
+        placed = batch if isinstance(batch, PlacedBatch) else self.place(batch)
         names = tuple(placed.weights)
         later = upcoming.weights if upcoming else dict.fromkeys(names, 0.0)
         with tf.device("CPU:0"):
@@ -161,12 +159,12 @@ class Towers:
         overflows = self._precision == "float16"
         return StepResult(self._reader.ask(told), names, scaling, overflows)
 
-    def _denominators(self, placed: Placed) -> tf.Tensor:
+    def _denominators(self, placed: PlacedBatch) -> tf.Tensor:
         """Of the losses over the batch of all processes, float32 [L]."""
         if self.group.size > 1 and self._summed and self._summed[0] is placed:
             return self._summed[1]
         own = np.array([*placed.weights.values()], np.float32)
-        total = tf.constant(collective.total(self.group, own))
+        total = tf.constant(collective.sum_over_processes(self.group, own))
         if self.group.size == 1:
             return total
         # Where a step leaves those of the next one: elsewhere TensorFlow would prepare
@@ -194,7 +192,7 @@ class Towers:
         programs.update.trace(losses, own_trained, copy.slots, *first)
 
         def replica_step() -> tuple[tf.Tensor, tf.Tensor]:
-            replica = strategies.replica()
+            replica = strategies.replica_id()
             copy = self._copies[replica]
             vector = self._sums_of_device(
                 replica, columns, weights, numbers, losses, rows
@@ -204,7 +202,7 @@ class Towers:
                 vector = context.all_reduce(tf.distribute.ReduceOp.SUM, vector)
             gradient, sums = layout.split(vector)
             exact = tf.concat([sums, scalars[2:], scalars[1:2]], 0)
-            summed = collective.timed_sum(self.group, gradient, exact)
+            summed = collective.timed_all_reduce(self.group, gradient, exact)
             gradient, exact, seconds = summed
             norm = update_lib.global_norm(gradient)
             inputs = gradient, norm, scalars[0], numbers[0]
@@ -244,7 +242,8 @@ class Towers:
             inputs = batches.part_of(own, index), first_row, numbers, weights, scale
             return self._programs.part(losses, params, *inputs)
 
-        return pairwise.sum_in_turn(part, count, self._programs.layout(losses).size)
+        size = self._programs.layout(losses).size
+        return pairwise.sequential_pairwise_sum(part, count, size)
 
     # -- forward only -------------------------------------------------------
 
@@ -252,7 +251,7 @@ class Towers:
         """To be called before outputs are asked for, once for the same weights."""
         self._copies.refresh()
 
-    def ask(self, placed: Placed) -> Outputs:
+    def launch_outputs(self, placed: PlacedBatch) -> PendingOutputs:
         """The task's outputs for a batch [N, b, ...] of the N towers of this process:
         rows [N * b, ...], which can be read later. See `refresh`.
         """
@@ -263,12 +262,12 @@ class Towers:
             name: self._strategy.experimental_local_results(rows)
             for name, rows in found.items()
         }
-        return Outputs(self._reader.ask_all(parts))
+        return PendingOutputs(self._reader.ask_all(parts))
 
     def outputs(self, batch: Batch) -> dict[str, np.ndarray]:
         """The same at once, of arrays, with the weights as they are now."""
         self.refresh()
-        return self.ask(self.place_for_outputs(batch)).read()
+        return self.launch_outputs(self.place_for_outputs(batch)).read()
 
     def _replicated_outputs(
         self, columns: tuple[dict[str, tf.Tensor], ...]
@@ -276,7 +275,7 @@ class Towers:
         of_part = batches.specs_of_part(columns[0])
         self._programs.forward.trace(self._copies[0].used, of_part)
         own = self._outputs_of_device
-        return self._strategy.run(lambda: own(strategies.replica(), columns))
+        return self._strategy.run(lambda: own(strategies.replica_id(), columns))
 
     def _outputs_of_device(
         self, replica: int, columns: tuple[dict[str, tf.Tensor], ...]
@@ -286,7 +285,7 @@ class Towers:
         def tower(index: tf.Tensor) -> dict[str, tf.Tensor]:
             return self._programs.forward(used, batches.part_of(own, index))
 
-        return pairwise.in_turn(tower, len(self.places[replica]))
+        return pairwise.concat_sequentially(tower, len(self.places[replica]))
 
     # -- failures -----------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_mgpu.core import tensor_names
-from bert_mgpu.core.task import Batch, Noise, Params, Task
+from bert_mgpu.core.task import Batch, DropoutKey, Params, Task
 from bert_mgpu.training import precision
 from bert_mgpu.training.optimizers import Optimizer
 
@@ -21,7 +21,7 @@ def gradients(
     trained: Params,
     frozen: Params,
     batch: Batch,
-    noise: Noise,
+    dropout_key: DropoutKey,
     weights: Mapping[str, Any],
     scale: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
@@ -31,7 +31,7 @@ def gradients(
     """
     with tf.GradientTape() as tape:
         tape.watch(trained)
-        sums = task.loss_sums({**trained, **frozen}, batch, noise)
+        sums = task.loss_sums({**trained, **frozen}, batch, dropout_key)
         parts = {
             name: tf.math.divide_no_nan(value, weights[name])
             for name, value in sums.items()

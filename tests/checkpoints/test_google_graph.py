@@ -29,6 +29,8 @@ def test_googles_graph_computes_our_logits_from_our_checkpoint():
 
     batch = {name: tf.constant(value) for name, value in inputs.items()}
     states = bert.encode(weights, config, batch)
-    logits = heads.classify(weights, bert.pool(weights, states[-1][:, 0]), 0.0)
+    logits = heads.classification_logits(
+        weights, bert.pool(weights, states[-1][:, 0]), 0.0
+    )
     difference = np.abs(logits.numpy() - theirs["19"]["logits"]).max()
     assert difference <= cases.TOLERANCE

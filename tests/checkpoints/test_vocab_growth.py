@@ -101,7 +101,7 @@ class Setting:
         """(first weights, what the log says, random weights)."""
         rows = rows or len(tokens)
         file = write_vocab(self.root / "new.txt", tokens)
-        model = pretrained.Model(
+        model = pretrained.Pretrained(
             BertConfig(rows), "", Tokenizer(file, True), str(file), True, None
         )
         random, said = self.initialize(rows, seed=2), []

@@ -129,7 +129,7 @@ def test_a_container_leaves_less_than_its_machine(monkeypatch):
     whole = host.memory_left()
     monkeypatch.setattr(host, "cgroup_memory_left", lambda *_: 123_456)
     assert host.memory_left() == 123_456 < whole
-    assert devices.room(["CPU:0", "CPU:1"]) == 61_728
+    assert devices.free_memory(["CPU:0", "CPU:1"]) == 61_728
 
 
 def test_memory_of_meminfo():

@@ -26,7 +26,7 @@ def test_width(text, columns):
 )
 def test_a_text_is_cut_at_its_end_or_its_front(text, columns, start, end):
     assert terminal.fit(text, columns) == start
-    assert terminal.fit_end(text, columns) == end
+    assert terminal.cut_front(text, columns) == end
 
 
 def test_lines_are_wrapped_at_blanks_alone():

@@ -136,7 +136,7 @@ def test_ahead_gives_the_same_items_and_stops():
             made.append(number)
             yield number
 
-    with pipeline.ahead(count(), depth=2) as items:
+    with pipeline.prefetch(count(), depth=2) as items:
         assert list(itertools.islice(items, 5)) == [0, 1, 2, 3, 4]
     after = len(made)
     assert after <= 5 + 2 + 2
@@ -153,7 +153,7 @@ def test_ahead_works_while_the_consumer_does():
         third.set()
         yield 3
 
-    with pipeline.ahead(items()) as made:
+    with pipeline.prefetch(items()) as made:
         assert next(made) == 1
         assert third.wait(60)
         assert list(made) == [2, 3]
@@ -165,12 +165,12 @@ def test_ahead_hands_errors_over():
         raise ValueError("row 2 is broken")
 
     with (
-        pipeline.ahead(broken()) as items,
+        pipeline.prefetch(broken()) as items,
         pytest.raises(ValueError, match="row 2"),
     ):
         list(items)
 
 
 def test_ahead_ends_with_its_items():
-    with pipeline.ahead(range(3)) as items:
+    with pipeline.prefetch(range(3)) as items:
         assert list(items) == [0, 1, 2]

@@ -7,14 +7,14 @@ import pytest
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.data import batching, pipeline, pretraining_records, tfrecord
-from bert_mgpu.data.dynamic_masking import Draw
-from bert_mgpu.data.pretraining_records import Form
+from bert_mgpu.data.dynamic_masking import DynamicMasking
+from bert_mgpu.data.pretraining_records import RecordSchema
 from bert_mgpu.data.record_rows import RecordRows
 from bert_mgpu.text.masking import Masking
 
 LENGTH, MOST, CLS, SEP, MASK, VOCAB = 24, 4, 2, 3, 4, 61
-STATIC = Form(LENGTH, MOST, VOCAB, 2, dynamic=False)
-DYNAMIC = Form(LENGTH, MOST, VOCAB, 2, dynamic=True)
+STATIC = RecordSchema(LENGTH, MOST, VOCAB, 2, dynamic=False)
+DYNAMIC = RecordSchema(LENGTH, MOST, VOCAB, 2, dynamic=True)
 
 
 def padded(values, size):
@@ -153,7 +153,7 @@ def test_the_first_rows_are_enough(made, tmp_path):
 
 
 def draw(kind="token", seed=7):
-    return Draw(Masking(kind, MASK, VOCAB, 0.3, MOST), (CLS, SEP), seed)
+    return DynamicMasking(Masking(kind, MASK, VOCAB, 0.3, MOST), (CLS, SEP), seed)
 
 
 @pytest.fixture

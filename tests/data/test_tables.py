@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.data.tables import Form, rows
+from bert_mgpu.data.tables import TableFormat, rows
 
 
 def write(path, content):
@@ -15,7 +15,7 @@ def write(path, content):
 
 
 def cells(path, columns, **form):
-    return list(rows(path, Form(**form), columns))
+    return list(rows(path, TableFormat(**form), columns))
 
 
 def test_tsv_takes_quotes_as_they_stand(tmp_path):

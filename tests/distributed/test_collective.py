@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.core.errors import RunError, UserError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import collective, topology
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import identity, score_sentences, train
-from bert_mgpu.runs.run import Job
+from bert_mgpu.runs.run import Run
 from bert_mgpu.text.tokenization import Tokenizer
 
 
@@ -25,7 +25,7 @@ class Two:
     def __init__(self, other=None):
         self._other = other
 
-    def gather(self, value):
+    def all_gather(self, value):
         said = value if self._other is None else json.dumps(self._other).encode()
         return [value, said]
 
@@ -38,31 +38,31 @@ def test_other_weights_in_a_process_are_an_error():
     seen = []
 
     class Listening(Two):
-        def gather(self, value):
+        def all_gather(self, value):
             seen.append(json.loads(value))
-            return super().gather(value)
+            return super().all_gather(value)
 
-    collective.check_same(state(1.0), Listening())
-    collective.check_same(
+    collective.check_same_state(state(1.0), Listening())
+    collective.check_same_state(
         state(np.nextafter(np.float32(1), np.float32(2))), Listening()
     )
     assert seen[0] != seen[1]  # one bit of one value
     with pytest.raises(RunError, match="step 7: process 1 holds other weights"):
-        collective.check_same(state(1.0), Two(seen[1]))
+        collective.check_same_state(state(1.0), Two(seen[1]))
 
 
 def test_what_a_process_has_otherwise_is_named():
-    collective.agree(Two(), {"--seed": 3})
+    collective.check_equal(Two(), {"--seed": 3})
     with pytest.raises(UserError, match=r"--seed: process 1 .* \(4, there 3\)"):
-        collective.agree(Two({"--seed": 4}), {"--seed": 3})
+        collective.check_equal(Two({"--seed": 4}), {"--seed": 3})
 
 
 def test_another_version_is_named_though_it_lacks_a_flag():
     facts = {"bert_mgpu": "2", "--new_flag": 3}
     with pytest.raises(UserError, match=r"bert_mgpu: process 1 .* \(1, there 2\)"):
-        collective.agree(Two({"bert_mgpu": "1"}), facts)
+        collective.check_equal(Two({"bert_mgpu": "1"}), facts)
     with pytest.raises(UserError, match=r"--new_flag: .* \(None, there 3\)"):
-        collective.agree(Two({"bert_mgpu": "2"}), facts)
+        collective.check_equal(Two({"bert_mgpu": "2"}), facts)
 
 
 @pytest.mark.parametrize("count", [3, 4, 8, 11])
@@ -79,7 +79,7 @@ def test_a_sum_of_more_values_than_horovod_can_count_goes_in_pieces(monkeypatch,
     monkeypatch.setattr(collective, "_MOST", 4)
     monkeypatch.setattr(group, "_pairwise", twice)
     values = [tf.range(count - 2, dtype=tf.float32), tf.constant([7.0, 8.0])]
-    sums = group.sum(*values)
+    sums = group.all_reduce(*values)
     for one, value in zip(sums, values, strict=True):
         np.testing.assert_array_equal(one, 2 * value)
     assert len({*names}) == len(names)  # Horovod tells its work by name
@@ -94,13 +94,13 @@ def job_of(tmp_path):
     (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
     tokenizer = Tokenizer(tmp_path / "vocab.txt")
     config = BertConfig(vocab_size=len(words))
-    model = Model(config, "x.json", tokenizer, "vocab.txt", True, None)
+    model = Pretrained(config, "x.json", tokenizer, "vocab.txt", True, None)
     task = types.SimpleNamespace(param_specs=dict, labels=["good", "bad"], facts={})
 
     def made(other, **run):
         run = types.SimpleNamespace(max_seq_length=8, do_train=False, **run)
-        world = topology.World(Two(other), ["CPU:0"], 2)
-        return Job(run, model, task, None, world, tmp_path)
+        two = topology.Topology(Two(other), ["CPU:0"], 2)
+        return Run(run, model, task, None, two, tmp_path)
 
     return made
 
@@ -109,7 +109,7 @@ def test_runs_that_do_not_train_compare_the_model_too(job_of):
     facts = identity.model_identity(job_of(None).model, job_of(None).task)
     for name, value in (("vocab_file", "0"), ("labels", ["bad", "good"])):
         with pytest.raises(UserError, match=f"{name}: process 1 has another one"):
-            train.trained(job_of(facts | {name: value}))
+            train.train_or_load(job_of(facts | {name: value}))
 
 
 def test_the_lines_to_score_are_compared(job_of, tmp_path):

@@ -93,9 +93,9 @@ def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
     """The norm of a gradient would differ in its last bit, and then all weights."""
     said = []
     monkeypatch.setattr(
-        init_distributed.collective, "agree", lambda _, facts: said.append(facts)
+        init_distributed.collective, "check_equal", lambda _, facts: said.append(facts)
     )
-    monkeypatch.setattr(init_distributed.collective, "all_of", lambda *_: [])
+    monkeypatch.setattr(init_distributed.collective, "all_gather_json", lambda *_: [])
     monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=False, version="0.28.1")
     for device in ("CPU:0", "GPU:0"):
@@ -108,9 +108,9 @@ def test_processes_with_cards_of_other_kinds_are_refused(monkeypatch):
     """They round differently: nothing that they train could be saved."""
     said = []
     monkeypatch.setattr(
-        init_distributed.collective, "agree", lambda _, facts: said.append(facts)
+        init_distributed.collective, "check_equal", lambda _, facts: said.append(facts)
     )
-    monkeypatch.setattr(init_distributed.collective, "all_of", lambda *_: [])
+    monkeypatch.setattr(init_distributed.collective, "all_gather_json", lambda *_: [])
     monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=False, version="0.28.1")
     for card in ("NVIDIA A", "NVIDIA B"):
@@ -152,8 +152,8 @@ def test_a_card_is_asked_for_with_the_settings_of_this_process(
 def test_processes_that_share_a_card_are_refused(monkeypatch):
     cards = [("a", "x"), ("a", "y"), ("b", "x"), ("a", None), ("a", None)]
     said = [{"machine": m, "card": c, "host": "h", "towers": None} for m, c in cards]
-    monkeypatch.setattr(init_distributed.collective, "agree", lambda *_: None)
-    monkeypatch.setattr(init_distributed.collective, "all_of", lambda *_: said)
+    monkeypatch.setattr(init_distributed.collective, "check_equal", lambda *_: None)
+    monkeypatch.setattr(init_distributed.collective, "all_gather_json", lambda *_: said)
     monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=True, version="0.28.1")
     assert init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], 1) == said

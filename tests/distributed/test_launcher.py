@@ -18,15 +18,15 @@ def environment(*values, **more):
 
 
 def test_without_horovodrun_a_process_is_alone():
-    place = launcher.find({})
-    assert place == (0, 1, 0, 1) and place.alone and place.leads
+    place = launcher.process_rank({})
+    assert place == (0, 1, 0, 1) and place.is_single and place.is_first
 
 
 def test_the_place_is_that_of_the_environment():
-    place = launcher.find(environment(5, 8, 1, 4))
+    place = launcher.process_rank(environment(5, 8, 1, 4))
     assert (place.rank, place.size, place.local_rank, place.local_size) == (5, 8, 1, 4)
-    assert not place.alone and not place.leads
-    assert launcher.find(environment(0, 8, 0, 4)).leads
+    assert not place.is_single and not place.is_first
+    assert launcher.process_rank(environment(0, 8, 0, 4)).is_first
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_the_place_is_that_of_the_environment():
 )
 def test_half_a_place_is_refused(values, shown):
     with pytest.raises(UserError, match="unset HOROVOD_RANK") as error:
-        launcher.find(environment(*values))
+        launcher.process_rank(environment(*values))
     assert shown in str(error.value)
 
 
 def test_elastic_jobs_are_those_that_horovodrun_calls_so():
-    assert not launcher.elastic({"HOROVOD_ELASTIC": "1"})  # left in a shell
-    assert not launcher.elastic(environment(0, 2, 0, 2))
-    assert launcher.elastic(environment(0, 2, 0, 2, HOROVOD_ELASTIC="1"))
+    assert not launcher.is_elastic({"HOROVOD_ELASTIC": "1"})  # left in a shell
+    assert not launcher.is_elastic(environment(0, 2, 0, 2))
+    assert launcher.is_elastic(environment(0, 2, 0, 2, HOROVOD_ELASTIC="1"))
 
 
 def test_towers_stay_those_of_the_first_start():

@@ -10,11 +10,11 @@ import time
 import pytest
 
 from bert_mgpu.core import files
-from bert_mgpu.core.errors import Lost, UserError
+from bert_mgpu.core.errors import PeerLost, UserError
 from bert_mgpu.distributed import launcher, peers, rendezvous, watchdog
-from bert_mgpu.distributed.launcher import Place
-from bert_mgpu.distributed.peers import End, ExitFile
-from bert_mgpu.distributed.watchdog import Watch
+from bert_mgpu.distributed.launcher import ProcessRank
+from bert_mgpu.distributed.peers import ExitFile, ExitReport
+from bert_mgpu.distributed.watchdog import Watchdog
 
 
 class Job:
@@ -25,7 +25,9 @@ class Job:
         self.watches = []
 
     def watch(self, rank, patience=60.0):
-        self.watches.append(Watch(Place(rank, 2, rank, 2), self.folder, patience))
+        self.watches.append(
+            Watchdog(ProcessRank(rank, 2, rank, 2), self.folder, patience)
+        )
         return self.watches[-1]
 
     def start(self, patience=60.0, begin=True):
@@ -74,7 +76,7 @@ def job(tmp_path, monkeypatch):
     yield job
     for one in job.watches:  # none of their threads may end the tests
         one._closing = True
-        one._ended = End(0, 0, 0, "the test is over")
+        one._ended = ExitReport(0, 0, 0, "the test is over")
         one._speaking.acquire(blocking=False)
         one._known.set()
 
@@ -111,10 +113,10 @@ def test_a_silent_process_is_lost_and_killed(job, monkeypatch):
     monkeypatch.setattr(peers, "SILENCE", 0.3)
     first = job.watch(0)
     first.open()
-    silent = rendezvous.join(Place(1, 2, 1, 2))  # and says nothing any more
+    silent = rendezvous.connect(ProcessRank(1, 2, 1, 2))  # and says nothing any more
     until(lambda: job.codes == [5])
     assert job.told["rank"] == 1 and "no sign of life" in job.told["reason"]
-    assert job.killed == [[*launcher.whereabouts()]]
+    assert job.killed == [[*launcher.process_location()]]
     silent.close()
 
 
@@ -138,7 +140,9 @@ def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job):
     until(lambda: len(job.codes) == 2)
     assert job.codes == [5, 5] and not rejoined
     assert job.told["rank"] is None and "none is behind" in job.told["reason"]
-    assert str(End(**job.told)).startswith("all processes hang at step 3: no process")
+    assert str(ExitReport(**job.told)).startswith(
+        "all processes hang at step 3: no process"
+    )
 
 
 def test_batches_count_from_the_last_step_on(job):
@@ -206,16 +210,16 @@ def test_one_that_never_starts_is_named(job, monkeypatch):
     until(lambda: job.codes == [5])
     assert job.told["rank"] == 1 and "did not start within 0.3 s" in job.told["reason"]
     job.store.clear()
-    with pytest.raises(Lost, match="first process did not start"):
-        rendezvous.join(Place(1, 2, 1, 2))
+    with pytest.raises(PeerLost, match="first process did not start"):
+        rendezvous.connect(ProcessRank(1, 2, 1, 2))
 
 
 def test_one_that_comes_too_late_hears_of_the_end(job):
     first = job.watch(0)
     first.open()
     first.end(UserError("a mistake"))
-    with pytest.raises(Lost, match="process 0 ended at step 0 .* 2: a mistake"):
-        rendezvous.join(Place(1, 2, 1, 2))
+    with pytest.raises(PeerLost, match="process 0 ended at step 0 .* 2: a mistake"):
+        rendezvous.connect(ProcessRank(1, 2, 1, 2))
 
 
 def test_a_fault_of_ours_does_not_wait_for_others(job):
@@ -229,7 +233,7 @@ def test_a_fault_of_ours_does_not_wait_for_others(job):
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_written"), [(launcher.NoPlace(), False), (OSError(), True)]
+    ("answer", "is_written"), [(launcher.HostGivenUp(), False), (OSError(), True)]
 )
 def test_an_elastic_process_without_a_place(job, answer, is_written):
     """horovodrun that has none goes on with the others: this was not the end."""
@@ -255,6 +259,6 @@ def test_exit_json_without_hard_links(tmp_path, monkeypatch):
     file = ExitFile(tmp_path, leads=True)
     file.begin()
     for code in (2, 75):
-        file.write(End(code, 0, 3, "r"))
+        file.write(ExitReport(code, 0, 3, "r"))
     assert json.loads((tmp_path / "exit.json").read_text())["code"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["exit.json"]

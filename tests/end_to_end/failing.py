@@ -55,7 +55,7 @@ def _fail(hits):
 def plant(failure, patch=setattr):
     """patch: as pytest's monkeypatch.setattr."""
     if failure.default:
-        patch(strategies, "strategy", strategies.mirrored)
+        patch(strategies, "make_strategy", strategies.mirrored)
     train = towers.Towers._sums_of_device
     forward = towers.Towers._outputs_of_device
 

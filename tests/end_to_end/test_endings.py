@@ -104,7 +104,7 @@ def test_diverged_names_the_step_and_saves_nothing_of_it(
 def test_predicting_says_what_one_row_would_need_less_of(resumed, inside, monkeypatch):
     out = resumed.root / "out"
     before = (out / "predict.txt").read_text()
-    monkeypatch.setattr(Towers, "ask", no_memory)
+    monkeypatch.setattr(Towers, "launch_outputs", no_memory)
     code, _, err = inside(resumed.flags(out, do_predict=True))
     assert code == 4
     (line,) = (line for line in err.splitlines() if line.startswith("error: "))

@@ -53,7 +53,9 @@ def one_by_one(model, path):
             "segment_ids": segments,
         }
         first = bert.encode(params, config, row)[-1][:, 0]
-        logits = heads.classify(params, bert.pool(params, first), 0.0).numpy()
+        logits = heads.classification_logits(
+            params, bert.pool(params, first), 0.0
+        ).numpy()
         shares.append(np.exp(logits[0]) / np.exp(logits[0]).sum())
     return np.array(shares)
 

@@ -60,7 +60,7 @@ def references(tiny, tmp_path_factory):
         out = tmp_path_factory.mktemp("reference")
         with pytest.MonkeyPatch.context() as patch:
             if default:
-                patch.setattr(strategies, "strategy", strategies.mirrored)
+                patch.setattr(strategies, "make_strategy", strategies.mirrored)
             if when == "later":
                 args = flags(tiny, out, xla, do_train=True, keep_checkpoint_max=0)
                 assert run_classifier.run(["", *args]) == 0
@@ -206,7 +206,7 @@ def test_no_memory_for_what_devices_do_together(
 
     monkeypatch.setattr(programs.Programs, "_update_copy", failing_update)
     if default:
-        monkeypatch.setattr(strategies, "strategy", strategies.mirrored)
+        monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
     code, _, err = go(flags(tiny, tmp_path, False, do_train=True), False)
     assert code == 0, err
     (line,) = (line for line in err.splitlines() if "going on" in line)
@@ -238,13 +238,13 @@ def test_a_cancelled_prediction_is_not_told_as_lacking_memory(
     """Its devices do nothing together."""
     shutil.copytree(trained, tmp_path / "out")
 
-    ask = towers.Towers.ask
+    ask = towers.Towers.launch_outputs
 
     def cancelled(self, *args):
         ask(self, *args)
         raise tf.errors.CancelledError(None, None, "cancelled for another reason")
 
-    monkeypatch.setattr(towers.Towers, "ask", cancelled)
+    monkeypatch.setattr(towers.Towers, "launch_outputs", cancelled)
     args = flags(tiny, tmp_path / "out", False, do_eval=True, train_batch_size=2)
     code, _, err = go(args, False)
     assert code == 1 and "going on with" not in err

@@ -9,15 +9,15 @@ import types
 import numpy as np
 import pytest
 
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import errors
 from bert_mgpu.distributed import devices
-from bert_mgpu.distributed.topology import alone
+from bert_mgpu.distributed.topology import single_process
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import memory
 from bert_mgpu.runs import plan as plan_lib
-from bert_mgpu.runs.run import Job
+from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks.classification.task import Classification
 from tests.end_to_end.conftest import edit_config, tree
 
@@ -130,8 +130,10 @@ def job_of(**flags):
     run = FinetuneConfig(**{"max_seq_length": 128, "train_batch_size": 8, **flags})
     config = BertConfig(1000, 64, 4, 4, 256)
     task = Classification("x", config, ["a", "b"], 128, recompute=run.recompute)
-    model = Model(config, "", None, "", True, ["a", "b"])
-    return Job(run, model, task, None, alone(run.n_gpus, ["CPU:0"]), pathlib.Path())
+    model = Pretrained(config, "", None, "", True, ["a", "b"])
+    return Run(
+        run, model, task, None, single_process(run.n_gpus, ["CPU:0"]), pathlib.Path()
+    )
 
 
 def need(rows=8, length=128, **flags):
@@ -188,20 +190,23 @@ def test_proposes_a_batch_that_fits(monkeypatch, rows, turns, fit, said):
         other = {"train_batch_size": fit, "gradient_accumulation_steps": 8 // fit}
         parts = need(fit, **other)
         room = sum(parts.values()) / 0.9 - parts["weights"] - parts["slots"] + 1
-    monkeypatch.setattr(plan_lib.devices, "room", lambda names: room)
+    monkeypatch.setattr(plan_lib.devices, "free_memory", lambda names: room)
     lines = [*plan_lib._memory(job, rows, 128)][2:]
     assert len(lines) == (said is not None)
     assert said is None or re.match(said, lines[0])
 
 
 def test_proposes_no_batch_where_no_memory_is_known(monkeypatch):
-    monkeypatch.setattr(plan_lib.devices, "room", lambda names: None)
+    monkeypatch.setattr(plan_lib.devices, "free_memory", lambda names: None)
     lines = [*plan_lib._memory(job_of(), 8, 128)]
     assert len(lines) == 2 and re.fullmatch(r"about [\d.]+ [MG]B a device:", lines[0])
 
 
 def test_room_is_shared_by_the_devices_of_a_cpu():
-    one, four = devices.room(["CPU:0"]), devices.room([f"CPU:{n}" for n in range(4)])
+    one, four = (
+        devices.free_memory(["CPU:0"]),
+        devices.free_memory([f"CPU:{n}" for n in range(4)]),
+    )
     assert 0.8 < one / (4 * four) < 1.25 and one > 100_000_000
 
 

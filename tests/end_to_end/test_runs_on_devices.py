@@ -18,7 +18,7 @@ NOTHING_FAILS = json.dumps({"tower": -1, "step": 0, "most": 0, "default": True})
 
 @pytest.fixture
 def default(monkeypatch):
-    monkeypatch.setattr(strategies, "strategy", strategies.mirrored)
+    monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
 
 
 def flags(tiny, out, **changed):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.core.task import Noise
+from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.model import layers
 
 
-def noise(seed=42, step=7, first_row=0):
-    return Noise(
+def dropout_key(seed=42, step=7, first_row=0):
+    return DropoutKey(
         tf.constant(seed, tf.uint64),
         tf.constant(step, tf.int64),
         tf.constant(first_row, tf.int64),
@@ -17,7 +17,7 @@ def noise(seed=42, step=7, first_row=0):
 
 
 def mask(shape=(8, 5, 7), rate=0.1, site=3, **where):
-    return layers.keep_mask(shape, rate, noise(**where), site)[0].numpy()
+    return layers.keep_mask(shape, rate, dropout_key(**where), site)[0].numpy()
 
 
 def test_bits_are_those_of_philox():
@@ -49,7 +49,7 @@ def test_rate_and_scale(rate):
     bits, threshold = layers.dropout_lanes(rate)
     true_rate = threshold / 2**bits
     assert true_rate == pytest.approx(rate, rel=0.02)
-    values = layers.dropout(tf.ones([64, 4096]), rate, noise(), site=1).numpy()
+    values = layers.dropout(tf.ones([64, 4096]), rate, dropout_key(), site=1).numpy()
     dropped = np.mean(values == 0)
     deviation = np.sqrt(true_rate * (1 - true_rate) / values.size)
     assert abs(dropped - true_rate) < 5 * deviation
@@ -80,7 +80,7 @@ def test_the_scale_is_exact_in_every_precision(dtype, rate, xla):
     def work(inputs, above):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            outputs = layers.dropout(inputs, rate, noise(), site=1)
+            outputs = layers.dropout(inputs, rate, dropout_key(), site=1)
         return outputs, tape.gradient(outputs, inputs, output_gradients=above)
 
     kept = mask((64, 4096), rate, site=1)
@@ -96,11 +96,11 @@ def test_the_scale_is_exact_in_every_precision(dtype, rate, xla):
 def test_nothing_is_dropped_without_noise_or_rate():
     ones = tf.ones([3, 4])
     assert layers.dropout(ones, 0.5, None, 0) is ones
-    assert layers.dropout(ones, 0.0, noise(), 0) is ones
+    assert layers.dropout(ones, 0.0, dropout_key(), 0) is ones
 
 
 def test_xla_draws_the_same_bits():
     jitted = tf.function(
         lambda n: layers.keep_mask((4, 6, 9), 0.1, n, 5)[0], jit_compile=True
     )
-    assert np.array_equal(jitted(noise()).numpy(), mask((4, 6, 9), site=5))
+    assert np.array_equal(jitted(dropout_key()).numpy(), mask((4, 6, 9), site=5))

@@ -49,7 +49,7 @@ def run(weights, config, inputs, compiled=False):
         pooled = bert.pool(weights, states[-1][:, 0])
         outputs = {"hidden": tf.stack(states), "pooled": pooled}
         if "output_weights" in weights:
-            outputs["logits"] = heads.classify(weights, pooled, 0.1)
+            outputs["logits"] = heads.classification_logits(weights, pooled, 0.1)
         return outputs
 
     outputs = tf.function(forward, jit_compile=compiled)(

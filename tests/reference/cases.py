@@ -86,8 +86,8 @@ def make_params(
         mean, deviation = next(
             values for key, values in _VALUES if re.search(key, name)
         )
-        noise = _random(name).standard_normal(shape)
-        params[name] = (mean + deviation * noise).astype(np.float32)
+        dropout_key = _random(name).standard_normal(shape)
+        params[name] = (mean + deviation * dropout_key).astype(np.float32)
     return params
 
 

@@ -45,7 +45,7 @@ TOKENS = [
     *(b"\\ud83d", b"\\u0000", b"\xff" * 8, bytes(8), b"\x7f\xff\xff\xff", b"../", b"/"),
     *("新".encode(), "新".encode("gbk"), "İ\u0345Σ".encode(), b"[UNK]", b"\xf4\x90"),
 ]
-FORM = pretraining_records.Form(LENGTH, MOST, len(VOCAB), 2, False)
+FORM = pretraining_records.RecordSchema(LENGTH, MOST, len(VOCAB), 2, False)
 TABLE = [("t", "y"), (0, 1, -1)]  # columns with a header, and without
 
 
@@ -86,7 +86,9 @@ class Reader:
 
 def table(header, **form):
     def read(path):
-        found = tables.rows(path, tables.Form(header=header, **form), TABLE[not header])
+        found = tables.rows(
+            path, tables.TableFormat(header=header, **form), TABLE[not header]
+        )
         return [*found]
 
     return read
@@ -104,7 +106,7 @@ def number_file(path):
 
 def of_task(path):
     run = finetuning.FinetuneConfig(task_name="own", data_dir=str(path.parent))
-    return registry.find(run)
+    return registry.find_task_files(run)
 
 
 def record(path):

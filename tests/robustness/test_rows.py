@@ -167,7 +167,7 @@ def test_what_is_odd_and_no_mistake(tmp_path, tiny, name, content, texts):
     folder = write_own(tmp_path / "data", name, content, TSV)
     run = tiny_config(tiny, folder)
     found = reader.read_examples(
-        registry.find(run),
+        registry.find_task_files(run),
         folder / name,
         "train",
         label=read_label,

@@ -187,7 +187,7 @@ def test_a_run_that_says_nonsense(resumed, refused, changed):
 @pytest.mark.parametrize("said", [{}, {"flags": 5}, {"flags": ["max_seq_length"]}])
 def test_a_run_that_says_nothing(tmp_path, said):
     (tmp_path / "run.json").write_text(json.dumps(said))
-    assert run_folder.settings(tmp_path / "run.json") == {}
+    assert run_folder.read_settings(tmp_path / "run.json") == {}
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "no\n", "no\nno\n", "no\n\nyes\n"])

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import fields
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.pretraining import PretrainConfig
@@ -38,7 +38,7 @@ def facts(tmp_path):
         (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
         words = Tokenizer(tmp_path / "vocab.txt", lower)
         bert = bert or BertConfig(len(TOKENS))
-        model = Model(bert, "config", words, "vocab", lower, None)
+        model = Pretrained(bert, "config", words, "vocab", lower, None)
         values = {"name": "own", "labels": ("no", "yes")}
         values |= {"facts": {"task_type": "single"}} | more
         data = values.pop("data", {"data_dir": "key"})

@@ -11,7 +11,7 @@ from bert_mgpu.checkpoints import google_read
 from bert_mgpu.cli import convert
 from bert_mgpu.cli.doctor import environment
 from bert_mgpu.tasks import registry
-from bert_mgpu.tasks.classification.problem_types import KINDS
+from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.tasks.task_json import TaskType
 from tests.conftest import rows
 from tests.end_to_end.conftest import assert_refused
@@ -170,7 +170,7 @@ def test_what_stands_in_task_json_of_other_types_is_refused(
 
 def test_the_table_names_transformers_types():
     named = {name: one.problem_type for name, one in registry.TYPES.items()}
-    assert named == {name: kind.problem_type for name, kind in KINDS.items()}
+    assert named == {name: kind.problem_type for name, kind in PROBLEM_TYPES.items()}
 
 
 def test_an_export_that_could_not_be_compared_is_refused(flags, inside, tmp_path):

@@ -9,7 +9,7 @@ from bert_mgpu.core import terminal
 from bert_mgpu.data_prep import vocab_report
 from bert_mgpu.text import vocab_coverage
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.text.vocab_coverage import Census, Found, Tally
+from bert_mgpu.text.vocab_coverage import CandidateWord, Census, Tally
 from tests.support.paths import DATA
 
 HEADLINES = DATA / "thucnews_title/sub_dev.txt"
@@ -64,13 +64,13 @@ def test_rates_of_real_headlines():
 
 def test_what_is_found_has_counts_places_and_pieces(small_vocab):
     found = {one.word: one for one in census_of(small_vocab, TEXTS).found()}
-    assert found["☃"] == Found("☃", 1, "f:5")
-    assert found["字"] == Found("字", 1, "f:4")
-    assert found["☃☃"] == Found("☃☃", 1, "f:2")
-    assert found["x"] == Found("x", 2, "f:2")
-    assert found["abcc"] == Found("abcc", 1, "f:1", ("abc", "##c"))
-    assert found["abcabc"] == Found("abcabc", 1, "f:2", ("abc", "##abc"))
-    assert found["ea"] == Found("ea", 1, "f:4", ("e", "##a"))
+    assert found["☃"] == CandidateWord("☃", 1, "f:5")
+    assert found["字"] == CandidateWord("字", 1, "f:4")
+    assert found["☃☃"] == CandidateWord("☃☃", 1, "f:2")
+    assert found["x"] == CandidateWord("x", 2, "f:2")
+    assert found["abcc"] == CandidateWord("abcc", 1, "f:1", ("abc", "##c"))
+    assert found["abcabc"] == CandidateWord("abcabc", 1, "f:2", ("abc", "##abc"))
+    assert found["ea"] == CandidateWord("ea", 1, "f:4", ("e", "##a"))
     assert "abc" not in found and "中" not in found  # tokens
     assert len(found) == 10  # and 1212 ("##12" is no token), abab, 1a
 
@@ -132,14 +132,14 @@ CUT = ("a", "##b")
 
 def test_the_choice_of_new_tokens():
     found = [
-        Found("rare", 4, "", CUT),
-        Found("often", 9, "", CUT),
-        Found("☃☃", 5, ""),
-        Found("usual", 9, "", CUT),
-        Found("2023", 50, "", CUT),
-        Found("٣", 5, ""),  # a number that is unknown
-        Found("x" * 41, 9, "", CUT),
-        Found("mp3", 6, "", CUT),
+        CandidateWord("rare", 4, "", CUT),
+        CandidateWord("often", 9, "", CUT),
+        CandidateWord("☃☃", 5, ""),
+        CandidateWord("usual", 9, "", CUT),
+        CandidateWord("2023", 50, "", CUT),
+        CandidateWord("٣", 5, ""),  # a number that is unknown
+        CandidateWord("x" * 41, 9, "", CUT),
+        CandidateWord("mp3", 6, "", CUT),
     ]
     chosen = vocab_coverage.choose(found, 5, None)
     assert [one.word for one in chosen] == ["☃☃", "often", "usual", "mp3", "٣"]
@@ -174,7 +174,7 @@ def test_words_of_several_ideographs_never_become_a_token(google, tmp_path):
     texts = ["中文ab，中文", "文中"]
     census = census_of(vocab, texts, segment=lambda t: [t[:2], t[2:5], t[5:]])
     assert census.compounds.counts == {"中文": 2, "文中": 1}
-    assert census.frequent_compounds(1) == [Found("中文", 2, "f:1")]
+    assert census.frequent_compounds(1) == [CandidateWord("中文", 2, "f:1")]
     lines = " ".join(vocab_report.lists(census, census.found()))
     assert "words of several CJK characters: 2 different, 3 times" in lines
     assert "0 of them come out as one token" in lines
@@ -194,7 +194,7 @@ def test_a_report_fits_into_80_columns(small_vocab):
 
 
 def test_rates_are_shares_in_percent():
-    totals = vocab_coverage.Totals(
+    totals = vocab_coverage.CoverageTotals(
         1, words=400, tokens=500, unknown=2, cut=50, pieces=150
     )
     lines = vocab_report.rates([("", totals)]).splitlines()
@@ -204,5 +204,5 @@ def test_rates_are_shares_in_percent():
     assert values["[UNK], % of words"] == "0.500"
     assert values["words in several pieces, % of words"] == "12.500"
     assert values["pieces of such a word"] == "3.000"
-    empty = vocab_report.rates([("", vocab_coverage.Totals())])
+    empty = vocab_report.rates([("", vocab_coverage.CoverageTotals())])
     assert empty.count("-\n") + empty.endswith("-") == 5

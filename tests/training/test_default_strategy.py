@@ -30,7 +30,7 @@ LIMIT = 1e-6  # of a tensor's largest value
 
 @pytest.fixture
 def default(monkeypatch):
-    monkeypatch.setattr(strategies, "strategy", strategies.mirrored)
+    monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
 
 
 def batches(rows, steps, ragged=True):
@@ -54,7 +54,7 @@ def worst(params, wanted):
 def test_placement_changes_nothing_but_rounding(train, monkeypatch, n_devices, xla):
     data = batches(8, STEPS)
     wanted, losses, norms = train(4, 1, data, xla=xla, rate=SMALL_RATE)
-    monkeypatch.setattr(strategies, "strategy", strategies.mirrored)
+    monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
     found = train(4, n_devices, data, xla=xla, rate=SMALL_RATE)
     params, other_losses, other_norms = found
     np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
@@ -143,7 +143,7 @@ def test_a_copy_that_drifts_is_noticed_after_the_first_step(first_params, defaul
     data = [towers.place(split(batch, 4)) for batch in batches(8, 1) * 9]
     with pytest.raises(RunError, match="CPU:1 holds other weights than CPU:0"):
         loop.train(
-            *(towers, TrainState({}, {}, 0, {}), loop.Plan(9, 0, RATE, 1000)),
+            *(towers, TrainState({}, {}, 0, {}), loop.TrainingPlan(9, 0, RATE, 1000)),
             *(iter(data[:2]), pytest.fail, mock.Mock()),
         )
 
@@ -154,16 +154,17 @@ def test_copies_are_compared_after_the_first_step_and_at_saves(
     """Not after each step: it reads all weights of all devices."""
     towers = made(first_params, 2)
     steps, compared = [], []
-    step, agree = towers.train_step, towers._copies.agree
+    step, agree = towers.train_step, towers._copies.check_replicas_equal
     monkeypatch.setattr(
         *(towers, "train_step"), lambda *args: (steps.append(1), step(*args))[1]
     )
     monkeypatch.setattr(
-        *(towers._copies, "agree"), lambda: (compared.append(len(steps)), agree())
+        *(towers._copies, "check_replicas_equal"),
+        lambda: (compared.append(len(steps)), agree()),
     )
     data = [towers.place(split(batch, 4)) for batch in batches(8, 1) * 7]
     loop.train(
-        *(towers, TrainState({}, {}, 0, {}), loop.Plan(7, 0, RATE, 3)),
+        *(towers, TrainState({}, {}, 0, {}), loop.TrainingPlan(7, 0, RATE, 3)),
         *(iter(data), lambda state: None, mock.Mock()),
     )
     assert compared == [1, 3, 6, 7]
@@ -175,7 +176,7 @@ def test_cards_of_several_kinds_get_the_first_ones_weights(
     towers = made(first_params, 2)
     towers.train_step(split(batches(8, 1)[0], 4), 0, RATE)
     variable = disturb(towers)
-    monkeypatch.setattr(devices, "kinds", lambda there: ["one", "other"])
+    monkeypatch.setattr(devices, "device_models", lambda there: ["one", "other"])
     params, _ = towers.snapshot()
     assert (params["output_weights"] == variable.numpy()).all()
     monkeypatch.undo()
@@ -220,6 +221,8 @@ def test_few_operations_stand_outside_what_is_compiled(first_params, default):
 def test_the_graph_does_not_grow_with_the_parts(parts):
     size = 8
     rows = tf.TensorSpec([parts, size])
-    summed = tf.function(lambda x: pairwise.sum_in_turn(lambda i: x[i], parts, size))
+    summed = tf.function(
+        lambda x: pairwise.sequential_pairwise_sum(lambda i: x[i], parts, size)
+    )
     graph = summed.get_concrete_function(rows).graph
     assert len(graph.as_graph_def().node) < 40

@@ -49,7 +49,7 @@ def test_nothing_of_a_step_moves_to_the_cpu(
     first_params, monkeypatch, precision, parts
 ):
     """Without XLA, which has kernels of its own."""
-    monkeypatch.setattr(strategies, "strategy", strategies.mirrored)
+    monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
     task = Classification("x", CONFIG, LABELS, LENGTH)
     visible = devices.configure("cpu", 2)
     towers = Towers(task, 2, visible, 1, False, precision)

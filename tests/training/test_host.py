@@ -46,12 +46,12 @@ def calls(first_params, monkeypatch):
     def run(read_every=1):
         step = towers._train_step
         monkeypatch.setattr(towers, "_train_step", recorded("launched", step))
-        reader = results.Reader
+        reader = results.ResultReader
         monkeypatch.setattr(reader, "_ask", recorded("asked", reader._ask))
         monkeypatch.setattr(batches, "place", recorded("placed", batches.place))
-        plan = loop.Plan(STEPS, 0, RATE, 1000, read_every=read_every)
+        plan = loop.TrainingPlan(STEPS, 0, RATE, 1000, read_every=read_every)
         made = (towers.place(batch) for _ in range(STEPS))
-        with pipeline.ahead(made) as ahead:
+        with pipeline.prefetch(made) as ahead:
             state = TrainState({}, {}, 0, {})
             loop.train(towers, state, plan, ahead, lambda state: None, Recorder())
         return happened
@@ -108,7 +108,7 @@ def test_one_vector_holds_all_of_a_step(first_params):
 
 def test_asking_returns_when_the_copy_has_begun(monkeypatch):
     """Else the next step could be launched before it, and the copy wait for that."""
-    reader, events = results.Reader(), []
+    reader, events = results.ResultReader(), []
     submit = reader._thread.submit
 
     def late(work):

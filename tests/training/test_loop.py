@@ -33,7 +33,7 @@ def test_each_step_has_googles_rate(first_params, first):
             told.append((done.step, float(done.rate)))
 
     towers.train_step = train
-    plan = loop.Plan(STEPS, WARMUP, RATE, 1000)
+    plan = loop.TrainingPlan(STEPS, WARMUP, RATE, 1000)
     state = TrainState({}, {}, first, {})
     batches = iter([placed] * (STEPS - first))
     end = loop.train(towers, state, plan, batches, lambda state: None, Recorder())

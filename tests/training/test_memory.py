@@ -27,10 +27,10 @@ ids = np.ones((n, rows, 256), np.int32)
 batch = {"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}
 batch["label_ids"] = np.zeros((n, rows), np.int32)
 batch["is_real_example"] = np.ones((n, rows), np.float32)
-before = devices.peak_of_process()
+before = devices.peak_memory()
 for step in range(3):
     float(towers.train_step(batch, step, 1e-5).norm)
-print(devices.peak_of_process() // 2**20, before // 2**20)
+print(devices.peak_memory() // 2**20, before // 2**20)
 """
 
 
@@ -50,7 +50,7 @@ def test_peak_is_not_that_of_the_parent():
     parent = """
 import subprocess, sys
 held = b"1" * (2 << 30)
-child = "from bert_mgpu.distributed import devices; print(devices.peak_of_process())"
+child = "from bert_mgpu.distributed import devices; print(devices.peak_memory())"
 subprocess.run([sys.executable, "-c", child], check=True)
 """
     done = subprocess.run(

@@ -195,7 +195,7 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
     state = task_lib.TrainState({}, {}, 0, {})
     with pytest.raises(Diverged, match=r"step 25: 25 steps in a row .* scale 1:"):
         loop.train(
-            *(towers, state, loop.Plan(60, 0, RATE, 1000)),
+            *(towers, state, loop.TrainingPlan(60, 0, RATE, 1000)),
             *(iter(data), lambda state: None, Told()),
         )
     assert told == [*range(1, precision.MAX_SKIPS)]
@@ -216,7 +216,7 @@ def test_a_loss_that_no_scale_mends_ends_the_run_at_once(first_params):
     state = task_lib.TrainState({}, {}, 0, {})
     with pytest.raises(Diverged, match=r"^step 1: loss nan"):
         loop.train(
-            *(towers, state, loop.Plan(9, 0, RATE, 1000)),
+            *(towers, state, loop.TrainingPlan(9, 0, RATE, 1000)),
             *(iter(data), pytest.fail, mock.Mock()),
         )
 

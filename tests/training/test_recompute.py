@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.core.task import Noise
+from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.model import bert
 from bert_mgpu.training import precision
 from tests.training.conftest import CONFIG, make_batch
@@ -27,7 +27,9 @@ def gradients(params, recompute, compiled, places, pack=False, low="float32"):
     tensors = {name: tf.constant(value) for name, value in params.items()}
     at = None if places is None else tf.constant(places, tf.int32)
     width = 12 if places is None else len(places[0])
-    noise = Noise(tf.constant(7, tf.uint64), tf.constant(3, tf.int64), tf.constant(0))
+    dropout_key = DropoutKey(
+        tf.constant(7, tf.uint64), tf.constant(3, tf.int64), tf.constant(0)
+    )
     mixture = rng.standard_normal((6, width, CONFIG.hidden_size)).astype("f")
 
     @tf.function(jit_compile=compiled, autograph=False)
@@ -35,7 +37,7 @@ def gradients(params, recompute, compiled, places, pack=False, low="float32"):
         with tf.GradientTape() as tape:
             tape.watch(params)
             cast = precision.cast(params, low)
-            hidden = bert.encode(cast, CONFIG, batch, noise, at, recompute)
+            hidden = bert.encode(cast, CONFIG, batch, dropout_key, at, recompute)
             hidden = [tf.cast(state, tf.float32) for state in hidden]
             loss = tf.reduce_sum(hidden[-1] * mixture)
         return hidden, tape.gradient(loss, params, unconnected_gradients="zero")

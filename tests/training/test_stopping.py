@@ -33,7 +33,7 @@ def run(params, at, number):
             if done.step == at:
                 os.kill(os.getpid(), number)
 
-    plan = loop.Plan(STEPS, 0, RATE, 1000)
+    plan = loop.TrainingPlan(STEPS, 0, RATE, 1000)
     try:
         loop.train(
             *(towers, TrainState({}, {}, 0, {}), plan, iter([batch] * STEPS)),
@@ -62,6 +62,6 @@ def test_a_stop_is_not_lost_where_a_step_fails(first_params):
     task = Classification("x", CONFIG, LABELS, LENGTH)
     towers = Towers(task, 1, devices.configure("cpu", 1), 1, False)
     towers.load(first_params, towers.first_slots(first_params))
-    state, plan = TrainState({}, {}, 0, {}), loop.Plan(STEPS, 0, RATE, 1000)
+    state, plan = TrainState({}, {}, 0, {}), loop.TrainingPlan(STEPS, 0, RATE, 1000)
     with pytest.raises(Interrupted, match="goes on from the newest checkpoint"):
         loop.train(towers, state, plan, batches(), lambda state: None, None)

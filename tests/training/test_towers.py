@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.core.task import Noise
+from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.distributed import devices, pairwise
 from bert_mgpu.model import bert, heads
 from bert_mgpu.training import towers
@@ -81,7 +81,9 @@ def test_loss_and_norm_are_those_of_the_global_mean(train, first_params):
     with tf.GradientTape() as tape:
         tape.watch(params)
         hidden = bert.encode(params, NO_DROPOUT, batch)
-        logits = heads.classify(params, bert.pool(params, hidden[-1][:, 0]), 0.0)
+        logits = heads.classification_logits(
+            params, bert.pool(params, hidden[-1][:, 0]), 0.0
+        )
         losses = heads.cross_entropy(logits, batch["label_ids"])
         real = batch["is_real_example"] > 0
         mean = tf.reduce_mean(losses[real])
@@ -126,18 +128,22 @@ def test_pairwise_sum_is_a_balanced_tree():
     ],
 )
 def test_every_device_gets_its_share(n_towers, n_devices, counts):
-    places = devices.lay_out(n_towers, n_devices)
+    places = devices.assign_towers(n_towers, n_devices)
     assert [len(place) for place in places] == counts
     assert [tower for place in places for tower in place] == [*range(n_towers)]
 
 
 def test_placement_is_told():
     gpus = [f"GPU:{index}" for index in range(6)]
-    text = devices.describe(devices.lay_out(7, 6), gpus)
+    text = devices.describe_placement(devices.assign_towers(7, 6), gpus)
     assert text.startswith("7 towers on 6 GPU devices (2, 1, 1, 1, 1, 1:")
     assert "5 of 12 places stay empty" in text
-    assert "5 more visible" in devices.describe(devices.lay_out(1, 6), gpus)
-    assert "(3 each)" in devices.describe(devices.lay_out(6, 2), gpus[:2])
+    assert "5 more visible" in devices.describe_placement(
+        devices.assign_towers(1, 6), gpus
+    )
+    assert "(3 each)" in devices.describe_placement(
+        devices.assign_towers(6, 2), gpus[:2]
+    )
 
 
 def test_outputs_come_in_the_order_of_rows(first_params):
@@ -160,17 +166,17 @@ def test_noise_is_not_used_without_it(first_params):
     """No noise means inference; the same noise means the same masks."""
     batch = make_batch(np.random.default_rng(0), 2, ragged=False)
 
-    def last(noise):
-        return bert.encode(first_params, CONFIG, batch, noise)[-1].numpy()
+    def last(dropout_key):
+        return bert.encode(first_params, CONFIG, batch, dropout_key)[-1].numpy()
 
-    def noise(step):
-        return Noise(
+    def dropout_key(step):
+        return DropoutKey(
             tf.constant(1, tf.uint64), tf.constant(step, tf.int64), tf.constant(0)
         )
 
     assert np.array_equal(last(None), last(None))
-    assert np.array_equal(last(noise(4)), last(noise(4)))
-    assert not np.array_equal(last(noise(4)), last(noise(5)))
+    assert np.array_equal(last(dropout_key(4)), last(dropout_key(4)))
+    assert not np.array_equal(last(dropout_key(4)), last(dropout_key(5)))
 
 
 @pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
@@ -202,7 +208,9 @@ def test_accumulation_equals_one_large_batch(train, xla):
 def test_sum_in_turn_is_the_pairwise_sum(count):
     values = np.random.default_rng(count).standard_normal((count, 50)).astype("f")
     summed = tf.function(
-        lambda rows: pairwise.sum_in_turn(lambda index: rows[index], count, 50)
+        lambda rows: pairwise.sequential_pairwise_sum(
+            lambda index: rows[index], count, 50
+        )
     )
     found = summed(tf.constant(values))
     assert np.array_equal(found.numpy(), pairwise.pairwise_sum(values))

@@ -249,7 +249,7 @@ def lines(there: Facts) -> list[str]:
 def main(given: Sequence[str]) -> int:
     """The command line -> the exit code."""
     if [*given[:1]] == ["data"]:
-        with process.apart(pathlib.Path(os.devnull)):
+        with process.redirect_native_stderr(pathlib.Path(os.devnull)):
             from bert_mgpu.cli.doctor import task_data
 
             return task_data.main(given[1:])
@@ -267,4 +267,4 @@ def main(given: Sequence[str]) -> int:
         from bert_mgpu.cli.doctor import selftest
 
         return selftest.main()
-    return log.show("\n".join(lines(facts())))
+    return log.print_stdout("\n".join(lines(facts())))

@@ -49,32 +49,34 @@ def main(argv: Sequence[str]) -> int:
     )
 
 
-def _explained(run: FinetuneConfig, error: Exception) -> RunError | None:
+def _explained(config: FinetuneConfig, error: Exception) -> RunError | None:
     return process.explain(error, pathlib.Path(), "data_dir", "use a larger machine")
 
 
-def _tell(run: FinetuneConfig) -> None:
+def _tell(config: FinetuneConfig) -> None:
     for name in ("task_name", "data_dir"):
-        if getattr(run, name) is None:
+        if getattr(config, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
-    files, words = registry.find(run), _tokenizer(run)
+    files, words = registry.find_task_files(config), _tokenizer(config)
     family = registry.family_of(files)
     sets: list[Set] = []
-    others = *sources.named_files(run.eval_files), *sources.predicted(run)
+    others = *sources.named_files(config.eval_files), *sources.predicted(config)
     for name in ("train", "dev", *others):
-        if _is_there(run, files, name):
-            sets.append(_read(run, files, family, name))
+        if _is_there(config, files, name):
+            sets.append(_read(config, files, family, name))
         if name == "train" and sets:  # the other files may have no others
             files = family.with_labels_of(files, [sets[0].examples])
     if not sets:
-        raise UserError(f"--data_dir={run.data_dir}: none of the task's files is there")
+        raise UserError(
+            f"--data_dir={config.data_dir}: none of the task's files is there"
+        )
     labelled = [one.examples for one in sets if one.labelled]
     files = family.with_labels_of(files, labelled)
     checked = {
         one.split: CheckedSet(
             one.split,
             str(one.path),
-            family.features(one.examples, words, files, run),
+            family.features(one.examples, words, files, config),
             words.unk_id,
             one.labelled,
         )
@@ -82,7 +84,7 @@ def _tell(run: FinetuneConfig) -> None:
         if one.examples
     }
     if checked:
-        print(_sizes(run, [*checked.values()]))
+        print(_sizes(config, [*checked.values()]))
     of_labels = [one for one in checked.values() if one.labelled]
     for table in family.tables(of_labels, files) if checked else ():
         print(f"\n{table}")
@@ -101,22 +103,24 @@ def _tell(run: FinetuneConfig) -> None:
         )
 
 
-def _tokenizer(run: FinetuneConfig) -> Tokenizer:
-    if run.vocab_file:
-        return Tokenizer(run.vocab_file, run.do_lower_case)
-    return pretrained.find_model(run, pathlib.Path(run.output_dir or ".")).tokenizer
+def _tokenizer(config: FinetuneConfig) -> Tokenizer:
+    if config.vocab_file:
+        return Tokenizer(config.vocab_file, config.do_lower_case)
+    return pretrained.find_model(
+        config, pathlib.Path(config.output_dir or ".")
+    ).tokenizer
 
 
-def _is_there(run: FinetuneConfig, task: TaskFiles, split: str) -> bool:
+def _is_there(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
     """Every set but the task's own has been named, and has to be there."""
     name = {"train": task.train, "dev": task.dev, "test": task.test}.get(split)
-    if split not in sources.SPLITS or (split == "test" and run.predict_file):
+    if split not in sources.SPLITS or (split == "test" and config.predict_file):
         return True
-    return bool(name) and pathlib.Path(str(run.data_dir), str(name)).exists()
+    return bool(name) and pathlib.Path(str(config.data_dir), str(name)).exists()
 
 
-def _read(run: FinetuneConfig, task: TaskFiles, family: Family, split: str) -> Set:
-    source = sources.source(task, run, split)
+def _read(config: FinetuneConfig, task: TaskFiles, family: Family, split: str) -> Set:
+    source = sources.source(task, config, split)
     faults: list[str] = []
     labelled = source.labelled and task.columns_of(source.split).label is not None
     examples = []
@@ -137,7 +141,7 @@ def _read(run: FinetuneConfig, task: TaskFiles, family: Family, split: str) -> S
     return Set(split, source.path, examples, faults, labelled)
 
 
-def _sizes(run: FinetuneConfig, sets: Sequence[CheckedSet]) -> str:
+def _sizes(config: FinetuneConfig, sets: Sequence[CheckedSet]) -> str:
     """Rows, lengths and what becomes of them: a column for each set."""
 
     def line(name: str, values: list[str]) -> tuple[str, ...]:
@@ -150,7 +154,7 @@ def _sizes(run: FinetuneConfig, sets: Sequence[CheckedSet]) -> str:
         values = [str(one.notes["length_percentiles"][share]) for one in every]
         lines.append(line(f"tokens of a row, {share} % have at most", values))
     truncated = [one.notes["truncated"] / one.notes["rows"] for one in every]
-    what = f"truncated at {run.max_seq_length} tokens"
+    what = f"truncated at {config.max_seq_length} tokens"
     lines.append(line(what, [f"{share:.1%}" for share in truncated]))
     lines.append(
         line("[UNK] among the tokens", [f"{s.unknown_share:.2%}" for s in sets])

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import hashing, terminal
 from bert_mgpu.core.errors import UserError, listed
@@ -22,8 +22,8 @@ from bert_mgpu.tasks.classification import (
     reader,
 )
 from bert_mgpu.tasks.classification import task as classification
-from bert_mgpu.tasks.classification.problem_type import Kind, Loss
-from bert_mgpu.tasks.classification.problem_types import KINDS
+from bert_mgpu.tasks.classification.problem_type import Loss, ProblemType
+from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
@@ -56,18 +56,18 @@ class ClassificationFamily(Family):
             config.max_seq_length,
             config.truncation,
             config.head_tokens,
-            KINDS[files.kind],
+            PROBLEM_TYPES[files.task_type],
         )
 
-    def settle(
+    def resolve_labels(
         self,
         config: FinetuneConfig,
         files: TaskFiles,
-        model: Model,
+        model: Pretrained,
         output_dir: pathlib.Path,
     ) -> TaskFiles:
         found = labels.find_labels(config, files, model, output_dir)
-        kind = KINDS[files.kind]
+        kind = PROBLEM_TYPES[files.task_type]
         if not config.do_train and model.problem_type not in (None, kind.problem_type):
             raise UserError(
                 f"--init_checkpoint={config.init_checkpoint} is of the type"
@@ -82,12 +82,16 @@ class ClassificationFamily(Family):
         return dataclasses.replace(files, labels=tuple(labels.labels_of(files, sets)))
 
     def task(
-        self, config: FinetuneConfig, model: Model, files: TaskFiles, data: TaskData
+        self,
+        config: FinetuneConfig,
+        model: Pretrained,
+        files: TaskFiles,
+        data: TaskData,
     ) -> Classification:
-        kind = KINDS[files.kind]
+        kind = PROBLEM_TYPES[files.task_type]
         return Classification(
             files.name,
-            model.config,
+            model.bert_config,
             files.labels,
             config.max_seq_length,
             classifier_dropout=config.classifier_dropout,
@@ -104,10 +108,10 @@ class ClassificationFamily(Family):
         return hashing.fingerprint({"data": key, "w": hashing.file_hash(path)})
 
     def warnings(self, one: CheckedSet, files: TaskFiles) -> Iterator[str]:
-        return label_checks.warnings(one, KINDS[files.kind], files.labels)
+        return label_checks.warnings(one, PROBLEM_TYPES[files.task_type], files.labels)
 
     def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
-        kind = KINDS[files.kind]
+        kind = PROBLEM_TYPES[files.task_type]
         if not kind.has_labels:
             return []
         lines = [("label", *(one.split for one in sets))]
@@ -125,7 +129,7 @@ class ClassificationFamily(Family):
 
 
 def _loss(
-    config: FinetuneConfig, kind: Kind, labels: Sequence[str], data: TaskData
+    config: FinetuneConfig, kind: ProblemType, labels: Sequence[str], data: TaskData
 ) -> Loss:
     """How the losses of training rows are weighed."""
     balances = config.do_train and config.class_weights == label_weights.BALANCED

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bert_mgpu.core.errors import listed
-from bert_mgpu.tasks.classification.problem_type import Kind
+from bert_mgpu.tasks.classification.problem_type import ProblemType
 from bert_mgpu.tasks.data_checks import CheckedSet
 
 _IMBALANCE = 10  # rows of the most frequent label for each of the rarest
@@ -15,12 +15,14 @@ _FEW = 8  # rows of a label from which nothing can be learnt
 _NAMES = 5  # labels that are named
 
 
-def counts(one: CheckedSet, kind: Kind, labels: Sequence[str]) -> np.ndarray:
+def counts(one: CheckedSet, kind: ProblemType, labels: Sequence[str]) -> np.ndarray:
     """How many rows have each label: int64 [L]."""
     return kind.counts(one.features.dense["label_ids"], labels)
 
 
-def warnings(one: CheckedSet, kind: Kind, labels: Sequence[str]) -> Iterator[str]:
+def warnings(
+    one: CheckedSet, kind: ProblemType, labels: Sequence[str]
+) -> Iterator[str]:
     """A line for each thing that is likely a mistake."""
     if not (one.labelled and kind.has_labels):
         return

@@ -9,14 +9,14 @@ import numpy as np
 
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.text_files import read_lines
-from bert_mgpu.tasks.classification.problem_type import Kind
+from bert_mgpu.tasks.classification.problem_type import ProblemType
 from bert_mgpu.tasks.classification.problem_types import MULTI, SINGLE
 
 BALANCED = "balanced"
 
 
 def weights(
-    said: str | None, kind: Kind, labels: Sequence[str], truth: np.ndarray | None
+    said: str | None, kind: ProblemType, labels: Sequence[str], truth: np.ndarray | None
 ) -> np.ndarray | None:
     """--class_weights as float32 [L]; None: all are alike.
 
@@ -32,7 +32,7 @@ def weights(
 
 
 def thresholds(
-    said: str | None, kind: Kind, labels: Sequence[str]
+    said: str | None, kind: ProblemType, labels: Sequence[str]
 ) -> np.ndarray | None:
     """--threshold as float64 [L]; None: the kind's own."""
     if said is None:

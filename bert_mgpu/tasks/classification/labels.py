@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 
 from bert_mgpu.checkpoints import train_state
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.rows import Example
@@ -17,27 +17,30 @@ from bert_mgpu.tasks.files import TaskFiles
 
 
 def find_labels(
-    run: FinetuneConfig, files: TaskFiles, model: Model, output_dir: pathlib.Path
+    config: FinetuneConfig,
+    files: TaskFiles,
+    model: Pretrained,
+    output_dir: pathlib.Path,
 ) -> list[str]:
     """The labels in the order of the classes. Raises UserError on a conflict.
 
     They are the task's list, else those of a trained model that is continued or
     used, else those of the training file, sorted.
     """
-    if files.columns.label is None and (run.do_train or run.do_eval):
+    if files.columns.label is None and (config.do_train or config.do_eval):
         raise UserError(
-            f"{pathlib.Path(str(run.data_dir), task_json.FILE)}: 'label' is missing:"
+            f"{pathlib.Path(str(config.data_dir), task_json.FILE)}: 'label' is missing:"
             " training and evaluation need the column of the label"
         )
-    if not problem_types.KINDS[files.kind].has_labels:
+    if not problem_types.PROBLEM_TYPES[files.task_type].has_labels:
         return []
     trained = model.labels
-    continued = bool(train_state.saved_steps(output_dir)) or not run.do_train
+    continued = bool(train_state.saved_steps(output_dir)) or not config.do_train
     labels = list(files.labels)
     if not labels:
         if trained is not None and continued:
             return trained
-        labels = _labels_of_training_file(run, files)
+        labels = _labels_of_training_file(config, files)
         if trained is not None and set(trained) == set(labels):
             return trained
     if trained is None or trained == labels:
@@ -55,7 +58,7 @@ def find_labels(
 
 def labels_of(files: TaskFiles, sets: Sequence[Sequence[Example]]) -> list[str]:
     """The task's list, else those that occur, sorted."""
-    if files.labels or not problem_types.KINDS[files.kind].has_labels:
+    if files.labels or not problem_types.PROBLEM_TYPES[files.task_type].has_labels:
         return [*files.labels]
     found: set[str] = set()
     for examples in sets:
@@ -65,8 +68,8 @@ def labels_of(files: TaskFiles, sets: Sequence[Sequence[Example]]) -> list[str]:
     return sorted(found)
 
 
-def _labels_of_training_file(run: FinetuneConfig, files: TaskFiles) -> list[str]:
-    source = sources.split_path(files, str(run.data_dir), "train")
+def _labels_of_training_file(config: FinetuneConfig, files: TaskFiles) -> list[str]:
+    source = sources.split_path(files, str(config.data_dir), "train")
     examples = reader.read_examples(
         files, source.path, source.split, label=read_label, with_label=True
     )
@@ -75,7 +78,7 @@ def _labels_of_training_file(run: FinetuneConfig, files: TaskFiles) -> list[str]
             raise UserError(f"{source.path}:{example.line}: the label is empty")
     labels = labels_of(files, [examples])
     if len(labels) < 2:
-        if files.kind == problem_types.MULTI.name:
+        if files.task_type == problem_types.MULTI.name:
             raise UserError(
                 f"{source.path}: {len(labels)} label in all rows: nothing to learn:"
                 " check the column of the label, and --label_separator"

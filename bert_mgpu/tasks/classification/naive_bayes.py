@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.core.rows import Features
-from bert_mgpu.tasks.classification.problem_type import Kind, Outputs
+from bert_mgpu.tasks.classification.problem_type import ProblemType, ScoredRows
 from bert_mgpu.tasks.classification.problem_types import MULTI, SINGLE
 
 NAME = "naive Bayes"
@@ -20,7 +20,10 @@ _BLOCK = 20_000  # rows
 
 
 def scores(
-    train: Features, sets: Mapping[str, Features], labels: Sequence[str], kind: Kind
+    train: Features,
+    sets: Mapping[str, Features],
+    labels: Sequence[str],
+    kind: ProblemType,
 ) -> dict[str, dict[str, float]]:
     """Name of a set -> its scores; empty where the task has no labels.
 
@@ -37,7 +40,7 @@ def scores(
     logits = made(_counts(train, width), train.dense["label_ids"], counted, len(labels))
     found = {}
     for name, rows in sets.items():
-        outputs = Outputs(logits[name], labels, truth=rows.dense["label_ids"])
+        outputs = ScoredRows(logits[name], labels, truth=rows.dense["label_ids"])
         with np.errstate(invalid="ignore"):
             values = kind.score(outputs)
         found[name] = {key: one for key, one in values.items() if np.isfinite(one)}

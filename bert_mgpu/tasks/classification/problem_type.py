@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.task import Decisions
+from bert_mgpu.core.task import Predictions
 from bert_mgpu.tasks.classification import metrics
 
 
@@ -31,7 +31,7 @@ class Loss(NamedTuple):
 PLAIN = Loss()
 
 
-class Outputs(NamedTuple):
+class ScoredRows(NamedTuple):
     """What the model says of a whole set."""
 
     logits: np.ndarray  # float32 [rows, W]
@@ -40,7 +40,7 @@ class Outputs(NamedTuple):
     truth: np.ndarray = np.zeros(0)  # label_ids; whatever they are in a prediction
 
 
-class Words(NamedTuple):
+class ErrorRow(NamedTuple):
     """What is said of a row to a reader."""
 
     truth: str
@@ -48,7 +48,7 @@ class Words(NamedTuple):
     sure: str  # probabilities of both, or how far off
 
 
-class Kind(abc.ABC):
+class ProblemType(abc.ABC):
     """A type of task.json."""
 
     name: str
@@ -81,27 +81,27 @@ class Kind(abc.ABC):
         """Weights by which rare labels count as much as others: float32 [L]."""
 
     @abc.abstractmethod
-    def decide(self, found: Outputs) -> Decisions:
+    def decide(self, found: ScoredRows) -> Predictions:
         """What a prediction writes."""
 
     @abc.abstractmethod
-    def score(self, found: Outputs) -> dict[str, float]:
+    def score(self, found: ScoredRows) -> dict[str, float]:
         """Metrics of a whole set, Google's names first."""
 
     @abc.abstractmethod
-    def row_losses(self, found: Outputs) -> np.ndarray:
+    def row_losses(self, found: ScoredRows) -> np.ndarray:
         """The loss of each row, whose mean is `eval_loss`: float64 [rows]."""
 
     @abc.abstractmethod
-    def wrong(self, found: Outputs) -> np.ndarray:
+    def wrong(self, found: ScoredRows) -> np.ndarray:
         """Which rows may be errors to look at: bool [rows]."""
 
     @abc.abstractmethod
-    def words(self, found: Outputs, row: int) -> Words:
+    def words(self, found: ScoredRows, row: int) -> ErrorRow:
         """A row for a reader."""
 
     @abc.abstractmethod
-    def cells(self, found: Outputs) -> metrics.Cells:
+    def cells(self, found: ScoredRows) -> metrics.Cells:
         """The scores of each label; empty where there are none."""
 
     @abc.abstractmethod
@@ -110,11 +110,11 @@ class Kind(abc.ABC):
     ) -> dict[str, tf.Tensor]:
         """What an exported model says of rows [B, W] beside their logits."""
 
-    def confusion(self, found: Outputs) -> np.ndarray | None:
+    def confusion(self, found: ScoredRows) -> np.ndarray | None:
         """Rows of each true label (down) and predicted one, int [L, L]."""
         return None
 
-    def tables(self, found: Outputs) -> list[str]:
+    def tables(self, found: ScoredRows) -> list[str]:
         """What an evaluation shows below its line of scores."""
         cells = self.cells(found)
         return [metrics.aligned(cells)] if cells else []

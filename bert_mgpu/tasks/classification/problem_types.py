@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.task import Decisions
+from bert_mgpu.core.task import Predictions
 from bert_mgpu.model import heads
 from bert_mgpu.tasks.classification import builtin, metrics
-from bert_mgpu.tasks.classification.problem_type import Kind, Loss, Outputs, Words
+from bert_mgpu.tasks.classification.problem_type import (
+    ErrorRow,
+    Loss,
+    ProblemType,
+    ScoredRows,
+)
 
 
-class Single(Kind):
+class Single(ProblemType):
     """One label of each row: a softmax. label_ids int32 [B]."""
 
     name = builtin.SINGLE
@@ -49,49 +54,51 @@ class Single(Kind):
         counts = self.counts(truth, labels)
         return (len(truth) / (len(labels) * np.maximum(counts, 1))).astype(np.float32)
 
-    def decide(self, found: Outputs) -> Decisions:
+    def decide(self, found: ScoredRows) -> Predictions:
         shares, classes = np.exp(log_softmax(found.logits)), self._classes(found)
         names = [found.labels[index] for index in classes]
-        return Decisions([*map(str, classes)], shares, names, found.labels)
+        return Predictions(
+            [*map(str, classes)], shares, _records(names, shares, found.labels)
+        )
 
     @staticmethod
-    def _classes(found: Outputs) -> np.ndarray:
+    def _classes(found: ScoredRows) -> np.ndarray:
         """A threshold is that of the second of two labels."""
         if found.thresholds is None:
             return found.logits.argmax(-1)
         second = np.exp(log_softmax(found.logits))[:, 1]
         return (second >= found.thresholds[1]).astype(int)
 
-    def score(self, found: Outputs) -> dict[str, float]:
+    def score(self, found: ScoredRows) -> dict[str, float]:
         shares, classes = np.exp(log_softmax(found.logits)), self._classes(found)
         return metrics.classification_metrics(
             found.truth, shares, self.row_losses(found), found.labels, classes
         )
 
-    def row_losses(self, found: Outputs) -> np.ndarray:
+    def row_losses(self, found: ScoredRows) -> np.ndarray:
         log_shares = log_softmax(found.logits)
         return -log_shares[np.arange(len(log_shares)), found.truth]
 
-    def wrong(self, found: Outputs) -> np.ndarray:
+    def wrong(self, found: ScoredRows) -> np.ndarray:
         return self._classes(found) != found.truth
 
-    def words(self, found: Outputs, row: int) -> Words:
+    def words(self, found: ScoredRows, row: int) -> ErrorRow:
         one = found._replace(logits=found.logits[[row]])
         share, said = np.exp(log_softmax(one.logits))[0], int(self._classes(one)[0])
         true = int(found.truth[row])
         sure = f"{share[true]:.2f}, {share[said]:.2f}"
-        return Words(found.labels[true], found.labels[said], sure)
+        return ErrorRow(found.labels[true], found.labels[said], sure)
 
-    def cells(self, found: Outputs) -> metrics.Cells:
+    def cells(self, found: ScoredRows) -> metrics.Cells:
         return metrics.classification_cells(
             found.truth, self._classes(found), found.labels
         )
 
-    def confusion(self, found: Outputs) -> np.ndarray | None:
+    def confusion(self, found: ScoredRows) -> np.ndarray | None:
         classes = self._classes(found)
         return metrics.confusion(found.truth, classes, len(found.labels))
 
-    def tables(self, found: Outputs) -> list[str]:
+    def tables(self, found: ScoredRows) -> list[str]:
         rows = found.truth, self._classes(found), found.labels
         return [*super().tables(found), metrics.confusion_table(*rows)]
 
@@ -107,7 +114,7 @@ class Single(Kind):
         return {"label": names, "class": chosen, "probabilities": shares}
 
 
-class Multi(Kind):
+class Multi(ProblemType):
     """Any number of labels of each row: a sigmoid each. label_ids uint8 [B, L], 0 or 1.
 
     The loss of a row is the mean over the labels.
@@ -148,35 +155,35 @@ class Multi(Kind):
         counts = np.maximum(self.counts(truth, labels), 1)
         return np.maximum((len(truth) - counts) / counts, 1e-3).astype(np.float32)
 
-    def decide(self, found: Outputs) -> Decisions:
+    def decide(self, found: ScoredRows) -> Predictions:
         shares, chosen = self._chosen(found)
         ids = [np.flatnonzero(row) for row in chosen]
         names = [[found.labels[index] for index in row] for row in ids]
         texts = [",".join(map(str, row)) for row in ids]
-        return Decisions(texts, shares, names, found.labels)
+        return Predictions(texts, shares, _records(names, shares, found.labels))
 
-    def _chosen(self, found: Outputs) -> tuple[np.ndarray, np.ndarray]:
+    def _chosen(self, found: ScoredRows) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities, and which labels that chooses."""
         shares = sigmoid(found.logits)
         least = self.threshold if found.thresholds is None else found.thresholds
         return shares, shares >= least
 
-    def score(self, found: Outputs) -> dict[str, float]:
+    def score(self, found: ScoredRows) -> dict[str, float]:
         shares, chosen = self._chosen(found)
         losses = self.row_losses(found)
         return metrics.multi_label_metrics(found.truth, shares, chosen, losses)
 
-    def row_losses(self, found: Outputs) -> np.ndarray:
+    def row_losses(self, found: ScoredRows) -> np.ndarray:
         wide = found.logits.astype(np.float64)
         return (np.logaddexp(0, wide) - wide * found.truth).mean(-1)
 
-    def wrong(self, found: Outputs) -> np.ndarray:
+    def wrong(self, found: ScoredRows) -> np.ndarray:
         return (self._chosen(found)[1] != found.truth).any(-1)
 
-    def words(self, found: Outputs, row: int) -> Words:
+    def words(self, found: ScoredRows, row: int) -> ErrorRow:
         shares, chosen = self._chosen(found._replace(logits=found.logits[[row]]))
         differ = np.flatnonzero(chosen[0] != found.truth[row])
-        return Words(
+        return ErrorRow(
             self._names(found.labels, found.truth[row]),
             self._names(found.labels, chosen[0]),
             ", ".join(f"{found.labels[i]} {shares[0, i]:.3f}" for i in differ),
@@ -186,7 +193,7 @@ class Multi(Kind):
     def _names(labels: Sequence[str], chosen: np.ndarray) -> str:
         return ", ".join(labels[index] for index in np.flatnonzero(chosen)) or "none"
 
-    def cells(self, found: Outputs) -> metrics.Cells:
+    def cells(self, found: ScoredRows) -> metrics.Cells:
         chosen = self._chosen(found)[1]
         return metrics.multi_label_cells(found.truth, chosen, found.labels)
 
@@ -199,7 +206,7 @@ class Multi(Kind):
         return {"chosen": tf.cast(shares >= least, tf.int32), "probabilities": shares}
 
 
-class Regression(Kind):
+class Regression(ProblemType):
     """A value of each row: squared error. label_ids float32 [B]."""
 
     name = builtin.REGRESSION
@@ -225,26 +232,27 @@ class Regression(Kind):
     def balanced(self, truth: np.ndarray, labels: Sequence[str]) -> np.ndarray:
         return np.zeros(0, np.float32)
 
-    def decide(self, found: Outputs) -> Decisions:
+    def decide(self, found: ScoredRows) -> Predictions:
         texts = [*map(str, found.logits[:, 0])]  # few digits, that are the same float32
         values = [*map(float, texts)]
-        return Decisions(texts, np.array(values)[:, None], values, ())
+        records = [{"value": value} for value in values]
+        return Predictions(texts, np.array(values)[:, None], records)
 
-    def score(self, found: Outputs) -> dict[str, float]:
+    def score(self, found: ScoredRows) -> dict[str, float]:
         return metrics.regression_metrics(found.truth, found.logits[:, 0])
 
-    def row_losses(self, found: Outputs) -> np.ndarray:
+    def row_losses(self, found: ScoredRows) -> np.ndarray:
         wide = found.logits[:, 0].astype(np.float64)
         return np.square(wide - found.truth)
 
-    def wrong(self, found: Outputs) -> np.ndarray:
+    def wrong(self, found: ScoredRows) -> np.ndarray:
         return np.ones(len(found.logits), bool)
 
-    def words(self, found: Outputs, row: int) -> Words:
+    def words(self, found: ScoredRows, row: int) -> ErrorRow:
         value, true = float(found.logits[row, 0]), float(found.truth[row])
-        return Words(f"{true:g}", f"{value:.4g}", f"off by {abs(value - true):.4g}")
+        return ErrorRow(f"{true:g}", f"{value:.4g}", f"off by {abs(value - true):.4g}")
 
-    def cells(self, found: Outputs) -> metrics.Cells:
+    def cells(self, found: ScoredRows) -> metrics.Cells:
         return []
 
     def answers(
@@ -255,7 +263,18 @@ class Regression(Kind):
 
 
 SINGLE, MULTI, REGRESSION = _ALL = (Single(), Multi(), Regression())
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
+PROBLEM_TYPES: Mapping[str, ProblemType] = {kind.name: kind for kind in _ALL}
+
+
+def _records(
+    chosen: Sequence[Any], probabilities: np.ndarray, labels: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The chosen label or labels of each row, beside the probability of every label."""
+    rounded = ([round(value, 6) for value in row] for row in probabilities.tolist())
+    return [
+        {"label": label, "probabilities": dict(zip(labels, row, strict=True))}
+        for label, row in zip(chosen, rounded, strict=True)
+    ]
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

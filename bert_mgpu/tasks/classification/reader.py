@@ -20,11 +20,11 @@ def read_label(task: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Any:
     """A `reader.LabelReader` of all three types."""
     assert columns.label is not None
     cell = cells[columns.label]
-    if task.kind == MULTI:
+    if task.task_type == MULTI:
         names = cell if isinstance(cell, list) else cell.split(task.separator)
         stripped = dict.fromkeys(filter(None, map(str.strip, names)))
         return tuple(_known(task, columns, name) for name in stripped)
-    if task.kind == REGRESSION:
+    if task.task_type == REGRESSION:
         return number(one_value(cell))
     return _known(task, columns, one_value(cell))
 

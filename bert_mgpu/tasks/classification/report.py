@@ -7,30 +7,30 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bert_mgpu.core.report import ConfusionMatrix, ReportSection, Table
+from bert_mgpu.core.report import ConfusionMatrix, ReportSection, ReportTable
 from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks.classification.problem_type import Kind, Outputs
+from bert_mgpu.tasks.classification.problem_type import ProblemType, ScoredRows
 
 _WORST = 20  # rows that are shown of a set
 _LONGEST_TEXT = 400  # characters of a text that are shown
 
 
 def sections(
-    kind: Kind,
+    kind: ProblemType,
     name: str,
-    found: Outputs,
+    found: ScoredRows,
     path: pathlib.Path,
     examples: Callable[[], Sequence[Example]],
 ) -> list[ReportSection]:
     """Of the set of this name. examples: reads its texts, where they are needed."""
     scores = [("score", "value")]
     scores += [(key, _number(value)) for key, value in kind.score(found).items()]
-    blocks: list[str | Table | ConfusionMatrix] = [
+    blocks: list[str | ReportTable | ConfusionMatrix] = [
         f"{len(found.logits)} rows of {path}",
-        Table(scores, "wn"),
+        ReportTable(scores, "wn"),
     ]
     if cells := kind.cells(found):
-        blocks.append(Table(cells, "wnnnn"))
+        blocks.append(ReportTable(cells, "wnnnn"))
     matrix = kind.confusion(found)
     if matrix is not None:
         blocks.append(ConfusionMatrix(matrix, found.labels, name))
@@ -42,11 +42,11 @@ def sections(
 
 
 def _errors(
-    kind: Kind,
-    found: Outputs,
+    kind: ProblemType,
+    found: ScoredRows,
     path: pathlib.Path,
     examples: Callable[[], Sequence[Example]],
-) -> str | Table:
+) -> str | ReportTable:
     """The rows with the highest losses that are wrong, and their texts."""
     wrong = np.flatnonzero(kind.wrong(found))
     if not len(wrong):
@@ -64,7 +64,7 @@ def _errors(
             text = f"{text[:_LONGEST_TEXT]} ..."
         rows.append((example.line, text, *words))
     where = f"the {len(worst)} of {len(wrong)} with the highest loss; lines of {path}"
-    return Table(rows, "nt", note=where)
+    return ReportTable(rows, "nt", note=where)
 
 
 def _number(value: float) -> str:

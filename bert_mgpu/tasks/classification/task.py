@@ -15,15 +15,26 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.report import ReportSection
-from bert_mgpu.core.rows import Example, Features, Ragged
-from bert_mgpu.core.task import Batch, Decisions, Noise, Params
+from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
+from bert_mgpu.core.task import (
+    Batch,
+    DropoutKey,
+    Params,
+    Predictions,
+    ReadExamples,
+)
 from bert_mgpu.data import cache
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.classification import report
-from bert_mgpu.tasks.classification.problem_type import PLAIN, Kind, Loss, Outputs
+from bert_mgpu.tasks.classification.problem_type import (
+    PLAIN,
+    Loss,
+    ProblemType,
+    ScoredRows,
+)
 from bert_mgpu.tasks.classification.problem_types import SINGLE
 from bert_mgpu.text import truncation
 from bert_mgpu.text.tokenization import Tokenizer
@@ -41,12 +52,12 @@ class Classification(FinetuningTask):
     def __init__(
         self,
         name: str,
-        config: BertConfig,
+        bert_config: BertConfig,
         labels: Sequence[str],
         max_seq_length: int,
         classifier_dropout: float | None = None,
         recompute: str = "none",
-        kind: Kind = SINGLE,
+        kind: ProblemType = SINGLE,
         loss: Loss = PLAIN,
         thresholds: np.ndarray | None = None,
     ):
@@ -58,10 +69,10 @@ class Classification(FinetuningTask):
         self._loss, self._thresholds = loss, thresholds
         self.labels = tuple(labels)
         self.max_seq_length = max_seq_length
-        self._config = config
+        self._config = bert_config
         self._recompute = recompute
         self._dropout = (
-            config.hidden_dropout_prob
+            bert_config.hidden_dropout_prob
             if classifier_dropout is None
             else classifier_dropout
         )
@@ -80,33 +91,39 @@ class Classification(FinetuningTask):
         return {"loss": np.sum(counts * batch["is_real_example"])}
 
     def loss_sums(
-        self, params: Params, batch: Batch, noise: Noise | None
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, tf.Tensor]:
-        logits = self._logits(params, batch, noise)
+        logits = self._logits(params, batch, dropout_key)
         losses = self.kind.losses(logits, batch["label_ids"], self._loss)
         return {"loss": tf.reduce_sum(losses * batch["is_real_example"])}
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
         return {"logits": self._logits(params, batch, None)}  # [B, W]
 
-    def _logits(self, params: Params, batch: Batch, noise: Noise | None) -> tf.Tensor:
+    def _logits(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> tf.Tensor:
         places = bert.first_tokens(batch)
-        last = bert.encode(params, self._config, batch, noise, places, self._recompute)[
-            -1
-        ]  # [R, S, H]
+        last = bert.encode(
+            params, self._config, batch, dropout_key, places, self._recompute
+        )[-1]  # [R, S, H]
         pooled = bert.pool(params, tf.reshape(last, [-1, last.shape[-1]]))
-        if noise is not None:  # its rows are examples now
-            noise = noise._replace(first_row=noise.first_row * places.shape[1])
-        return heads.classify(params, pooled, self._dropout, noise)
+        if dropout_key is not None:  # its rows are examples now
+            dropout_key = dropout_key._replace(
+                first_row=dropout_key.first_row * places.shape[1]
+            )
+        return heads.classification_logits(params, pooled, self._dropout, dropout_key)
 
-    def found(self, outputs: Mapping[str, np.ndarray], rows: Features) -> Outputs:
+    def scored_rows(
+        self, outputs: Outputs, rows: Features, examples: ReadExamples
+    ) -> ScoredRows:
         truth = rows.dense["label_ids"]
-        return Outputs(outputs["logits"], self.labels, self._thresholds, truth)
+        return ScoredRows(outputs["logits"], self.labels, self._thresholds, truth)
 
-    def scores(self, found: Outputs) -> dict[str, float]:
+    def scores(self, found: ScoredRows) -> dict[str, float]:
         return self.kind.score(found)
 
-    def decide(self, found: Outputs) -> Decisions:
+    def decide(self, found: ScoredRows) -> Predictions:
         return self.kind.decide(found)
 
     def answers(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -117,15 +134,16 @@ class Classification(FinetuningTask):
     def metrics(self, rows: Features) -> list[str]:
         """The names of the scores that rows like these get."""
         drawn = np.random.default_rng(0).normal(size=(len(rows), self._width))
-        return [*self.scores(self.found({"logits": drawn.astype(np.float32)}, rows))]
+        outputs = {"logits": drawn.astype(np.float32)}
+        return [*self.scores(self.scored_rows(outputs, rows, list))]
 
-    def summary(self, found: Outputs, scores: Mapping[str, Any]) -> list[str]:
+    def summary(self, found: ScoredRows, scores: Mapping[str, Any]) -> list[str]:
         return [self.line(scores), *self.kind.tables(found)]
 
     def sections(
         self,
         name: str,
-        found: Outputs,
+        found: ScoredRows,
         path: pathlib.Path,
         examples: Callable[[], Sequence[Example]],
     ) -> list[ReportSection]:
@@ -139,7 +157,7 @@ def featurise(
     max_seq_length: int,
     how: str,
     head_tokens: int,
-    kind: Kind = SINGLE,
+    kind: ProblemType = SINGLE,
 ) -> Features:
     """[CLS] a [SEP] or [CLS] a [SEP] b [SEP], segments 0 and 1.
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import glob
 import os
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from bert_mgpu.checkpoints.pretrained import Model
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.files import read_json
-from bert_mgpu.core.log import progress, say
+from bert_mgpu.core.log import progress_bar, say
+from bert_mgpu.core.rows import Example, Outputs
 from bert_mgpu.data import pretraining_records
-from bert_mgpu.data.dynamic_masking import Draw
-from bert_mgpu.data.pretraining_records import Form, Index
+from bert_mgpu.data.dynamic_masking import DynamicMasking
+from bert_mgpu.data.pretraining_records import RecordIndex, RecordSchema
 from bert_mgpu.data.record_rows import RecordRows
 from bert_mgpu.distributed import collective
-from bert_mgpu.distributed.topology import World
+from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.text.masking import Masking, too_few
 
 _SUFFIX = ".tfrecord"
@@ -50,14 +50,14 @@ def find_files(named: str, flag: str) -> list[str]:
     return files
 
 
-def files_of(run: PretrainConfig) -> dict[str, list[str]]:
+def files_of(config: PretrainConfig) -> dict[str, list[str]]:
     """The files of each split that the run will read."""
     splits = {}
-    if run.do_train:
-        splits["train"] = find_files(str(run.input_file), "input_file")
-    if run.do_eval:
-        flag = "eval_input_file" if run.eval_input_file else "input_file"
-        splits["dev"] = find_files(str(getattr(run, flag)), flag)
+    if config.do_train:
+        splits["train"] = find_files(str(config.input_file), "input_file")
+    if config.do_eval:
+        flag = "eval_input_file" if config.eval_input_file else "input_file"
+        splits["dev"] = find_files(str(getattr(config, flag)), flag)
     return splits
 
 
@@ -72,9 +72,9 @@ def _facts(file: str) -> dict[str, Any]:
     return {n: v for n, v in said.items() if isinstance(v, kinds.get(n, object))}
 
 
-def made_with(run: PretrainConfig) -> dict[str, Any]:
+def made_with(config: PretrainConfig) -> dict[str, Any]:
     """The vocabulary and the casing that the first file was made with, if it says."""
-    for file in [file for files in files_of(run).values() for file in files][:1]:
+    for file in [file for files in files_of(config).values() for file in files][:1]:
         settings = _facts(file).get("settings", {})
         path, lower = (settings.get(n) for n in ("vocab_file", "do_lower_case"))
         known = isinstance(path, str) and isinstance(lower, bool)
@@ -84,7 +84,7 @@ def made_with(run: PretrainConfig) -> dict[str, Any]:
     return {}
 
 
-def _check_vocabulary(file: str, model: Model) -> None:
+def _check_vocabulary(file: str, model: Pretrained) -> None:
     made = _facts(file).get("vocabulary")
     if made and model.words and made != model.words.fingerprint:
         raise UserError(
@@ -106,56 +106,60 @@ def _check_count(file: str, found: int, skip_bad: bool) -> None:
         say(f"{file}: {found} of the {written} records that were written")
 
 
-class Recorded:
+class RecordDataset:
     """Reads a run's records as rows (a `run.Data`)."""
 
     flag = "input_file"  # where a user says which files
 
     def __init__(
-        self, run: PretrainConfig, model: Model, cache: pathlib.Path, world: World
+        self,
+        config: PretrainConfig,
+        model: Pretrained,
+        cache: pathlib.Path,
+        topology: Topology,
     ):
         """Looks through all records that the run will read. Raises UserError for any
         that is no good.
         """
-        self._run, self._world = run, world
-        self._draw = self._make_draw(run, model)
-        if self._draw and (note := too_few(self._draw.masking, run.max_seq_length)):
+        self._run, self._topology = config, topology
+        self._draw = self._make_draw(config, model)
+        if self._draw and (note := too_few(self._draw.masking, config.max_seq_length)):
             say(note)
-        form = Form(
-            *(run.max_seq_length, run.max_predictions_per_seq),
-            *(model.config.vocab_size, model.config.type_vocab_size),
-            run.dynamic_masking,
+        form = RecordSchema(
+            *(config.max_seq_length, config.max_predictions_per_seq),
+            *(model.bert_config.vocab_size, model.bert_config.type_vocab_size),
+            config.dynamic_masking,
         )
-        self._files = files_of(run)
-        self._indices: dict[str, list[Index]] = {}
+        self._files = files_of(config)
+        self._indices: dict[str, list[RecordIndex]] = {}
         for split, files in self._files.items():
             for file in files:
                 _check_vocabulary(file, model)
             # The others find what the first one wrote, or make it for themselves.
-            with collective.first_alone(world.group):
-                how = run.skip_bad_records, cache, world.group.rank == 0
+            with collective.first_process_first(topology.group):
+                how = config.skip_bad_records, cache, topology.group.rank == 0
                 self._indices[split] = [
                     pretraining_records.index(file, form, *how)
-                    for file in progress(files, "look through", "file")
+                    for file in progress_bar(files, "look through", "file")
                 ]
             for file, index in zip(files, self._indices[split], strict=True):
-                _check_count(file, len(index.sizes), run.skip_bad_records)
+                _check_count(file, len(index.sizes), config.skip_bad_records)
             if not any(len(index.sizes) for index in self._indices[split]):
                 raise UserError(f"{listed(files, 3)}: no records in there")
         self.next_sentence = self._says_what_follows()
         self._check_masks()
 
     @staticmethod
-    def _make_draw(run: PretrainConfig, model: Model) -> Draw | None:
-        if not run.dynamic_masking:
+    def _make_draw(config: PretrainConfig, model: Pretrained) -> DynamicMasking | None:
+        if not config.dynamic_masking:
             return None
         tokenizer = model.tokenizer
         masking = Masking(
-            *(run.masking, tokenizer.mask_id, len(tokenizer.tokens)),
-            *(run.masked_lm_prob, run.max_predictions_per_seq),
+            *(config.masking, tokenizer.mask_id, len(tokenizer.tokens)),
+            *(config.masked_lm_prob, config.max_predictions_per_seq),
         )
         special = tokenizer.cls_id, tokenizer.sep_id
-        return Draw(masking, special, run.seed, run.random_numbers)
+        return DynamicMasking(masking, special, config.seed, config.random_numbers)
 
     def _says_what_follows(self) -> bool:
         """Have the rows next_sentence_labels? All of them, or none."""
@@ -210,7 +214,7 @@ class Recorded:
         run = self._run
         if split != "dev":
             return None
-        return run.max_eval_steps * run.eval_batch_size * self._world.towers
+        return run.max_eval_steps * run.eval_batch_size * self._topology.n_towers
 
     def named(self, split: str) -> str:
         """The files of a set, for a message."""
@@ -228,17 +232,23 @@ class Recorded:
             f"{split}: {len(rows)} rows of {self.named(split)}"
             + f"; {bad} bad records are left out" * (bad > 0)
         )
-        if 1 < len(files) < (processes := self._world.group.size):
+        if 1 < len(files) < (processes := self._topology.group.size):
             say(
                 f"  fewer files than {processes} processes: each reads rows of any file"
             )
         tokens = int(rows.lengths.sum())
         say(f"  {tokens} tokens, {tokens / len(rows):.1f} a row")
         key = hashing.fingerprint({"content": [index.content for index in indices]})
-        collective.agree(self._world.group, {"--input_file (its contents)": key})
+        collective.check_equal(
+            self._topology.group, {"--input_file (its contents)": key}
+        )
         return rows, key
 
-    def check(self, split: str, outputs: Mapping[str, np.ndarray]) -> None:
+    def examples(self, split: str) -> list[Example]:
+        """None: records have no texts."""
+        return []
+
+    def check(self, split: str, outputs: Outputs) -> None:
         """Drawn masks are not known before."""
         counts = outputs["masked_lm_counts"]
         if not counts.any():

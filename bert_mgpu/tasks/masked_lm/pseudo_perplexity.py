@@ -94,9 +94,9 @@ class MaskedWords:
 class Scoring(Pretraining):
     """-log p of every masked piece; rows must not be packed."""
 
-    def __init__(self, config: BertConfig, max_seq_length: int, pieces: int):
+    def __init__(self, bert_config: BertConfig, max_seq_length: int, pieces: int):
         """pieces: P."""
-        super().__init__(config, max_seq_length, next_sentence=False)
+        super().__init__(bert_config, max_seq_length, next_sentence=False)
         self._pieces = pieces
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:

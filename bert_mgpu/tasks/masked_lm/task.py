@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.rows import POSITIONS
-from bert_mgpu.core.task import Batch, Noise, Params
+from bert_mgpu.core.rows import POSITIONS, Outputs, Rows
+from bert_mgpu.core.task import Batch, DropoutKey, Forward, Params, ReadExamples
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
@@ -40,18 +40,19 @@ class Pretraining:
 
     def __init__(
         self,
-        config: BertConfig,
+        bert_config: BertConfig,
         max_seq_length: int,
         next_sentence: bool,
         recompute: str = "none",
     ):
         """next_sentence: the rows say whether their second text is the next one."""
         self.max_seq_length = max_seq_length
-        self._config = config
+        self._config = bert_config
         self._next_sentence = next_sentence
         self._recompute = recompute
         # The pooler, where only masked tokens are read.
         pooler = frozenset({"bert/pooler/dense/kernel", "bert/pooler/dense/bias"})
+        self.token_outputs: frozenset[str] = frozenset()
         self.unused = frozenset() if next_sentence else pooler
         self.facts: dict[str, str] = {}
 
@@ -66,9 +67,9 @@ class Pretraining:
         return weights
 
     def loss_sums(
-        self, params: Params, batch: Batch, noise: Noise | None
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, tf.Tensor]:
-        losses = self._losses(params, batch, noise)
+        losses = self._losses(params, batch, dropout_key)
         weights = tf.reshape(batch["masked_lm_weights"], [-1])
         sums = {MASKED: tf.reduce_sum(losses.masked * weights)}
         if losses.next is not None:
@@ -100,17 +101,19 @@ class Pretraining:
             sums["next_sentence_hits"] = tf.cast(losses.next_hit, tf.float32)
         return sums
 
-    def _losses(self, params: Params, batch: Batch, noise: Noise | None) -> _Losses:
+    def _losses(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> _Losses:
         first, masked = bert.first_tokens(batch), batch[POSITIONS]  # [R, S], [R, P]
         places = tf.concat([first, masked], 1) if self._next_sentence else masked
         hidden = bert.encode(
-            params, self._config, batch, noise, places, self._recompute
+            params, self._config, batch, dropout_key, places, self._recompute
         )[-1]
         first_hidden, masked_hidden = tf.split(
             hidden, [places.shape[1] - masked.shape[1], masked.shape[1]], 1
         )
         width = hidden.shape[-1]
-        words = heads.predict_words(
+        words = heads.masked_lm_logits(
             params, self._config, tf.reshape(masked_hidden, [-1, width])
         )  # [M, V]
         word_ids = tf.reshape(batch["masked_lm_ids"], [-1])
@@ -119,7 +122,7 @@ class Pretraining:
         if not self._next_sentence:
             return _Losses(masked_losses, masked_hits, None, None)
         pooled = bert.pool(params, tf.reshape(first_hidden, [-1, width]))
-        following = heads.predict_next(params, pooled)  # [B, 2]
+        following = heads.next_sentence_logits(params, pooled)  # [B, 2]
         label_ids = batch["next_sentence_labels"]
         return _Losses(
             *(masked_losses, masked_hits),
@@ -127,7 +130,12 @@ class Pretraining:
             tf.argmax(following, -1, tf.int32) == label_ids,
         )
 
-    def found(self, outputs: Mapping[str, np.ndarray], rows: Any) -> dict[str, float]:
+    def infer(self, rows: Rows, forward: Forward) -> Outputs:
+        return forward(rows)
+
+    def scored_rows(
+        self, outputs: Outputs, rows: Rows, examples: ReadExamples
+    ) -> dict[str, float]:
         """Sums over the set, and how many "rows" it has."""
         sums = {name: float(np.sum(v, dtype=np.float64)) for name, v in outputs.items()}
         return sums | {"rows": len(rows)}

@@ -12,11 +12,11 @@ import time
 import pytest
 
 from bert_mgpu.checkpoints import train_state
-from bert_mgpu.core.errors import Lost
+from bert_mgpu.core.errors import PeerLost
 from tests.end_to_end.conftest import assert_same_run
 
 FAULTY = pathlib.Path(__file__).with_name("faulty.py")
-LOST, KILLED = Lost.exit_code, -signal.SIGKILL
+LOST, KILLED = PeerLost.exit_code, -signal.SIGKILL
 KILLS = 40
 BOUND = 90  # seconds until everything has ended, the start of it included
 FLAGS = {"do_train": True, "num_train_epochs": 6, "save_checkpoints_steps": 5}

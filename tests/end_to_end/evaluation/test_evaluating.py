@@ -123,7 +123,7 @@ def test_stopped_in_an_evaluation_it_is_done_later(
     tiny, looked, later, inside, tmp_path, monkeypatch, calls
 ):
     """SIGTERM in the first, the third and the last one: the step is saved at once."""
-    out, ask, seen = tmp_path / "out", Towers.ask, []
+    out, ask, seen = tmp_path / "out", Towers.launch_outputs, []
 
     def stopped(towers, batch):
         seen.append(batch)
@@ -131,7 +131,7 @@ def test_stopped_in_an_evaluation_it_is_done_later(
             signal.raise_signal(signal.SIGTERM)
         return ask(towers, batch)
 
-    monkeypatch.setattr(Towers, "ask", stopped)
+    monkeypatch.setattr(Towers, "launch_outputs", stopped)
     flags = {**TRAINED, **LOOKS, "eval_files": f"later={later}"}
     code, _, err = inside(tiny.flags(out, "own", **flags, n_gpus=1))
     assert code == 75, err

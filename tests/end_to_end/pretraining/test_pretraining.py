@@ -234,7 +234,7 @@ def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
             batch = {"input_ids": masked[None], "segment_ids": 0 * masked[None]}
             batch["input_mask"] = np.ones_like(masked[None])
             last = bert.encode(params, config, batch)[-1][0].numpy()
-            logits = heads.predict_words(params, config, last[list(word)]).numpy()
+            logits = heads.masked_lm_logits(params, config, last[list(word)]).numpy()
             shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
             losses += [-np.log(shares[n, ids[at]]) for n, at in enumerate(word)]
         probs = [one["prob"] for one in found[line]["tokens"]]

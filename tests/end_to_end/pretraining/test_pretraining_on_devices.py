@@ -13,7 +13,7 @@ def test_two_losses_of_unequal_weights(tmp_path, flags, pretrain, monkeypatch, k
     """Towers have more and fewer masked words; the global weights are the same."""
     asked = {"n_gpus": 4, "train_batch_size": 2, "do_eval": True}
     assert pretrain(flags(tmp_path / "one", kind, **asked))[0] == 0
-    monkeypatch.setattr(strategies, "strategy", strategies.mirrored)
+    monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
     code, _, err = pretrain(flags(tmp_path / "four", kind, cpu_devices=4, **asked))
     assert code == 0, err
     wanted = google_read.read(tmp_path / "one")

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.rows import Features, Ragged
-from bert_mgpu.core.task import Decisions
+from bert_mgpu.core.task import Predictions
 from bert_mgpu.data import cache
 from bert_mgpu.model import bert, heads, params
 from bert_mgpu.tasks.base import Family, FinetuningTask
@@ -48,22 +48,22 @@ class Pointing(FinetuningTask):
     def loss_weights(self, batch):
         return {"loss": np.sum(batch["is_real_example"], dtype=np.float32)}
 
-    def loss_sums(self, weights, batch, noise):
-        logits = self._logits(weights, batch, noise)
+    def loss_sums(self, weights, batch, dropout_key):
+        logits = self._logits(weights, batch, dropout_key)
         losses = heads.cross_entropy(logits, batch["label_ids"])
         return {"loss": tf.reduce_sum(losses * batch["is_real_example"])}
 
     def outputs(self, weights, batch):
         return {"logits": self._logits(weights, batch, None)}
 
-    def _logits(self, weights, batch, noise):
+    def _logits(self, weights, batch, dropout_key):
         first = bert.first_tokens(batch)
-        hidden = bert.encode(weights, self._config, batch, noise, first)[-1]
+        hidden = bert.encode(weights, self._config, batch, dropout_key, first)[-1]
         pooled = bert.pool(weights, tf.reshape(hidden, [-1, hidden.shape[-1]]))
         logits = tf.matmul(pooled, weights[_HEAD], transpose_b=True)
         return logits + weights[_BIAS]
 
-    def found(self, outputs, rows):
+    def scored_rows(self, outputs, rows, examples):
         places = np.arange(self.max_seq_length)
         inside = (places > 0) & (places < rows.lengths[:, None] - 1)
         ids = rows.ragged["input_ids"]
@@ -94,7 +94,7 @@ class Pointing(FinetuningTask):
     def decide(self, found):
         chosen, sure = self._chosen(found)
         words = self._words(found, chosen)
-        return Decisions(words, sure[:, None], words, ())
+        return Predictions(words, sure[:, None], [{"value": word} for word in words])
 
     def answers(self, outputs):
         return {"place": tf.argmax(outputs["logits"], -1), **outputs}
@@ -129,7 +129,7 @@ class PointingFamily(Family):
 
     def task(self, config, model, files, data):
         tokens = model.tokenizer.tokens
-        return Pointing(files.name, model.config, config.max_seq_length, tokens)
+        return Pointing(files.name, model.bert_config, config.max_seq_length, tokens)
 
     def baseline(self, train, sets, task: Any):
         return {

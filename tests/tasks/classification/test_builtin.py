@@ -89,7 +89,7 @@ def test_a_predict_file_of_cola_may_look_like_test_or_dev(tmp_path):
 def test_task_names_have_no_case_and_typos_get_a_hint(tmp_path):
     def find(name):
         config = FinetuneConfig(task_name=name, data_dir=str(tmp_path))
-        return registry.find(config)
+        return registry.find_task_files(config)
 
     assert find("High_Level") is BUILTIN["high_level"]
     with pytest.raises(UserError, match="did you mean cola.*doc_lv1") as error:
@@ -178,7 +178,7 @@ def test_task_json_beside_a_builtin_task_is_said_not_read(tmp_path):
     run = FinetuneConfig(task_name="MRPC", data_dir=str(tmp_path))
     assert task_json.overlooked(run, BUILTIN) is None
     (tmp_path / "task.json").write_text('{"no": "task"}')
-    assert registry.find(run) is BUILTIN["mrpc"]
+    assert registry.find_task_files(run) is BUILTIN["mrpc"]
     remark = task_json.overlooked(run, BUILTIN)
     assert remark.startswith(f"{tmp_path}/task.json is not read: MRPC is a built-in")
     mine = dataclasses.replace(run, task_name="mine")

@@ -6,7 +6,7 @@ import pytest
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks import data_checks
 from bert_mgpu.tasks.classification import label_checks, task
-from bert_mgpu.tasks.classification.problem_types import KINDS
+from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.text.tokenization import Tokenizer
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
@@ -32,12 +32,12 @@ def looked_at(words):
                 Example(str(n), *texts, label, n)
                 for n, (texts, label) in enumerate(pairs, 1)
             ]
-            how = labels, length, "head", 0, KINDS[kind]
+            how = labels, length, "head", 0, PROBLEM_TYPES[kind]
             features = task.featurise(examples, words, *how)
             path, unknown = f"{split}.tsv", words.unk_id
             read[split] = data_checks.CheckedSet(split, path, features, unknown)
         return data_checks.warnings(
-            read, lambda one: label_checks.warnings(one, KINDS[kind], labels)
+            read, lambda one: label_checks.warnings(one, PROBLEM_TYPES[kind], labels)
         )
 
     return look

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_mgpu.core.rows import Features, Ragged
-from bert_mgpu.core.task import Noise
+from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
@@ -140,12 +140,12 @@ def test_examples_of_different_towers_have_masks_of_their_own(
     rows = placement.numbers.shape[1]
     logits = []
     for tower in range(2):
-        noise = Noise(
+        dropout_key = DropoutKey(
             tf.constant(1, tf.uint64),
             tf.constant(5, tf.int64),
             tf.constant(tower * rows, tf.int64),
         )
-        found = task._logits(tensors, one_tower(same, placement), noise).numpy()
+        found = task._logits(tensors, one_tower(same, placement), dropout_key).numpy()
         logits.append(by_row(found, placement))
     assert len(np.unique(np.concatenate(logits), axis=0)) == 2 * 37
 

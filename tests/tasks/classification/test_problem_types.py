@@ -9,8 +9,8 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.classification import label_weights
-from bert_mgpu.tasks.classification.problem_type import Loss, Outputs
-from bert_mgpu.tasks.classification.problem_types import KINDS
+from bert_mgpu.tasks.classification.problem_type import Loss, ScoredRows
+from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 
 LABELS = ("a", "b", "c")
 WEIGHTS = np.array([0.5, 2.0, 3.0], np.float32)
@@ -34,7 +34,7 @@ def test_losses_of_one_label(rng, gamma, weights):
     share = softmax(logits)[np.arange(40), truth]
     counts = np.ones(40) if weights is None else weights[truth]
     wanted = -np.log(share) * (1 - share) ** gamma * counts
-    kind = KINDS["single"]
+    kind = PROBLEM_TYPES["single"]
     np.testing.assert_allclose(kind.losses(logits, truth, loss), wanted, 1e-5, 1e-6)
     np.testing.assert_array_equal(kind.weights(tf.constant(truth), loss), counts)
 
@@ -48,7 +48,7 @@ def test_losses_of_several_labels(rng, gamma, weights):
     right = np.where(truth, shares, 1 - shares)
     counts = np.ones(3) if weights is None else np.where(truth, weights, 1)
     wanted = (-np.log(right) * (1 - right) ** gamma * counts).mean(-1)
-    kind, loss = KINDS["multi"], Loss(weights, gamma)
+    kind, loss = PROBLEM_TYPES["multi"], Loss(weights, gamma)
     np.testing.assert_allclose(kind.losses(logits, truth, loss), wanted, 1e-5, 1e-6)
     np.testing.assert_array_equal(kind.weights(tf.constant(truth), loss), np.ones(40))
 
@@ -60,18 +60,22 @@ def test_focal_loss_has_a_gradient_where_nothing_is_left_to_learn(gamma):
     for name, truth in cases:
         with tf.GradientTape() as tape:
             tape.watch(logits)
-            losses = KINDS[name].losses(logits, tf.constant(truth), Loss(None, gamma))
+            losses = PROBLEM_TYPES[name].losses(
+                logits, tf.constant(truth), Loss(None, gamma)
+            )
         assert np.isfinite(losses).all()
         assert np.isfinite(tape.gradient(losses, logits)).all()
 
 
 def test_regression(rng):
     values = rng.normal(0, 2, (40, 1)).astype("f")
-    truth = KINDS["regression"].encode([*(values[:, 0] + rng.normal(size=40))], ())
-    kind = KINDS["regression"]
+    truth = PROBLEM_TYPES["regression"].encode(
+        [*(values[:, 0] + rng.normal(size=40))], ()
+    )
+    kind = PROBLEM_TYPES["regression"]
     wanted = (values[:, 0] - truth) ** 2
     np.testing.assert_allclose(kind.losses(values, truth, Loss()), wanted, 1e-6)
-    scores = kind.score(Outputs(values, (), None, truth))
+    scores = kind.score(ScoredRows(values, (), None, truth))
     assert scores == pytest.approx(
         {
             "eval_loss": sk.mean_squared_error(truth, values),
@@ -81,17 +85,18 @@ def test_regression(rng):
         },
         1e-6,
     )
-    decisions = kind.decide(Outputs(values, ()))
+    decisions = kind.decide(ScoredRows(values, ()))
     assert np.array_equal(np.array(decisions.texts, "f"), values[:, 0])  # every bit
-    assert decisions.labels == [*map(float, decisions.texts)] and not decisions.names
-    assert "pearson" not in kind.score(Outputs(np.ones((3, 1)), (), None, truth[:3]))
+    values = [*map(float, decisions.texts)]
+    assert decisions.records == [{"value": value} for value in values]
+    assert "pearson" not in kind.score(ScoredRows(np.ones((3, 1)), (), None, truth[:3]))
 
 
 def test_scores_of_several_labels(rng):
     logits = rng.normal(0, 1, (60, 3)).astype("f")
     truth = (rng.random((60, 3)) < 0.4).astype(np.uint8)
-    found = Outputs(logits, LABELS, None, truth)
-    scores = KINDS["multi"].score(found)
+    found = ScoredRows(logits, LABELS, None, truth)
+    scores = PROBLEM_TYPES["multi"].score(found)
     chosen, shares = logits >= 0, 1 / (1 + np.exp(-logits.astype(np.float64)))
     wanted = {
         "eval_accuracy": sk.accuracy_score(truth, chosen),
@@ -105,7 +110,7 @@ def test_scores_of_several_labels(rng):
         f1 = sk.f1_score(truth, chosen, average=mean, zero_division=0)
         wanted[f"{mean}_f1"] = f1
     assert {name: scores[name] for name in wanted} == pytest.approx(wanted, 1e-9)
-    table = KINDS["multi"].tables(found)[0]
+    table = PROBLEM_TYPES["multi"].tables(found)[0]
     assert [line.split()[-1] for line in table.splitlines()[1:4]] == [
         str(count) for count in truth.sum(0)
     ]
@@ -114,54 +119,61 @@ def test_scores_of_several_labels(rng):
 
 def test_a_label_that_never_occurs_is_no_trouble(rng):
     truth = np.zeros((5, 3), np.uint8)
-    found = Outputs(rng.normal(size=(5, 3)).astype("f"), LABELS, None, truth)
-    scores = KINDS["multi"].score(found)
+    found = ScoredRows(rng.normal(size=(5, 3)).astype("f"), LABELS, None, truth)
+    scores = PROBLEM_TYPES["multi"].score(found)
     assert "mean_average_precision" not in scores
     assert all(np.isfinite(value) for value in scores.values())
-    assert KINDS["multi"].tables(found)
+    assert PROBLEM_TYPES["multi"].tables(found)
+
+
+def decided(problem_type, scored):
+    return [one["label"] for one in problem_type.decide(scored).records]
 
 
 def test_thresholds_decide(rng):
     logits = np.array([[2.0, -2.0, 0.1], [-1.0, -1.0, -1.0]], "f")
-    decisions = KINDS["multi"].decide(Outputs(logits, LABELS))
-    assert decisions.texts == ["0,2", ""] and decisions.labels == [["a", "c"], []]
-    found = Outputs(logits, LABELS, np.array([0.9, 0.1, 0.2]))
-    assert KINDS["multi"].decide(found).texts == ["1,2", "1,2"]
+    decisions = PROBLEM_TYPES["multi"].decide(ScoredRows(logits, LABELS))
+    assert decisions.texts == ["0,2", ""]
+    assert [one["label"] for one in decisions.records] == [["a", "c"], []]
+    found = ScoredRows(logits, LABELS, np.array([0.9, 0.1, 0.2]))
+    assert PROBLEM_TYPES["multi"].decide(found).texts == ["1,2", "1,2"]
     two = np.log(np.array([[0.7, 0.3], [0.4, 0.6]], "f"))
     labels = ("no", "yes")
-    single = KINDS["single"]
-    assert single.decide(Outputs(two, labels)).texts == ["0", "1"]
+    single = PROBLEM_TYPES["single"]
+    assert single.decide(ScoredRows(two, labels)).texts == ["0", "1"]
     lower, higher = (np.full(2, value) for value in (0.25, 0.65))
-    assert single.decide(Outputs(two, labels, lower)).labels == ["yes", "yes"]
-    assert single.decide(Outputs(two, labels, higher)).labels == ["no", "no"]
+    assert decided(single, ScoredRows(two, labels, lower)) == ["yes", "yes"]
+    assert decided(single, ScoredRows(two, labels, higher)) == ["no", "no"]
     truth = np.array([1, 1])
-    assert single.score(Outputs(two, labels, lower, truth))["eval_accuracy"] == 1
-    assert single.score(Outputs(two, labels, None, truth))["eval_accuracy"] == 0.5
+    assert single.score(ScoredRows(two, labels, lower, truth))["eval_accuracy"] == 1
+    assert single.score(ScoredRows(two, labels, None, truth))["eval_accuracy"] == 0.5
 
 
 def test_a_probability_at_its_threshold_is_enough():
-    half = Outputs(np.zeros((1, 3), "f"), LABELS, np.full(3, 0.5))
-    assert KINDS["multi"].decide(half).texts == ["0,1,2"]
-    half = Outputs(np.zeros((1, 2), "f"), ("no", "yes"), np.full(2, 0.5))
-    assert KINDS["single"].decide(half).labels == ["yes"]
+    half = ScoredRows(np.zeros((1, 3), "f"), LABELS, np.full(3, 0.5))
+    assert PROBLEM_TYPES["multi"].decide(half).texts == ["0,1,2"]
+    half = ScoredRows(np.zeros((1, 2), "f"), ("no", "yes"), np.full(2, 0.5))
+    assert decided(PROBLEM_TYPES["single"], half) == ["yes"]
 
 
 def test_balanced_weights_count_labels_without_rows():
     """rows / (labels * rows of the label), of all labels of the task."""
-    found = label_weights.weights("balanced", KINDS["single"], LABELS, np.array([0, 1]))
+    found = label_weights.weights(
+        "balanced", PROBLEM_TYPES["single"], LABELS, np.array([0, 1])
+    )
     assert found == pytest.approx([2 / 3, 2 / 3, 2 / 3])
     truth = np.array([0, 0, 0, 1])
-    found = label_weights.weights("balanced", KINDS["single"], LABELS, truth)
+    found = label_weights.weights("balanced", PROBLEM_TYPES["single"], LABELS, truth)
     assert found[:2] == pytest.approx([4 / 9, 4 / 3])
 
 
 def test_balanced_weights_are_those_of_scikit_learn(rng):
     truth = rng.choice(3, 200, p=[0.7, 0.2, 0.1]).astype(np.int32)
     wanted = compute_class_weight("balanced", classes=np.arange(3), y=truth)
-    found = label_weights.weights("balanced", KINDS["single"], LABELS, truth)
+    found = label_weights.weights("balanced", PROBLEM_TYPES["single"], LABELS, truth)
     np.testing.assert_allclose(found, wanted, 1e-6)
     several = (rng.random((200, 3)) < [0.5, 0.1, 0.01]).astype(np.uint8)
-    found = label_weights.weights("balanced", KINDS["multi"], LABELS, several)
+    found = label_weights.weights("balanced", PROBLEM_TYPES["multi"], LABELS, several)
     assert found == pytest.approx((200 - several.sum(0)) / several.sum(0), 1e-6)
 
 
@@ -181,10 +193,10 @@ def test_a_file_of_weights_has_a_line_for_each_label(tmp_path, text, said):
     path = tmp_path / "weights.tsv"
     path.write_text(text)
     with pytest.raises(UserError) as error:
-        label_weights.weights(str(path), KINDS["single"], LABELS, None)
+        label_weights.weights(str(path), PROBLEM_TYPES["single"], LABELS, None)
     assert said in str(error.value)
     path.write_text("c\t3\n\na\t1\nb\t0.5\n")
-    found = label_weights.weights(str(path), KINDS["single"], LABELS, None)
+    found = label_weights.weights(str(path), PROBLEM_TYPES["single"], LABELS, None)
     assert found.tolist() == [1, 0.5, 3]
 
 
@@ -194,9 +206,12 @@ def test_thresholds_that_make_no_sense():
             label_weights.thresholds(*args)
         return str(error.value)
 
-    assert "two labels" in said("0.5", KINDS["single"], LABELS)
-    assert "two labels" in said("0.5", KINDS["regression"], ())
-    assert "0 to 1" in said("1.5", KINDS["multi"], LABELS)
-    assert "no such file" in said("/half", KINDS["multi"], LABELS)
-    assert label_weights.thresholds(None, KINDS["multi"], LABELS) is None
-    assert label_weights.thresholds("0.3", KINDS["multi"], LABELS).tolist() == [0.3] * 3
+    assert "two labels" in said("0.5", PROBLEM_TYPES["single"], LABELS)
+    assert "two labels" in said("0.5", PROBLEM_TYPES["regression"], ())
+    assert "0 to 1" in said("1.5", PROBLEM_TYPES["multi"], LABELS)
+    assert "no such file" in said("/half", PROBLEM_TYPES["multi"], LABELS)
+    assert label_weights.thresholds(None, PROBLEM_TYPES["multi"], LABELS) is None
+    assert (
+        label_weights.thresholds("0.3", PROBLEM_TYPES["multi"], LABELS).tolist()
+        == [0.3] * 3
+    )

@@ -132,7 +132,7 @@ def test_outputs_are_the_sums_of_each_row(features, next_sentence):
         batch["input_mask"] = np.ones((1, length), np.int32)
         last = bert.encode(params, CONFIG, batch)[-1][0]
         masked, words = (features.targets[n].row(row) for n in features.targets)
-        logits = heads.predict_words(params, CONFIG, tf.gather(last, masked)).numpy()
+        logits = heads.masked_lm_logits(params, CONFIG, tf.gather(last, masked)).numpy()
         shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
         losses = -np.log(shares[np.arange(len(words)), words])
         assert found["masked_lm_losses"][row] == pytest.approx(losses.sum(), abs=1e-4)
@@ -140,7 +140,9 @@ def test_outputs_are_the_sums_of_each_row(features, next_sentence):
         assert found["masked_lm_hits"][row] == hits
         assert found["masked_lm_counts"][row] == len(words)
         if next_sentence:
-            following = heads.predict_next(params, bert.pool(params, last[:1]))[0]
+            following = heads.next_sentence_logits(params, bert.pool(params, last[:1]))[
+                0
+            ]
             label = features.dense["next_sentence_labels"][row]
             log = following.numpy() - np.log(np.exp(following.numpy()).sum())
             loss = found["next_sentence_losses"][row]
@@ -158,7 +160,7 @@ def test_scores_are_means_over_masked_words_and_over_rows():
         "next_sentence_losses": np.array([0.5, 1.5], np.float32),
         "next_sentence_hits": np.array([1.0, 0.0], np.float32),
     }
-    scores = task.scores(task.found(outputs, [None, None]))
+    scores = task.scores(task.scored_rows(outputs, [None, None], list))
     assert scores == {
         "loss": 3.0,
         "masked_lm_accuracy": 0.25,
