@@ -1,6 +1,6 @@
 """Raw corpora of ../shared as text: a sentence a line, blank lines between documents.
 
-python benchmarks/corpora.py FOLDER    # laws.txt, news.txt, headlines.txt
+python -m benchmarks.corpora FOLDER    # laws.txt, news.txt, headlines.txt
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import tarfile
 from collections.abc import Iterator
 
-from harness import SHARED
+from benchmarks.harness import SHARED
 
 DATA = SHARED / "data"
 _SENTENCES = re.compile(r"[^。！？；]*[。！？；]*")

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple, TextIO
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 SHARED = ROOT.parent / "shared"
-sys.path.insert(0, str(ROOT))  # for what is imported after this file
 
 _ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -119,6 +118,7 @@ class _Process:
         self._errors: TextIO = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, *arguments],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

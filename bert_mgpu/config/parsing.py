@@ -60,7 +60,7 @@ def _define(values: flags.FlagValues, table: type[FlagTable]) -> None:
     flags.DEFINE_bool("helpfull", False, "", values)
 
 
-def _default(field: dataclasses.Field) -> str:
+def _default(field: dataclasses.Field[Any]) -> str:
     if field.default is None:
         return ""
     value = str(field.default).lower() if field.type == "bool" else field.default

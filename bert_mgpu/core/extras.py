@@ -1,32 +1,30 @@
-"""What the package needs, by extra: from a clone's files, or as pip recorded it."""
+"""The requirements of the installed package, as its metadata records them."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import pathlib
 import re
 
+from bert_mgpu.core.errors import UserError
+
 _PACKAGE = "bert_mgpu"
-_CLONE = pathlib.Path(__file__).parents[2]
-
-
-def file(extra: str = "") -> pathlib.Path | None:
-    """The file with the requirements of an extra; None where pip has installed us."""
-    path = _CLONE / f"requirements{extra and '-'}{extra}.txt"
-    return path if path.is_file() else None
 
 
 def lines(extra: str = "") -> list[str]:
-    """The requirements, as pip takes them: ["cloudpickle==3.1.2", ...].
+    """The requirements of an extra, as pip takes them: ["cloudpickle==3.1.2", ...].
 
-    Raises:
-      importlib.metadata.PackageNotFoundError: neither a clone nor installed.
+    Raises UserError where Python finds the package without its metadata, as in a clone
+    that was never installed.
     """
-    if path := file(extra):
-        text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
-        return [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        requirements = importlib.metadata.requires(_PACKAGE) or ()
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError(
+            f"{_PACKAGE} is not installed in this Python: run `make setup`, or"
+            " `pip install -c constraints.txt -e .` in the clone"
+        ) from None
     found = []
-    for line in importlib.metadata.requires(_PACKAGE) or ():
+    for line in requirements:
         requirement, _, marker = line.partition(";")
         named = re.search(r"""extra == ["'](\w+)["']""", marker)
         if (named[1] if named else "") == extra:
@@ -36,7 +34,8 @@ def lines(extra: str = "") -> list[str]:
 
 def advice(extra: str) -> str:
     """The command that installs an extra here."""
-    if file(extra):
-        named = f"-r requirements.txt -r requirements-{extra}.txt"
-        return f"pip install -c constraints.txt {named}"
+    try:
+        importlib.metadata.distribution(_PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return f"pip install -c constraints.txt -e '.[{extra}]'"  # in a clone
     return f"pip install '{_PACKAGE}[{extra}]'"

@@ -93,7 +93,11 @@ class Horovod:
     """
 
     def __init__(
-        self, on_gpu: bool, dtype: str, working: Callable, pausing: Callable[[], None]
+        self,
+        on_gpu: bool,
+        dtype: str,
+        working: Callable[..., Any],
+        pausing: Callable[[], None],
     ):
         """dtype: what gradients are sent in, float32 or float16."""
         import horovod

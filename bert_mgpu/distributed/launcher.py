@@ -156,7 +156,8 @@ def _url(scope: str, key: str) -> str:
 
 def put(scope: str, key: str, value: str) -> None:
     """Puts a value into the store. Raises OSError where it does not answer."""
-    request = urllib.request.Request(_url(scope, key), value.encode(), method="PUT")
+    url, data = _url(scope, key), value.encode()
+    request = urllib.request.Request(url, data, method="PUT")  # noqa: S310 (http)
     with _OPENER.open(request, timeout=10):
         pass
 
@@ -207,4 +208,4 @@ def start_anew(parts: int) -> NoReturn:
 def _start_anew() -> NoReturn:
     os.sched_setaffinity(0, _CORES)
     command = [sys.executable, *sys.orig_argv[1:]]
-    os.execv(sys.executable, command)
+    os.execv(sys.executable, command)  # noqa: S606 (itself)

@@ -71,7 +71,8 @@ def accept_peers(
                     start_thread(welcome, Peer(server.accept()[0]))
                 if time.monotonic() > deadline:
                     lacking = min(set(range(place.size)) - there)
-                    return missing(lacking, f"it did not start within {seconds} s")
+                    missing(lacking, f"it did not start within {seconds} s")
+                    return
 
     start_thread(accept)
     address, port = server.getsockname()[:2]

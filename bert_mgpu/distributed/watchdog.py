@@ -191,7 +191,8 @@ class Watchdog:
                     self._seen[rank] = State(*message["state"])
             if "end" in message:
                 self._spread(ExitReport(*message["end"]), message.get("frozen"))
-                return self._finish()
+                self._finish()
+                return
 
     # -- the end -------------------------------------------------------------
 

@@ -26,7 +26,7 @@ _SPACE = 0x20
 _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
 
 
-class GraphTokenizer(tf.Module):
+class GraphTokenizer(tf.Module):  # type: ignore[misc]
     """Texts, string [B] in UTF-8 -> ids of their pieces, ragged int32 [B, pieces]."""
 
     def __init__(self, tokenizer: Tokenizer):
@@ -122,7 +122,9 @@ class GraphTokenizer(tf.Module):
         def more(start: tf.Tensor, failed: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
             return tf.reduce_any(~failed & (start < lengths))
 
-        def cut(start: tf.Tensor, failed: tf.Tensor, ids: tf.Tensor) -> tuple:
+        def cut(
+            start: tf.Tensor, failed: tf.Tensor, ids: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
             active = tf.where(~failed & (start < lengths))[:, 0]
             own = tf.gather(words, active)
             first = tf.gather(start, active)

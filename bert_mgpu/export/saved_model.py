@@ -37,7 +37,7 @@ class Exportable(Task, Protocol):
         ...
 
 
-class Served(tf.Module):
+class Served(tf.Module):  # type: ignore[misc]
     """A task with its weights and tokenizer. Letters: B rows, T tokens."""
 
     def __init__(

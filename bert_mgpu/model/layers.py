@@ -28,7 +28,7 @@ def gelu_tanh(x: tf.Tensor) -> tf.Tensor:
     return 0.5 * x * (1.0 + tf.tanh(inner))
 
 
-ACTIVATIONS: dict[str, Callable] = {
+ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "gelu_tanh": gelu_tanh,
     "gelu_erf": lambda x: tf.nn.gelu(x, approximate=False),
     "relu": tf.nn.relu,

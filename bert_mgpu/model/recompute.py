@@ -30,7 +30,7 @@ def recomputed(
     """
     names = list(params)
 
-    @tf.custom_gradient
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
     def apply(*tensors: tf.Tensor) -> Any:
         def backward(upstream: tf.Tensor) -> list[tf.Tensor]:
             # Not before it is needed, and not seen to have been done before. XLA drops

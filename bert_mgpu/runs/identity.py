@@ -89,7 +89,7 @@ def identity(
     return json.loads(json.dumps(values))
 
 
-def _compared(config: RunConfig) -> list[dataclasses.Field]:
+def _compared(config: RunConfig) -> list[dataclasses.Field[Any]]:
     return [field for field in fields(type(config)) if field.metadata["identity"]]
 
 

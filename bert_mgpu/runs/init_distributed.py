@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -76,7 +77,7 @@ def _devices(config: RunConfig, place: ProcessRank) -> list[str]:
 
 def _agree(
     group: Horovod, config: RunConfig, visible: list[str], threads: int
-) -> list[dict]:
+) -> list[dict[str, Any]]:
     """Raises UserError where the processes are not of one kind."""
     facts = {
         "bert_mgpu": bert_mgpu.__version__,

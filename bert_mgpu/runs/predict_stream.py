@@ -12,7 +12,7 @@ from bert_mgpu.core import log
 from bert_mgpu.core.errors import RunError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example, Outputs, Rows
-from bert_mgpu.data import batching, packing, pipeline
+from bert_mgpu.data import packing, pipeline
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.evaluation.forward import check_finite
 from bert_mgpu.tasks.base import FinetuningTask
@@ -71,7 +71,7 @@ def placements(
         some = lengths[start : start + towers * most]
         rows = min(most, _power(-(-len(some) // towers)))
         width = min(max_length, max(_LEAST, _power(int(some.max()))))
-        numbers = np.full(rows * towers, batching.EMPTY)
+        numbers = np.full(rows * towers, packing.EMPTY)
         numbers[: len(some)] = np.arange(start, start + len(some))
         placed.append(packing.one_a_row(numbers, towers, width))
     return placed

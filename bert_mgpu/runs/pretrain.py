@@ -52,7 +52,8 @@ def pretrain(
     run = Run(config, model, task, data, topology, output_dir)
     say(init_distributed.describe_placement(topology))
     if config.plan:
-        return plan.show(run)
+        plan.show(run)
+        return
     state, towers = train.train_or_load(run)
     # 3. What comes of it.
     if config.do_eval:

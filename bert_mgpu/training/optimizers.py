@@ -138,7 +138,7 @@ def lion_update(
 
 
 def _like_param(*suffixes: str) -> Callable[[tuple[int, ...]], Shapes]:
-    return lambda shape: {suffix: shape for suffix in suffixes}
+    return lambda shape: dict.fromkeys(suffixes, shape)
 
 
 def _factored(shape: tuple[int, ...]) -> Shapes:

@@ -71,7 +71,7 @@ class Towers:
         # Rows of a tower in a forward pass: more are known not to fit.
         self.largest = sys.maxsize
         # What the devices were given to do last: for one of them, and its arguments.
-        self._asked: tuple[Callable[..., Any], tuple] | None = None
+        self._asked: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
         # Of the batch that comes next: summed over processes with the step before it.
         self._summed: tuple[PlacedBatch, tf.Tensor] | None = None
         updates = xla if xla_update is None else xla_update

@@ -1,8 +1,8 @@
-"""The arithmetic of benchmarks/scaling_model.py, worked out by hand."""
+"""The arithmetic of benchmarks/studies/scaling_model.py, worked out by hand."""
 
 import pytest
 
-from benchmarks import scaling_model as model
+from benchmarks.studies import scaling_model as model
 
 MB, GB = 1e6, 1e9
 LINK = model.Link(1e-6, 10 * GB)
@@ -12,7 +12,7 @@ NET = model.Net(100e6, 4)
 
 
 @pytest.mark.parametrize(
-    "n, seconds",
+    ("n", "seconds"),
     [
         (1, 0.0),
         (2, 0.010002),  # 2 messages of 50 MB: 5 ms and a microsecond each
@@ -46,7 +46,7 @@ def test_of_one_node_both_are_the_same(name):
 
 
 @pytest.mark.parametrize(
-    "n, exact",
+    ("n", "exact"),
     [(2, 0.56419), (10, 1.53875), (100, 2.50759)],  # Harter 1961, table 1
 )
 def test_slowest(n, exact):
@@ -55,7 +55,7 @@ def test_slowest(n, exact):
 
 
 @pytest.mark.parametrize(
-    "overlap, seconds",
+    ("overlap", "seconds"),
     [
         # 3 turns; 2 x 200 MB at 10 GB/s; 28 bytes of 100M parameters at 1 TB/s.
         (0.0, 0.3 + 0.04 + 0.0028),

@@ -82,7 +82,7 @@ def test_tensorflow_1_reads_what_we_write(prefix):
         np.testing.assert_array_equal(session.run(variable), kernel)
 
 
-@pytest.mark.parametrize("sharded", (False, True))
+@pytest.mark.parametrize("sharded", [False, True])
 def test_what_tensorflow_1_writes_is_read(tmp_path, sharded):
     values = {"a/b": np.arange(6, dtype=np.float32), "global_step": np.int64(3)}
     save_with_tensorflow_1(tmp_path / "bert_model.ckpt", values, sharded=sharded)
@@ -92,7 +92,7 @@ def test_what_tensorflow_1_writes_is_read(tmp_path, sharded):
 
 
 @pytest.mark.parametrize(
-    "suffix", ("", ".index", ".meta", ".data-00000-of-00001"), ids=lambda s: s or "-"
+    "suffix", ["", ".index", ".meta", ".data-00000-of-00001"], ids=lambda s: s or "-"
 )
 def test_a_checkpoint_is_named_by_its_prefix_or_any_file(prefix, suffix):
     assert google_read.resolve(f"{prefix}{suffix}") == str(prefix)
@@ -108,7 +108,7 @@ def test_a_directory_stands_for_bert_model_among_several(prefix):
     assert google_read.resolve(prefix.parent) == str(usual)
 
 
-@pytest.mark.parametrize("folder", ("", "/where/it/was/"), ids=("name", "moved"))
+@pytest.mark.parametrize("folder", ["", "/where/it/was/"], ids=("name", "moved"))
 def test_the_checkpoint_file_decides_in_a_directory(prefix, folder):
     google_read.write(prefix.parent / "bert_model.ckpt", {"x": 1})
     (prefix.parent / "checkpoint").write_text(
@@ -178,14 +178,14 @@ def make_stale(folder):
 
 @pytest.mark.parametrize(
     ("make", "words"),
-    (
+    [
         (make_v1, "V1 format: convert it"),
         (make_object_based, "written by tf.train.Checkpoint or Keras"),
         (make_several, r"holds 2 checkpoints .model.ckpt-1, model.ckpt-2.: pass"),
         (make_stale, "checkpoint: names .*model.ckpt-9, which is not there: pass"),
         (lambda folder: folder, r"holds 0 checkpoints .no \*.index file.: pass"),
         (lambda folder: folder / "no", r"no.index: no such file: pass"),
-    ),
+    ],
 )
 def test_what_cannot_be_read_is_refused_with_advice(tmp_path, make, words):
     with pytest.raises(UserError, match=words):

@@ -56,7 +56,7 @@ def test_old_names_of_layer_norm(tmp_path, tensors):
     assert_bit_equal(huggingface_read.read(save(tmp_path, old)), new)
 
 
-@pytest.mark.parametrize("kind", (np.float64, np.float16, ml_dtypes.bfloat16))
+@pytest.mark.parametrize("kind", [np.float64, np.float16, ml_dtypes.bfloat16])
 def test_other_floats_become_float32(tmp_path, tensors, kind):
     stored = {name: value.astype(kind) for name, value in tensors.items()}
     found = huggingface_read.read(save(tmp_path, stored))[KERNEL]
@@ -179,7 +179,7 @@ CONFIG = {"model_type": "bert", "vocab_size": 7}
 
 @pytest.mark.parametrize(
     ("files", "wanted"),
-    (
+    [
         ({}, {}),
         ({"tokenizer_config.json": {"do_lower_case": False}}, {"lower": False}),
         (
@@ -199,7 +199,7 @@ CONFIG = {"model_type": "bert", "vocab_size": 7}
             {"labels": ["j", "k"]},
         ),
         ({"config.json": CONFIG | {"id2label": {"0": "LABEL_0"}}}, {}),
-    ),
+    ],
 )
 def test_folder_settings(tmp_path, files, wanted):
     for name, value in files.items():
@@ -218,11 +218,11 @@ def test_folder_settings(tmp_path, files, wanted):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    (
+    [
         ("model_type", "roberta"),
         ("position_embedding_type", "relative_key"),
         ("is_decoder", True),
-    ),
+    ],
 )
 def test_models_that_only_look_like_bert_are_refused(tmp_path, key, value):
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {key: value}))

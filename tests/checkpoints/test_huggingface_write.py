@@ -57,7 +57,7 @@ def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments)
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    (("gelu_erf", "gelu"), ("gelu_tanh", "gelu_new"), ("relu", "relu")),
+    [("gelu_erf", "gelu"), ("gelu_tanh", "gelu_new"), ("relu", "relu")],
 )
 def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, theirs):
     arguments[1] = dataclasses.replace(

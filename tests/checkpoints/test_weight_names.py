@@ -29,12 +29,12 @@ def test_the_table_covers_google_and_runs_both_ways():
 
 @pytest.mark.parametrize(
     "architecture",
-    (
+    [
         "BertModel",
         "BertForSequenceClassification",
         "BertForPreTraining",
         "BertForQuestionAnswering",
-    ),
+    ],
 )
 def test_every_name_of_transformers_has_its_own_google_name(architecture):
     found = hugging_face(architecture)
@@ -61,7 +61,7 @@ def test_our_parameters_are_those_of_googles_graph():
 
 @pytest.mark.parametrize(
     ("spelling", "google"),
-    (
+    [
         ("embeddings.LayerNorm.gamma", "bert/embeddings/LayerNorm/gamma"),
         (
             "bert.encoder.layer.11.output.LayerNorm.beta",
@@ -72,7 +72,7 @@ def test_our_parameters_are_those_of_googles_graph():
         ("cls.predictions.bias", "cls/predictions/output_bias"),
         ("qa_outputs.weight", "cls/squad/output_weights"),
         ("cls.seq_relationship.weight", "cls/seq_relationship/output_weights"),
-    ),
+    ],
 )
 def test_other_spellings_are_understood(spelling, google):
     row = weight_names.of_hugging_face(spelling)
@@ -81,11 +81,11 @@ def test_other_spellings_are_understood(spelling, google):
 
 @pytest.mark.parametrize(
     "name",
-    (
+    [
         "global_step",
         "bert/pooler/dense/kernel/adam_m",
         "bert/encoder/layer_01/output/dense/bias",
-    ),
+    ],
 )
 def test_other_tensors_of_a_checkpoint_have_no_row(name):
     assert weight_names.of_google(name) is None

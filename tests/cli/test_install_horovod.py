@@ -220,20 +220,6 @@ def test_the_users_variables_win(own, expected, absent):
     assert environ["MAKEFLAGS"].startswith("-j") and "/tools/bin" in environ["PATH"]
 
 
-def test_its_pins_agree_with_the_constraints():
-    def pins(name):
-        lines = (ROOT / name).read_text().splitlines()
-        return dict(
-            line.split("==") for line in lines if "==" in line and ";" not in line
-        )
-
-    own, fixed = pins("requirements-horovod.txt"), pins("constraints.txt")
-    assert set(own) == {"cloudpickle", "psutil", "pyyaml", "packaging"}
-    assert {name: own[name] for name in own & fixed.keys()} == {
-        name: fixed[name] for name in own & fixed.keys()
-    }
-
-
 def test_nothing_is_told_of_a_horovod_that_is_not_there(tmp_path):
     assert horovod_probe.installed(tmp_path) is None
 

@@ -40,8 +40,7 @@ def test_items_come_in_their_order(count):
 def test_an_error_comes_out_at_its_item(count):
     made = []
     with pytest.raises(UserError, match="item 2"):
-        for number in processes.in_order(fails_at_two, range(4), count):
-            made.append(number)
+        made.extend(processes.in_order(fails_at_two, range(4), count))
     assert made == [0, 1]
 
 

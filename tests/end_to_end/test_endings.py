@@ -64,7 +64,9 @@ def test_out_of_memory_with_one_row_says_what_to_do(work, script):
 
     edit_config(
         *(work,),
-        **{"hidden_size": 1024, "num_attention_heads": 1024, "num_hidden_layers": 2},
+        hidden_size=1024,
+        num_attention_heads=1024,
+        num_hidden_layers=2,
         max_position_embeddings=512,
     )
     flags = {"do_train": True, "xla": "on", "padding": "max_length"}

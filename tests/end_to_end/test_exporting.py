@@ -241,6 +241,6 @@ def test_onnx_without_its_packages_is_refused_at_once(
     out = tmp_path / "out"
     flags = {"do_train": True, "export_onnx": tmp_path / "onnx"}
     result = inside(tiny.flags(out, "own", **flags))
-    assert_refused(result, "--export_onnx needs tf2onnx: ", "requirements-onnx.txt")
+    assert_refused(result, "--export_onnx needs tf2onnx: ", "[onnx]'")
     assert not (tmp_path / "onnx").exists()
     assert not list(out.glob("model.ckpt*"))

@@ -74,11 +74,11 @@ def test_equals_the_reference(case, length, compiled):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    (
+    [
         ("hidden_act", "gelu_tanh"),
         ("layer_norm_eps", 1e-5),
         ("num_attention_heads", 8),
-    ),
+    ],
 )
 def test_the_golden_values_tell_wrong_settings(field, value):
     case = cases.Case("transformers", "gelu_erf", 1e-12, (7,))

@@ -167,8 +167,10 @@ def test_predictions_and_exports(tiny, trained, straight, inside, monkeypatch):
     hub, saved = trained.parent / "hub", trained.parent / "saved"
     args = later(
         *(tiny, trained),
-        **{"do_predict": True, "eval_files": None},
-        **{"export_hf": hub, "export_saved_model": saved},
+        do_predict=True,
+        eval_files=None,
+        export_hf=hub,
+        export_saved_model=saved,
     )
 
     def after(what):

@@ -18,8 +18,12 @@ from tests.end_to_end.conftest import assert_refused
 from tests.support.pointing.family import Pointing
 
 TASK_JSON = {
-    **{"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"},
-    **{"type": "pointing", "text_a": 1, "label": 0},
+    "train": "train.tsv",
+    "dev": "dev.tsv",
+    "test": "test.tsv",
+    "type": "pointing",
+    "text_a": 1,
+    "label": 0,
 }
 FLAGS = {"num_train_epochs": 20, "train_batch_size": 8, "max_seq_length": 18}
 
@@ -56,8 +60,10 @@ def out(flags, inside, data, tmp_path_factory):
     if not folder.exists():
         asked = {
             **dict.fromkeys(("do_train", "do_eval", "do_predict", "report"), True),
-            **{"eval_steps": 20, "eval_files": f"seen={data / 'train.tsv'}"},
-            **{"export_saved_model": f"{folder}-served", "export_hf": f"{folder}-hf"},
+            "eval_steps": 20,
+            "eval_files": f"seen={data / 'train.tsv'}",
+            "export_saved_model": f"{folder}-served",
+            "export_hf": f"{folder}-hf",
         }
         code, _, err = inside(flags(folder, **asked))
         assert code == 0, err

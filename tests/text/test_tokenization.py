@@ -100,7 +100,7 @@ def lines_of(folder):
 def sample(folder, characters=40_000):
     """Evenly spaced lines of the folder, about so many characters in all.
 
-    benchmarks/all_texts.py compares all of them.
+    benchmarks/parity/token_ids.py compares all of them.
     """
     lines = lines_of(folder)
     step = max(1, sum(map(len, lines)) // characters)

@@ -201,15 +201,14 @@ def prove(environ: Environ) -> None:
         PROVED.write_text(there.stamp)
 
 
-def place(wheel: pathlib.Path, environ: Environ) -> None:
+def place(wheel: pathlib.Path, needs: Sequence[str], environ: Environ) -> None:
     """Installs a wheel and what it needs, and proves that it works."""
-    needs = extras.lines("horovod")  # each of one version: no need of more pins
     for what in (needs, ("--no-index", "--force-reinstall", wheel)):
         run_pip("the installation", "install", "--no-deps", *what, environ=environ)
     prove(environ)
 
 
-def install(environ: Environ) -> str:
+def install(needs: Sequence[str], environ: Environ) -> str:
     """Builds and installs Horovod; why it has no NCCL, if it has none."""
     nccl, found = for_nccl(environ)
     with tempfile.TemporaryDirectory(prefix="horovod-") as name:
@@ -222,14 +221,15 @@ def install(environ: Environ) -> str:
         if nccl:
             name_for_linkers(pathlib.Path(nccl["HOROVOD_NCCL_LIB"]))
         try:
-            place(build(folder, build_environment({**nccl, **environ}, tools)), environ)
+            built = build(folder, build_environment({**nccl, **environ}, tools))
+            place(built, needs, environ)
         except RunError as error:
             if not nccl or GPU in environ:
                 raise
             found = "its build failed"
             say(f"no NCCL: {error}")
             say("building without: GPUs will exchange gradients by the CPU, slower")
-            place(build(folder, build_environment(environ, tools)), environ)
+            place(build(folder, build_environment(environ, tools)), needs, environ)
         say(f"built in {time.monotonic() - began:.0f} s")
     return found
 
@@ -252,9 +252,10 @@ def run(force: bool) -> int:
         return UserError.exit_code
     if force or not works(environ):
         LOG.write_text("")
+        needs = extras.lines("horovod")
         say(f"horovod {VERSION} for TensorFlow {horovod_probe.tensorflow(environ)}")
         say(f"log: {LOG}")
-        without = install(environ)
+        without = install(needs, environ)
     else:
         nccl, without = for_nccl(environ)
         without = "--force builds with it" if nccl else without

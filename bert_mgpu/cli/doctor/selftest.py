@@ -163,7 +163,7 @@ def _run_all(
 
 def _call(
     command: Sequence[str], env: Mapping[str, str]
-) -> subprocess.CompletedProcess:
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         env={**os.environ, **env},

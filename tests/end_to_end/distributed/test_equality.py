@@ -55,8 +55,12 @@ def evaluations(output):
         (
             2,
             {
-                **{"n_gpus": 1, "gradient_accumulation_steps": 2, "padding": "pack"},
-                **{"freeze_layers": "0", "train_batch_size": 5, "num_train_epochs": 45},
+                "n_gpus": 1,
+                "gradient_accumulation_steps": 2,
+                "padding": "pack",
+                "freeze_layers": "0",
+                "train_batch_size": 5,
+                "num_train_epochs": 45,
             },
         ),
     ],
@@ -149,6 +153,7 @@ def test_float16_halves_the_bytes_and_changes_little(
     assert {name: after[name] for name in tensor_names.STATE} == {
         tensor_names.SCALE: precision.FIRST_SCALE,
         tensor_names.GOOD_STEPS: after["global_step"],
-        **{tensor_names.SKIPS: 0, tensor_names.SKIPPED: 0},
+        tensor_names.SKIPS: 0,
+        tensor_names.SKIPPED: 0,
     }
     np.testing.assert_allclose(losses(output), losses(wanted), rtol=2e-3)

@@ -52,8 +52,11 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
     # The vocabulary, the sizes and the casing come from the folder.
     args = tiny.flags(
         *(tmp_path / "tuned",),
-        **{"init_checkpoint": out, "do_train": True, "vocab_file": None},
-        **{"bert_config_file": None, "max_seq_length": 16},
+        init_checkpoint=out,
+        do_train=True,
+        vocab_file=None,
+        bert_config_file=None,
+        max_seq_length=16,
     )
     code, _, err = inside(args)
     assert code == 0, err

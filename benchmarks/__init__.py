@@ -1,0 +1,1 @@
+"""Speed, equality with the references and one-off studies; README.md has the table."""

@@ -1,0 +1,1 @@
+"""Equality with google-research/bert and transformers: `make parity`."""

@@ -1,0 +1,100 @@
+"""What two contestants are compared by, and the bounds of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from benchmarks.harness import Measured
+
+Results = dict[str, Measured]
+Ratio = Callable[[Results], list[float]]  # one a round, or one in all
+
+
+class Claim(NamedTuple):
+    """A ratio and its bound, none where it is only reported.
+
+    ">=" and "<=" are those of the target, "1 +-" of the distance from 1.
+    """
+
+    ratio: Ratio
+    bound: str = ""
+    target: float = math.nan
+
+
+def at_least(target: float, ratio: Ratio) -> Claim:
+    return Claim(ratio, ">=", target)
+
+
+def at_most(target: float, ratio: Ratio) -> Claim:
+    return Claim(ratio, "<=", target)
+
+
+def near_one(distance: float, ratio: Ratio) -> Claim:
+    return Claim(ratio, "1 +-", distance)
+
+
+def speed(one: str, other: str) -> Ratio:
+    """Work a second of one over that of the other."""
+    return lambda found: [
+        a / b for a, b in zip(found[one].rates, found[other].rates, strict=True)
+    ]
+
+
+def duration(one: str, other: str) -> Ratio:
+    """Seconds of one over those of the other for the same work."""
+    return speed(other, one)
+
+
+def share_of_matmul(name: str) -> Ratio:
+    """The speed of the products that a step needs over that of one large product."""
+
+    def ratio(found: Results) -> list[float]:
+        each = 1e9 * found[name].report["needed_gflop_per_step"] / found[name].work
+        return [each * value for value in speed(name, "matmul")(found)]
+
+    return ratio
+
+
+def _over(one: float, other: float) -> list[float]:
+    return [one / other if other > 0 else math.nan]
+
+
+def memory(one: str, other: str) -> Ratio:
+    """Peak memory of one over that of the other, each above its start."""
+    return lambda found: _over(found[one].peak_mb, found[other].peak_mb)
+
+
+def whole_memory(one: str, other: str) -> Ratio:
+    """Peak memory of the whole processes."""
+
+    def ratio(found: Results) -> list[float]:
+        both = (found[one], found[other])
+        return _over(*(each.start_mb + each.peak_mb for each in both))
+
+    return ratio
+
+
+def growth(one: tuple[str, str], other: tuple[str, str]) -> Ratio:
+    """The memory that as many more rows take, (few, more) of one over the other.
+
+    What is there for any number of rows cancels out. But XLA's compiler must need less
+    than the few rows do: the peak would be the compiler's.
+    """
+
+    def ratio(found: Results) -> list[float]:
+        grown = [found[more].peak_mb - found[few].peak_mb for few, more in (one, other)]
+        return _over(*grown)
+
+    return ratio
+
+
+def planned(name: str) -> Ratio:
+    """What --plan says that steps take over what they took at most."""
+    return lambda found: _over(found[name].report["planned_mb"], found[name].peak_mb)
+
+
+def reported(key: str, one: str, other_key: str, other: str) -> Ratio:
+    """Of what contestants report at their end."""
+    return lambda found: _over(found[one].report[key], found[other].report[other_key])

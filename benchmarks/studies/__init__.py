@@ -1,0 +1,1 @@
+"""Experiments behind a table or a picture of the documents."""

@@ -1,0 +1,272 @@
+"""Does the data doctor find what was planted into real data?
+
+    python -m benchmarks.studies.planted_faults
+
+Five sets of ../shared/data, 2,000 rows to train on and 400 to evaluate, as TSV files.
+One fault at a time is planted into them, and the doctor is asked. A fault counts as
+found where a line that it does not say of the sound set names it: its place, where it
+has one. Rows that cannot be read have to end a training, too, with the same place.
+The result is benchmarks/results/planted_faults.json.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from benchmarks.harness import RESULTS, ROOT, SHARED, machine
+from benchmarks.studies.real_data import DATA, DEV, SETS, TRAIN, Real
+
+FOUND, MISSED, ABSENT = "found", "not found", ""
+
+
+class Planted(NamedTuple):
+    """A fault: what it does to the lines of train and dev, and the word to look for."""
+
+    plant: Callable[[list[bytes], list[bytes], random.Random], None]
+    says: str
+    types: tuple[str, ...] = ("single", "regression")
+    vocabulary: str | None = None
+    length: int | None = None
+
+
+def _joined(*cells: bytes) -> bytes:
+    return b"\t".join(cells)
+
+
+def _label(line: bytes) -> bytes:
+    return line.rpartition(b"\t")[2]
+
+
+def _texts(line: bytes) -> bytes:
+    return line.rpartition(b"\t")[0]
+
+
+def _replace(index: int, change: Callable[[bytes], bytes]) -> Callable:
+    def plant(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
+        train[index] = change(train[index])
+
+    return plant
+
+
+def _relabel(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
+    """Five rows stand there a second time, with another label."""
+    labels = sorted(set(map(_label, train)))
+    for line in train[:5]:
+        other = rng.choice([label for label in labels if label != _label(line)])
+        train.append(_joined(_texts(line), other))
+
+
+def _rare(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
+    """All but three rows of a label are gone."""
+    least = _label(train[0])
+    rows = [line for line in train if _label(line) == least]
+    train[:] = [line for line in train if _label(line) != least] + rows[:3]
+
+
+def _shuffled(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
+    """A third of the labels are those of other rows."""
+    chosen = rng.sample(range(len(train)), len(train) // 3)
+    labels = [_label(train[index]) for index in chosen]
+    rng.shuffle(labels)
+    for index, label in zip(chosen, labels, strict=True):
+        train[index] = _joined(_texts(train[index]), label)
+
+
+def _nearly(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
+    """Fifty rows of train stand in dev, with a full stop more."""
+    dev += [_joined(_texts(line) + b".", _label(line)) for line in train[:50]]
+
+
+def _swapped(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
+    """The columns of the first text and the label."""
+    for lines in (train, dev):
+        lines[:] = [
+            _joined(_label(line), *_texts(line).split(b"\t")[1:], line.split(b"\t")[0])
+            for line in lines
+        ]
+
+
+def _empty(line: bytes) -> bytes:
+    return b"\t" * line.count(b"\t") + _label(line)
+
+
+FAULTS = {
+    "a label that is a typing error": Planted(
+        _replace(70, lambda line: line + b"x"), "labels of few rows", ("single",)
+    ),
+    "a label with a space behind it": Planted(
+        _replace(70, lambda line: line + b" "), "labels of few rows", ("single",)
+    ),
+    "a label that is no number": Planted(
+        _replace(70, lambda line: _joined(_texts(line), b"?")),
+        "train.tsv:71: label '?' is not a number",
+        ("regression",),
+    ),
+    "a label in dev alone": Planted(
+        lambda train, dev, rng: dev.__setitem__(9, dev[9] + b"x"), "dev.tsv:10: label"
+    ),
+    "an empty label": Planted(
+        _replace(70, lambda line: _texts(line) + b"\t"), "train.tsv:71: "
+    ),
+    "a row that lacks its last column": Planted(
+        _replace(70, _texts), "train.tsv:71: ", ("single", "regression")
+    ),
+    "a blank line": Planted(_replace(70, lambda line: b""), "train.tsv:71: blank"),
+    "a header that is read as a row": Planted(
+        lambda train, dev, rng: train.insert(
+            0, _joined(*[b"text"] * train[0].count(b"\t"), b"label")
+        ),
+        "label",
+    ),
+    "a line in GBK": Planted(
+        _replace(70, lambda line: "无效\t".encode("gbk") + line),
+        "train.tsv:71: not UTF-8",
+    ),
+    "a file in UTF-16": Planted(
+        lambda train, dev, rng: train.__setitem__(
+            slice(None), [b"\n".join(train).decode().encode("utf-16")]
+        ),
+        "train.tsv:1: not UTF-8",
+    ),
+    "a NUL byte": Planted(
+        _replace(70, lambda line: b"a\0" + line), "train.tsv:71: NUL"
+    ),
+    "a text that is empty": Planted(_replace(70, _empty), "without any text"),
+    "ten rows twice": Planted(
+        lambda train, dev, rng: train.extend(train[:10]), "the text of an earlier row"
+    ),
+    "five texts with two labels": Planted(_relabel, "and another label"),
+    "fifty rows of train in dev": Planted(
+        lambda train, dev, rng: dev.extend(train[:50]), "what is measured there is"
+    ),
+    "those, each with a full stop more": Planted(_nearly, "what is measured there is"),
+    "a label of three rows": Planted(_rare, "labels of few rows", ("single",)),
+    "text and label swapped": Planted(_swapped, "", ("single", "regression")),
+    "a third of the labels shuffled": Planted(_shuffled, "label"),
+    "the vocabulary of another language": Planted(
+        lambda train, dev, rng: None, "of the tokens are [UNK]", vocabulary="other"
+    ),
+    "--max_seq_length of half the length": Planted(
+        lambda train, dev, rng: None, "of the rows are truncated", length=2
+    ),
+}
+
+
+def _asked(folder: pathlib.Path, real: Real, width: int, fault: Planted | None) -> set:
+    """The doctor's lines."""
+    vocabulary, length = real.vocabulary, 512
+    if fault and fault.vocabulary:
+        vocabulary = {"chinese": "uncased", "uncased": "chinese"}[vocabulary]
+    if fault and fault.length:
+        length = 16
+    vocab_file = DATA / "vocab" / f"{vocabulary}_vocab.txt"
+    flags = _flags(folder, real, width, vocab_file, length)
+    _, text = _run(["-m", "bert_mgpu", "doctor", "data"], flags, folder)
+    return {line for line in text.splitlines() if line.startswith(("- ", "error: "))}
+
+
+def _run(
+    command: list[str], flags: dict[str, Any], folder: pathlib.Path
+) -> tuple[int, str]:
+    """The exit code and all that it prints, files named within the folder."""
+    given = [f"--{name}={value}" for name, value in flags.items()]
+    done = subprocess.run(
+        [sys.executable, *command, *given],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.returncode, done.stdout.replace(f"{folder}/", "")
+
+
+def _flags(
+    folder: pathlib.Path, real: Real, width: int, vocab_file: pathlib.Path, length: int
+) -> dict[str, Any]:
+    flags = {
+        "task_name": "planted",
+        "data_dir": folder,
+        "train_file": "train.tsv",
+        "dev_file": "dev.tsv",
+        "text_a_column": 0,
+        "label_column": width - 1,
+        "task_type": real.type,
+        "vocab_file": vocab_file,
+        "max_seq_length": length,
+    }
+    if width > 2:
+        flags["text_b_column"] = 1
+    return flags
+
+
+def _trained(folder: pathlib.Path, real: Real, width: int) -> str:
+    """The last line of a training of the smallest model; "" where it went well."""
+    config = {"vocab_size": 21128, "hidden_size": 8, "num_hidden_layers": 1}
+    config |= {"num_attention_heads": 1, "intermediate_size": 8}
+    vocab_file = DATA / "vocab" / f"{real.vocabulary}_vocab.txt"
+    config["vocab_size"] = len(vocab_file.read_bytes().split(b"\n")) - 1
+    (folder / "bert_config.json").write_text(json.dumps(config))
+    flags = _flags(folder, real, width, vocab_file, 16)
+    flags |= {"bert_config_file": folder / "bert_config.json", "xla": "off"}
+    flags |= {"output_dir": folder / "out", "do_train": "true", "do_eval": "true"}
+    code, text = _run(["run_classifier_mgpu.py"], flags, folder)
+    if code not in (0, 2):
+        raise SystemExit(text)
+    return text.strip().split("\n")[-1] if code else ""
+
+
+def _outcome(name: str, real: Real) -> dict[str, dict[str, str]]:
+    rng = random.Random(1)
+    rows = rng.sample(sorted(set(real.rows())), TRAIN + DEV)
+    lines = ["\t".join(row).encode() for row in rows]
+    found, ends = {}, {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        sound: set[str] = set()
+        for title, fault in {"": None, **FAULTS}.items():
+            train, dev = lines[:TRAIN], lines[TRAIN:]
+            if fault:
+                fault.plant(train, dev, random.Random(2))
+            for split, content in (("train", train), ("dev", dev)):
+                (folder / f"{split}.tsv").write_bytes(b"\n".join(content) + b"\n")
+            said = _asked(folder, real, len(rows[0]), fault)
+            if fault is None:
+                sound = said
+                for line in sorted(said):
+                    print(f"{name}, as it is: {line}")
+                continue
+            new = [line for line in said - sound if fault.says in line]
+            there = real.type in fault.types
+            found[title] = (FOUND if new else MISSED) if there else ABSENT
+            if there and fault.says.startswith(("train.tsv:", "dev.tsv:")):
+                last = _trained(folder, real, len(rows[0]))
+                ends[title] = FOUND if fault.says in last else last or MISSED
+    return {"doctor": found, "training": ends}
+
+
+def main() -> int:
+    if not SHARED.is_dir():
+        print(f"nothing to plant faults into: {SHARED} is not there")
+        return 0
+    outcomes = {name: _outcome(name, real) for name, real in SETS.items()}
+    print(f"\n| planted | {' | '.join(outcomes)} |\n|{'---|' * (len(outcomes) + 1)}")
+    for who in ("doctor", "training"):
+        for title in FAULTS:
+            cells = [outcome[who].get(title, ABSENT) for outcome in outcomes.values()]
+            if any(cells):
+                print(f"| {who}: {title} | {' | '.join(cells)} |")
+    result = {"machine": machine(), "rows": [TRAIN, DEV], "found": outcomes}
+    path = RESULTS / "planted_faults.json"
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
