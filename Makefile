@@ -6,8 +6,8 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraint
 PACKAGE := $(PIP) --no-build-isolation -e
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
-.PHONY: help setup horovod demo check test test-all golden coverage behaviour mutants \
-  parity bench gpu clean
+.PHONY: help setup horovod demo docs check test test-all golden coverage behaviour \
+  mutants parity bench gpu clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ demo: .venv/.demo  ## a small BERT on real news with two towers: 3 minutes on 2 
 	  --max_seq_length=128
 	@echo "head of demo/output/predict.txt, beside the labels of demo/test.tsv:"
 	@cut -f1 demo/test.tsv | paste demo/output/predict.txt - | head -n 5
+
+docs: .venv/.ready  ## the tables of docs/ that the code decides, written anew
+	$(BIN)/python -m tests.support.docs
 
 check: .venv/.dev  ## format, lint, types
 	$(BIN)/ruff format --check .
