@@ -232,10 +232,11 @@ def test_a_difference_ends_it(google, call, tmp_path, monkeypatch, change, words
     folder, _ = google({})
     write = google_write.export
 
-    def wrong(target, weights, *rest):
+    def wrong(target, weights, *rest, **named):
         name = "bert/encoder/layer_1/output/dense/kernel"
         changed = {**weights, name: change(weights[name])}
-        write(target, {n: v for n, v in changed.items() if v is not None}, *rest)
+        kept = {n: v for n, v in changed.items() if v is not None}
+        write(target, kept, *rest, **named)
 
     monkeypatch.setattr(google_write, "export", wrong)
     code, out, err = call(init_checkpoint=folder, export_google=tmp_path / "new")
