@@ -4,10 +4,10 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 # Builds the package with the setuptools of constraints.txt.
 PACKAGE := $(PIP) --no-build-isolation -e
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
-.PHONY: help setup horovod demo check test test-all golden coverage behaviour mutants \
-  parity bench gpu clean
+.PHONY: help setup horovod demo docs check test test-all golden coverage behaviour \
+  mutants parity bench gpu clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -53,6 +53,9 @@ demo: .venv/.demo  ## a small BERT on real news with two towers: 3 minutes on 2 
 	@echo "head of demo/output/predict.txt, beside the labels of demo/test.tsv:"
 	@cut -f1 demo/test.tsv | paste demo/output/predict.txt - | head -n 5
 
+docs: .venv/.ready  ## the tables of docs/ that the code decides, written anew
+	$(BIN)/python -m tests.support.docs
+
 check: .venv/.dev  ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -63,17 +66,18 @@ check: .venv/.dev  ## format, lint, types
 # that is skipped for another reason than those of tests/support/skips.py is a failure.
 test: check  ## the tests of each change
 	$(if $(CI),,-)@$(MAKE) --no-print-directory .venv/.horovod
-	XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0" $(PYTEST) --durations=20 \
-	  $(if $(CI),--no-skips)
+	XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0" \
+	  $(PYTEST) --durations=20 $(if $(CI),--no-skips)
 
-# Also what takes too long for each change: processes killed, frozen and broken 50 times
-# and more, a million changed files for the readers, memory that lacks in every tower at
-# every time, the path of GPUs through whole runs, the makers of golden files, `make
-# parity`. A part has 30 minutes; some two hours in all. OPTIONS="--minutes=60 --coverage"
-test-all: .venv/.parity .venv/.horovod  ## all tests, in parts: call it until it is done
+# Everything there is, also what takes too long for each change: processes killed, frozen
+# and broken 50 times and more, a million changed files for the readers, memory that lacks
+# in every tower at every time, the path of GPUs through whole runs, the makers of golden
+# files, `make parity`. In parts of at most 30 minutes: the same command goes on with what
+# has not passed of this commit; some two hours in all. OPTIONS="--minutes=60 --coverage"
+test-all: .venv/.parity .venv/.horovod  ## all tests, injected faults too, in parts
 	$(BIN)/python -m tests.support.everything $(OPTIONS)
 
-golden: .venv/.parity  ## tests/golden anew, by Google's code and transformers
+golden: .venv/.parity  ## the files of tests/golden, anew by Google's and others' code
 	$(BIN)/python -m tests.reference.make_golden
 	$(BIN)/python -m tests.reference.pretraining_heads
 	$(BIN)/python -m tests.reference.google_instances

@@ -19,7 +19,7 @@ fi
 task=$1 data=$2 model=$3 out=$4
 shift 4
 
-# task          files in DATA_DIR (all columns: README.md, "Built-in tasks")
+# task          files in DATA_DIR (all columns: docs/classification.md)
 #                                            tokens  rows of a step and tower  epochs
 case $task in
   cola) # train.tsv dev.tsv test.tsv: is it a sentence?

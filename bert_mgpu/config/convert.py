@@ -18,8 +18,12 @@ class ConvertConfig(FlagTable):
         "the model: a checkpoint's name without .index, an output_dir, or a folder of"
         " Hugging Face",
     )
-    bert_config_file: str | None = flag(None, MODEL, "[beside the model]")
-    vocab_file: str | None = flag(None, MODEL, "[beside the model]")
+    bert_config_file: str | None = flag(
+        None, MODEL, "model sizes, bert_config.json [beside the model]"
+    )
+    vocab_file: str | None = flag(
+        None, MODEL, "WordPiece vocabulary, one token a line [beside the model]"
+    )
     do_lower_case: bool = flag(
         True, MODEL, "fold case and accents, as uncased models want; false for cased"
     )

@@ -212,12 +212,11 @@ def forward_placements(
     tokens. counts: targets of each row at most.
     """
     counts = np.zeros_like(lengths) if counts is None else counts
-    settings = lengths, towers, rows_per_tower, max_length, counts
-    sorted_rows = _sorted_rows(*settings)
-    packed = _packed_rows(*settings) if packs else []
-    if packed and _tokens(packed) < _tokens(sorted_rows):
-        return packed
-    return sorted_rows
+    sorted_rows = _sorted_rows(lengths, towers, rows_per_tower, max_length, counts)
+    if not packs:
+        return sorted_rows
+    packed = _packed_rows(lengths, towers, rows_per_tower, max_length, counts)
+    return min([sorted_rows, packed], key=_tokens) if packed else sorted_rows
 
 
 def _sorted_rows(

@@ -73,7 +73,7 @@ def plan(
     short_seq_prob: share of the documents of "nsp" and "documents" whose rows aim at
       a shorter length, uniform from 2 tokens on.
     """
-    return _PLANS[objective](block, max_seq_length, short_seq_prob, rng)
+    return _PLANS[objective](block, max_seq_length, short_seq_prob, rng=rng)
 
 
 def _next_sentences(
@@ -218,7 +218,7 @@ def _rows(pieces: array.array[int], labels: np.ndarray | None) -> InstancePlan:
     return InstancePlan(np.array(pieces, np.int64).reshape(-1, 4), labels)
 
 
-_Plan = Callable[[Documents, int, float, random.Random], InstancePlan]
+_Plan = Callable[..., InstancePlan]
 _PLANS: dict[str, _Plan] = {
     "nsp": _next_sentences,
     "mlm": _single,

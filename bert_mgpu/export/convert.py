@@ -42,7 +42,7 @@ class Target(NamedTuple):
     """A format that is written."""
 
     check: Callable[[pathlib.Path], None]  # that the folder may be written
-    write: Callable[[str, Pretrained, Params, dict[str, Any], Mapping[str, str]], None]
+    write: Callable[..., None]
     holds: Callable[[Params, BertConfig], list[str]]  # names of what is written
 
 
@@ -69,7 +69,7 @@ def convert(config: Any, types: Mapping[str, str]) -> None:
     )
     for name, folder in wanted.items():
         target = TARGETS[name]
-        target.write(folder, model, params, known, types)
+        target.write(folder, model, params, known=known, types=types)
         held = target.holds(params, model.bert_config)
         print(f"wrote {len(held)} weights to {folder}")
         if left := sorted(set(params) - set(held)):

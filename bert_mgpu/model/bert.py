@@ -171,7 +171,7 @@ def encode(
         site = 1 + index * _SITES_PER_LAYER
         at = places if index == config.num_hidden_layers - 1 else None
 
-        def layer(own: Params, inputs: Any, site: int = site, at: Any = at) -> Any:
+        def layer(own: Params, inputs: Any, *, site: int = site, at: Any = at) -> Any:
             return encoder_layer(
                 own, config, inputs, score_bias, dropout_key, site, at, recompute
             )

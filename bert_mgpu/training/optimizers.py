@@ -235,16 +235,21 @@ class Optimizer:
         for name, param in params.items():
             coded = name in in_8_bits
             own = {s: slots[f"{name}/{s}"] for s in self._specs(param, coded)}
-            known = grads[name], param, own
             how = ParameterGroup(
                 rate * factors[name], decays[name], adapted[name], step
             )
             if coded:
                 new, own, zero = quantized_moments.updated(
-                    update, signed, zero, *known, how
+                    update,
+                    signed,
+                    zero,
+                    grad=grads[name],
+                    param=param,
+                    slots=own,
+                    how=how,
                 )
             else:
-                new, own = update(*known, how)
+                new, own = update(grads[name], param, own, how=how)
             new_params[name] = new
             new_slots |= {f"{name}/{suffix}": value for suffix, value in own.items()}
             if self.ema_decay:

@@ -154,7 +154,7 @@ def updated(
     for slot, sign in signed.items():
         codes, scales = slots[f"{slot}_q8"], slots[f"{slot}_scale"] + zero
         decoded[slot] = dequantize(codes, scales, table.shape, sign)
-    table, decoded = update(_to_blocks(grad), table, decoded, how)
+    table, decoded = update(_to_blocks(grad), table, decoded, how=how)
     coded: dict[str, Any] = {}
     zero = 0.0
     for slot, sign in signed.items():

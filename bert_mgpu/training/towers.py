@@ -32,6 +32,8 @@ from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.programs import Programs
 from bert_mgpu.training.results import PendingOutputs, StepResult
 
+Columns = tuple[dict[str, tf.Tensor], ...]  # of each device
+
 
 class Towers:
     """The weights on the devices, and what can be done with them."""
@@ -127,7 +129,8 @@ class Towers:
     def place_for_outputs(self, batch: Batch, task: Task | None = None) -> PlacedBatch:
         """The same of a batch that nothing is learnt from."""
         shares = [len(place) for place in self.places]
-        return batches.place(batch, self.devices, shares, len(self.own), task)
+        towers = len(self.own)
+        return batches.place(batch, self.devices, shares, towers=towers, task=task)
 
     def train_step(
         self,
@@ -174,7 +177,7 @@ class Towers:
 
     def _replicated_step(
         self,
-        columns: tuple[dict[str, tf.Tensor], ...],
+        columns: Columns,
         weights: tf.Tensor,
         numbers: tf.Tensor,
         losses: tuple[str, ...],
@@ -187,8 +190,7 @@ class Towers:
         part = batches.specs_of_part(columns[0]), tf.constant(0), numbers, weights, one
         programs.part.trace(losses, params, *part)
         own_trained = programs.trained(copy.params)
-        gradient = tf.TensorSpec([layout.count])
-        first = gradient, one, scalars[0], numbers[0]
+        first = tf.TensorSpec([layout.count]), one, scalars[0], numbers[0]
         programs.update.trace(losses, own_trained, copy.slots, *first)
 
         def replica_step() -> tuple[tf.Tensor, tf.Tensor]:
@@ -202,8 +204,9 @@ class Towers:
                 vector = context.all_reduce(tf.distribute.ReduceOp.SUM, vector)
             gradient, sums = layout.split(vector)
             exact = tf.concat([sums, scalars[2:], scalars[1:2]], 0)
-            summed = collective.timed_all_reduce(self.group, gradient, exact)
-            gradient, exact, seconds = summed
+            gradient, exact, seconds = collective.timed_all_reduce(
+                self.group, gradient, exact
+            )
             norm = update_lib.global_norm(gradient)
             inputs = gradient, norm, scalars[0], numbers[0]
             own_trained = programs.trained(copy.params)
@@ -216,7 +219,7 @@ class Towers:
     def _sums_of_device(
         self,
         replica: int,
-        columns: tuple[dict[str, tf.Tensor], ...],
+        columns: Columns,
         weights: tf.Tensor,
         numbers: tf.Tensor,
         losses: tuple[str, ...],
@@ -269,16 +272,14 @@ class Towers:
         self.refresh()
         return self.launch_outputs(self.place_for_outputs(batch)).read()
 
-    def _replicated_outputs(
-        self, columns: tuple[dict[str, tf.Tensor], ...]
-    ) -> dict[str, Any]:
+    def _replicated_outputs(self, columns: Columns) -> dict[str, Any]:
         of_part = batches.specs_of_part(columns[0])
         self._programs.forward.trace(self._copies[0].used, of_part)
         own = self._outputs_of_device
         return self._strategy.run(lambda: own(strategies.replica_id(), columns))
 
     def _outputs_of_device(
-        self, replica: int, columns: tuple[dict[str, tf.Tensor], ...]
+        self, replica: int, columns: Columns
     ) -> dict[str, tf.Tensor]:
         own, used = columns[replica], self._copies[replica].used
 

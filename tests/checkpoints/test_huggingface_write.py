@@ -21,13 +21,20 @@ def arguments(tmp_path):
     vocab = tmp_path / "vocab.txt"
     vocab.write_text(VOCAB, encoding="utf-8")
     params = random_tensors(GOLDEN["google"])
-    return [params, cases.MODEL, vocab, False, LABELS]
+    return {
+        "params": params,
+        "config": cases.MODEL,
+        "vocab_file": vocab,
+        "do_lower_case": False,
+        "labels": LABELS,
+    }
 
 
 def test_an_export_reads_back(tmp_path, arguments):
-    params = arguments[0]
+    params = arguments["params"]
     directory = tmp_path / "new" / "export"
-    huggingface_write.export(directory, {**params, "global_step": 3}, *arguments[1:])
+    arguments["params"] = {**params, "global_step": 3}
+    huggingface_write.export(directory, **arguments)
     assert_bit_equal(huggingface_read.read(directory), params)
     assert huggingface_read.folder_settings(directory) == {
         "vocab_file": str(directory / "vocab.txt"),
@@ -40,7 +47,7 @@ def test_an_export_reads_back(tmp_path, arguments):
 
 
 def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments):
-    huggingface_write.export(tmp_path / "export", *arguments)
+    huggingface_write.export(tmp_path / "export", **arguments)
     file = tmp_path / "export" / "model.safetensors"
     with safetensors.safe_open(file, "numpy") as opened:
         assert opened.metadata()["format"] == "pt"
@@ -54,40 +61,40 @@ def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments)
     [("gelu_erf", "gelu"), ("gelu_tanh", "gelu_new"), ("relu", "relu")],
 )
 def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, theirs):
-    arguments[1] = dataclasses.replace(
-        arguments[1], hidden_act=ours, layer_norm_eps=1e-5
+    arguments["config"] = dataclasses.replace(
+        arguments["config"], hidden_act=ours, layer_norm_eps=1e-5
     )
-    huggingface_write.export(tmp_path / "export", *arguments)
+    huggingface_write.export(tmp_path / "export", **arguments)
     path = tmp_path / "export" / "config.json"
     raw = json.loads(path.read_text(encoding="utf-8"))
     assert raw["hidden_act"] == theirs
     assert raw["architectures"] == ["BertForSequenceClassification"]
     assert raw["pad_token_id"] == 1  # where VOCAB has [PAD]
-    assert type(arguments[1]).from_json_file(path) == arguments[1]
+    assert type(arguments["config"]).from_json_file(path) == arguments["config"]
 
 
 def test_an_export_replaces_only_an_export(tmp_path, arguments):
     directory = tmp_path / "export"
     directory.mkdir()
-    huggingface_write.export(directory, *arguments)  # an empty one is free
-    arguments[4] = [label * 2 for label in LABELS]
-    huggingface_write.export(directory, *arguments)
-    assert huggingface_read.folder_settings(directory)["labels"] == arguments[4]
+    huggingface_write.export(directory, **arguments)  # an empty one is free
+    arguments["labels"] = [label * 2 for label in LABELS]
+    huggingface_write.export(directory, **arguments)
+    assert huggingface_read.folder_settings(directory)["labels"] == arguments["labels"]
     (directory / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match="exists and is not just an export"):
-        huggingface_write.export(directory, *arguments)
+        huggingface_write.export(directory, **arguments)
     assert (directory / "notes.txt").read_text() == "mine"
 
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     save(foreign, {"x": np.ones(2)})
     with pytest.raises(UserError, match="exists and is not just an export"):
-        huggingface_write.export(foreign, *arguments)
+        huggingface_write.export(foreign, **arguments)
 
 
 def test_an_export_that_fails_leaves_the_old_one(tmp_path, arguments, monkeypatch):
     directory = tmp_path / "export"
-    huggingface_write.export(directory, *arguments)
+    huggingface_write.export(directory, **arguments)
     before = {p.name: p.read_bytes() for p in directory.iterdir()}
 
     def full(*_):
@@ -95,16 +102,16 @@ def test_an_export_that_fails_leaves_the_old_one(tmp_path, arguments, monkeypatc
 
     monkeypatch.setattr(safetensors.numpy, "save_file", full)
     with pytest.raises(UserError, match="cannot export: .*No space left"):
-        huggingface_write.export(directory, *arguments)
+        huggingface_write.export(directory, **arguments)
     assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["export", "vocab.txt"]
 
 
 def test_what_is_no_classifier_is_not_exported(tmp_path, arguments):
-    params = dict(arguments[0])
+    params = dict(arguments["params"])
     del params["output_weights"]
     with pytest.raises(UserError, match="has no output_weights, which Bert"):
-        huggingface_write.export(tmp_path / "a", params, *arguments[1:])
+        huggingface_write.export(tmp_path / "a", **{**arguments, "params": params})
     with pytest.raises(UserError, match="2 labels for a classifier of 5"):
-        huggingface_write.export(tmp_path / "b", *arguments[:4], LABELS[:2])
+        huggingface_write.export(tmp_path / "b", **{**arguments, "labels": LABELS[:2]})
     assert [p.name for p in tmp_path.iterdir()] == ["vocab.txt"]

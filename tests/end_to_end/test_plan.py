@@ -97,7 +97,7 @@ def test_counts_what_is_trained_and_what_it_needs(plan):
     whole = plan()["parameters"]
     total = int(whole.split()[0].replace(",", ""))
     assert f"{total:,} of them trained" in whole
-    frozen = plan(freeze_layers="embeddings,0")["parameters"]
+    frozen = plan(freeze_layers="embeddings,0-1")["parameters"]
     head = 32 * 32 + 32 + 2 * 32 + 2  # pooler and classifier
     assert frozen == f"{total:,} values, {head:,} of them trained"
 
@@ -164,7 +164,7 @@ def test_memory_follows_from_the_batch():
     assert need(64, recompute="block")[work] < 0.6 * plain[work]
     assert need(64, recompute="attention")[work] < plain[work]
     assert need(64, precision="bfloat16")[work] < 0.6 * plain[work]
-    half = need(64, freeze_layers="embeddings,0")
+    half = need(64, freeze_layers="embeddings,0-1")
     assert 0.3 * plain[work] < half[work] < 0.7 * plain[work]
     assert need(64, freeze_layers="1-2")[work] > 0.95 * plain[work]  # flows through
     turns = need(16, gradient_accumulation_steps=4)

@@ -72,7 +72,7 @@ def written(monkeypatch):
             has_pairs=False,
         )
         model = types.SimpleNamespace(tokenizer=None, vocabulary="vocab.txt")
-        run = types.SimpleNamespace(config=data.config, model=model)
+        job = types.SimpleNamespace(run=data.config, model=model)
         towers = types.SimpleNamespace(group=types.SimpleNamespace(rank=rank))
         export.write(run, None, data, {}, towers)
         return list(calls), list(forwarded)

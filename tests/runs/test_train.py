@@ -13,9 +13,8 @@ from bert_mgpu.runs import train
 from bert_mgpu.runs.run import Run
 
 
-def run_of(config, towers=2, output_dir=None):
-    topology = single_process(towers, ["CPU:0"])
-    return Run(config, None, None, None, topology, output_dir)
+def job_of(run, towers=2, output_dir=None):
+    return Run(run, None, None, None, single_process(towers, ["CPU:0"]), output_dir)
 
 
 def plan_of(config, rows, towers=2):
@@ -112,9 +111,9 @@ def test_the_weights_it_found_best_are_used_where_that_is_asked_for(
     towers = types.SimpleNamespace(load=lambda *_: None)
     run = run_of(FinetuneConfig(), output_dir=tmp_path)._replace(task=task)
     with pytest.raises(UserError, match="best holds no weights: train with"):
-        train.train_or_load(run, use_best=True, towers=towers)
+        train.train_or_load(job, use_best=True, towers=towers)
     (tmp_path / "best").mkdir()
     (tmp_path / "best" / "model.ckpt-3.index").write_bytes(b"")
-    train.train_or_load(run, towers=towers)
-    train.train_or_load(run, use_best=True, towers=towers)
+    train.train_or_load(job, towers=towers)
+    train.train_or_load(job, use_best=True, towers=towers)
     assert used == [tmp_path, tmp_path / "best"]

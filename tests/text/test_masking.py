@@ -45,7 +45,9 @@ def make_row(*segments):
 
 def draws(options, row, count, seed=0):
     rng = np.random.default_rng(seed)
-    return [masking.apply(options, *row, rng) for _ in range(count)]
+    return [
+        masking.apply(options, *row[:2], words=row[2], rng=rng) for _ in range(count)
+    ]
 
 
 def runs(positions):

@@ -24,9 +24,9 @@ def test_each_step_has_googles_rate(first_params, first):
     told, asked = [], []
     train_step = towers.train_step
 
-    def train(batch, step, rate, *rest):
+    def train(batch, step, rate, *rest, **named):
         asked.append((step, float(rate)))
-        return train_step(batch, step, rate, *rest)
+        return train_step(batch, step, rate, *rest, **named)
 
     class Recorder:
         def step(self, done):

@@ -134,8 +134,8 @@ def test_hundred_steps_equal_numpys(name, xla, weight_decay):
             params,
             slots,
             grads,
-            tf.constant(rate, tf.float32),
-            tf.constant(step, tf.int64),
+            rate=tf.constant(rate, tf.float32),
+            step=tf.constant(step, tf.int64),
         )
         for key, grad in grads.items():
             factor = 0.25 if "layer_0" in key else 0.5 if "embeddings" in key else 1.0

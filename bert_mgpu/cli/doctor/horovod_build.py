@@ -136,11 +136,8 @@ def download(folder: pathlib.Path, environ: Environ, sha256: str = SHA256) -> No
     pinned = folder / "source.txt"
     pinned.write_text(f"horovod=={VERSION} --hash=sha256:{sha256}\n")
     options = "--require-hashes --no-deps --no-build-isolation --no-binary=horovod"
-    run_pip(
-        f"the download of horovod {VERSION}",
-        *("download", *options.split(), "--dest", folder, "-r", pinned),
-        environ=environ,
-    )
+    command = ["download", *options.split(), "--dest", folder, "-r", pinned]
+    run_pip(f"the download of horovod {VERSION}", *command, environ=environ)
 
 
 def build(folder: pathlib.Path, environ: Environ) -> pathlib.Path:
@@ -150,11 +147,8 @@ def build(folder: pathlib.Path, environ: Environ) -> pathlib.Path:
     shutil.unpack_archive(folder / f"{source.name}.tar.gz", folder)
     for patch in horovod_probe.PATCHES:
         horovod_probe.apply(patch, source)
-    run_pip(
-        f"the build of horovod {VERSION}",
-        *("wheel", "-v", "--no-build-isolation", "--no-deps", "-w", folder, source),
-        environ=environ,
-    )
+    command = ["wheel", "-v", "--no-build-isolation", "--no-deps", "-w", folder, source]
+    run_pip(f"the build of horovod {VERSION}", *command, environ=environ)
     return next(folder.glob("*.whl"))
 
 
@@ -192,7 +186,8 @@ def prove(environ: Environ) -> None:
     run += [f"--start-timeout={PATIENCE}", f"--gloo-timeout-seconds={PATIENCE}"]
     quiet = {**own, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
     load = [sys.executable, "-c", "import horovod.tensorflow"]
-    step("the import of horovod", load, quiet, PATIENCE)  # horovodrun hides why not
+    # First, because horovodrun hides why not.
+    step("the import of horovod", load, quiet, PATIENCE)
     what = "an all-reduce of two processes"
     told = step(what, [*run, sys.executable, "-c", PROOF], quiet, PATIENCE)
     if not all(line in told for line in SUMS):

@@ -37,7 +37,8 @@ def scores(
         int(rows.ragged["input_ids"].values.max()) for rows in (train, *sets.values())
     )
     counted = {name: _counts(rows, width) for name, rows in sets.items()}
-    logits = made(_counts(train, width), train.dense["label_ids"], counted, len(labels))
+    truth = train.dense["label_ids"]
+    logits = made(_counts(train, width), truth, counted, n_labels=len(labels))
     found = {}
     for name, rows in sets.items():
         outputs = ScoredRows(logits[name], labels, truth=rows.dense["label_ids"])

@@ -84,10 +84,10 @@ def faulty_step(fault):
 
     original = towers.Towers.train_step
 
-    def step(self, batch, number, *rest):
+    def step(self, batch, number, *rest, **named):
         if number == STEP:
             FAULTS[fault](self, batch)
-        return original(self, batch, number, *rest)
+        return original(self, batch, number, *rest, **named)
 
     towers.Towers.train_step = step
 

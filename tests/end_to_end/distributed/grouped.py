@@ -14,8 +14,8 @@ from bert_mgpu.distributed import collective, launcher
 def main():
     original = collective.Horovod.__init__
 
-    def init(self, *arguments):
-        original(self, *arguments)
+    def init(self, *arguments, **named):
+        original(self, *arguments, **named)
         self.ring = True
 
     collective.Horovod.__init__ = init
