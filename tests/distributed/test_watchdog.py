@@ -27,7 +27,7 @@ class Job:
 
     def watch(self, rank, patience=60.0):
         self.watches.append(
-            Watchdog(ProcessRank(rank, 2, rank, 2), self.folder, patience)
+            Watchdog(ProcessRank(rank, 2, rank, local_size=2), self.folder, patience)
         )
         return self.watches[-1]
 
@@ -66,7 +66,7 @@ class Clock:
         if seconds == watchdog._BEAT:
             self._beats[threading.get_ident()] += 1
 
-    def resolve_labels(self):
+    def settle(self):
         """Waits until each process has told the others and looked at them, or ended."""
         until(lambda: len(self._beats) == 2)
         after = {one: count + 3 for one, count in self._beats.items()}
@@ -78,7 +78,7 @@ class Clock:
         )
 
     def pass_by(self, seconds):
-        self.resolve_labels()
+        self.settle()
         self.now += seconds
 
 
@@ -112,7 +112,7 @@ def job(tmp_path, monkeypatch):
     yield job
     for one in job.watches:  # none of their threads may end the tests
         one._closing = True
-        one._ended = ExitReport(0, 0, 0, "the test is over")
+        one._ended = ExitReport(0, 0, 0, reason="the test is over")
         one._speaking.acquire(blocking=False)
         one._known.set()
 
@@ -149,7 +149,9 @@ def test_a_silent_process_is_lost_and_killed(job, monkeypatch):
     monkeypatch.setattr(peers, "SILENCE", 1)
     first = job.watch(0)
     first.open()
-    silent = rendezvous.connect(ProcessRank(1, 2, 1, 2))  # and says nothing any more
+    silent = rendezvous.connect(
+        ProcessRank(1, 2, 1, local_size=2)
+    )  # and says nothing any more
     until(lambda: job.codes == [5])
     assert job.told["rank"] == 1 and "no sign of life" in job.told["reason"]
     assert job.killed == [[*launcher.process_location()]]
@@ -201,11 +203,11 @@ def test_nobody_hangs_while_one_pauses_or_works(job, clock):
     both[0].working(3)
     both[1].pausing()
     clock.pass_by(200)
-    clock.resolve_labels()
+    clock.settle()
     for _ in range(4):
         both[1].working()
         clock.pass_by(59)
-        clock.resolve_labels()
+        clock.settle()
     assert not job.codes and not (job.folder / "exit.json").exists()
 
 
@@ -251,7 +253,7 @@ def test_one_that_never_starts_is_named(job, monkeypatch):
     assert job.told["rank"] == 1 and "did not start within 0.3 s" in job.told["reason"]
     job.store.clear()
     with pytest.raises(PeerLost, match="first process did not start"):
-        rendezvous.connect(ProcessRank(1, 2, 1, 2))
+        rendezvous.connect(ProcessRank(1, 2, 1, local_size=2))
 
 
 def test_one_that_comes_too_late_hears_of_the_end(job):
@@ -259,7 +261,7 @@ def test_one_that_comes_too_late_hears_of_the_end(job):
     first.open()
     first.end(UserError("a mistake"))
     with pytest.raises(PeerLost, match="process 0 ended at step 0 .* 2: a mistake"):
-        rendezvous.connect(ProcessRank(1, 2, 1, 2))
+        rendezvous.connect(ProcessRank(1, 2, 1, local_size=2))
 
 
 def test_a_fault_of_ours_does_not_wait_for_others(job):
@@ -300,6 +302,6 @@ def test_exit_json_without_hard_links(tmp_path, monkeypatch):
     file = ExitFile(tmp_path, leads=True)
     file.begin()
     for code in (2, 75):
-        file.write(ExitReport(code, 0, 3, "r"))
+        file.write(ExitReport(code, 0, 3, reason="r"))
     assert json.loads((tmp_path / "exit.json").read_text())["code"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["exit.json"]

@@ -15,6 +15,8 @@ from tests.support.processes import process
 from tests.support.runs import assert_refused, tree
 from tests.support.tiny import MRPC_HEADER, edit_config
 
+pytestmark = pytest.mark.usefixtures("quick_graphs")
+
 BAD_FLAGS = [
     ({"do_trian": True}, "--do_trian: there is no such flag", "--do_train?"),
     ({"zzz": 1}, "--zzz: there is no such flag (--help"),
@@ -216,7 +218,7 @@ NO_MEMORY = tf.errors.InternalError(
     ids=lambda value: type(value).__name__,
 )
 def test_faults_that_are_no_mistakes(work, inside, monkeypatch, fault, code, fragment):
-    def fail(*_):
+    def fail(*_, **__):
         raise fault
 
     monkeypatch.setattr(finetune, "finetune", fail)

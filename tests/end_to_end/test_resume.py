@@ -92,7 +92,6 @@ def test_killed_it_ends_with_the_same_bits(tiny, tmp_path, trained):
 
 @pytest.mark.nightly
 def test_killed_at_random_it_ends_with_the_same_bits(tiny, tmp_path, script):
-    kills, in_a_save = 10, 3
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     # Saving less often changes no bit either.
     code, _, err = script(flags(tiny, straight, save_checkpoints_steps=1000))

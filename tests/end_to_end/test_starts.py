@@ -11,6 +11,8 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from tests.support.tiny import write_task
 
+pytestmark = pytest.mark.usefixtures("quick_graphs")
+
 
 def weights_of(output_dir):
     return google_read.read(output_dir)
@@ -31,7 +33,12 @@ def folder(tiny, tmp_path):
     labels = ["0", "1"]
     path = tmp_path / "hf"
     huggingface_write.export(
-        path, weights, config, tiny.model / "vocab.txt", True, labels
+        path,
+        weights,
+        config,
+        vocab_file=tiny.model / "vocab.txt",
+        do_lower_case=True,
+        labels=labels,
     )
     return path, weights
 

@@ -20,6 +20,8 @@ from tests.support.damage import KINDS, put
 from tests.support.hostile_rows import measured
 from tests.support.runs import assert_refused
 
+pytestmark = pytest.mark.usefixtures("quick_graphs")
+
 HALF = r'{"vocab_size": 25, "x": "\ud800"}'
 BOMBS = {
     "deep lists": '{"x": ' + "[" * 10**6,
@@ -248,15 +250,14 @@ def test_a_cache_that_is_damaged_is_made_anew(tmp_path, kind):
     def make():
         return {"lines": np.arange(3)}, {"rows": 3}
 
-    call = (tmp_path, "x", {"a": 1}, make)
-    cache.cached(*call)
+    cache.cached(tmp_path, "x", {"a": 1}, make=make)
     (path,) = tmp_path.iterdir()
     put(path, kind)
     if kind == "folder":
         with pytest.raises(UserError, match="cannot write the feature cache"):
-            cache.cached(*call)
+            cache.cached(tmp_path, "x", {"a": 1}, make=make)
         return
-    assert cache.cached(*call)[1] == {"rows": 3}
+    assert cache.cached(tmp_path, "x", {"a": 1}, make=make)[1] == {"rows": 3}
     assert cache.load(path)[1] == {"rows": 3} and not path.is_symlink()
 
 

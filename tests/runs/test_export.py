@@ -35,7 +35,7 @@ def written(monkeypatch):
             calls.append(("served", truncation, head_tokens))
 
     def note(name, result=None):
-        return lambda *args: (calls.append((name, args[0])), result)[1]
+        return lambda *args, **named: (calls.append((name, args[0])), result)[1]
 
     monkeypatch.setattr(export.saved_model, "Served", Served)
     monkeypatch.setattr(export, "say", note("say"))
@@ -72,9 +72,9 @@ def written(monkeypatch):
             has_pairs=False,
         )
         model = types.SimpleNamespace(tokenizer=None, vocabulary="vocab.txt")
-        job = types.SimpleNamespace(run=data.config, model=model)
+        job = types.SimpleNamespace(config=data.config, model=model)
         towers = types.SimpleNamespace(group=types.SimpleNamespace(rank=rank))
-        export.write(run, None, data, {}, towers)
+        export.write(job, None, data, params={}, towers=towers)
         return list(calls), list(forwarded)
 
     return write

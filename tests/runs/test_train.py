@@ -14,49 +14,54 @@ from bert_mgpu.runs.run import Run
 
 
 def job_of(run, towers=2, output_dir=None):
-    return Run(run, None, None, None, single_process(towers, ["CPU:0"]), output_dir)
+    return Run(
+        run,
+        None,
+        None,
+        data=None,
+        topology=single_process(towers, ["CPU:0"]),
+        output_dir=output_dir,
+    )
 
 
-def plan_of(config, rows, towers=2):
-    return train._plan(run_of(config, towers), rows)
+def plan_of(run, rows, towers=2):
+    return train._plan(job_of(run, towers), rows)
 
 
 def test_steps_are_those_of_the_effective_batch():
     """bert-ad rounds down; 100 rows x 3 epochs of batches of 4 x 2 towers x 2 turns."""
-    config = FinetuneConfig(train_batch_size=4, gradient_accumulation_steps=2)
-    assert plan_of(config, 100).steps == 18
-    assert plan_of(config, 100, towers=1).steps == 37
+    run = FinetuneConfig(train_batch_size=4, gradient_accumulation_steps=2)
+    assert plan_of(run, 100).steps == 18
+    assert plan_of(run, 100, towers=1).steps == 37
 
 
 def test_fewer_rows_than_a_batch_are_refused():
-    config = FinetuneConfig(train_batch_size=8, num_train_epochs=1)
-    assert plan_of(config, 16).steps == 1
+    run = FinetuneConfig(train_batch_size=8, num_train_epochs=1)
+    assert plan_of(run, 16).steps == 1
     with pytest.raises(UserError, match="15 rows x 1 epochs are less than one batch"):
-        plan_of(config, 15)
+        plan_of(run, 15)
 
 
 def test_the_warm_up_is_a_share_of_a_fine_tuning_and_a_number_of_a_pretraining():
-    config = FinetuneConfig(
-        train_batch_size=1, num_train_epochs=1, warmup_proportion=0.25
-    )
-    assert plan_of(config, 80).warmup == 10  # of 40 steps
-    config = PretrainConfig(num_train_steps=40, num_warmup_steps=7)
-    assert (plan_of(config, 80).steps, plan_of(config, 80).warmup) == (40, 7)
+    run = FinetuneConfig(train_batch_size=1, num_train_epochs=1, warmup_proportion=0.25)
+    assert plan_of(run, 80).warmup == 10  # of 40 steps
+    run = PretrainConfig(num_train_steps=40, num_warmup_steps=7)
+    assert (plan_of(run, 80).steps, plan_of(run, 80).warmup) == (40, 7)
 
 
 @pytest.mark.parametrize(
     ("scaling", "factor"), [("none", 1), ("sqrt", 2), ("linear", 4)]
 )
 def test_the_peak_rate_grows_with_the_towers_as_asked(scaling, factor):
-    config = FinetuneConfig(learning_rate=1e-5, lr_scaling=scaling, lr_decay_power=2.0)
-    plan = plan_of(config, 1000, towers=4)
+    run = FinetuneConfig(learning_rate=1e-5, lr_scaling=scaling, lr_decay_power=2.0)
+    plan = plan_of(run, 1000, towers=4)
     assert plan.peak_rate == pytest.approx(factor * 1e-5)
     assert plan.decay_power == 2
 
 
 def test_a_run_looks_and_saves_as_often_as_its_flags_say():
-    config = FinetuneConfig(save_checkpoints_steps=7, log_steps=3, eval_steps=5)
-    plan = plan_of(config, 1000)
+    run = FinetuneConfig(save_checkpoints_steps=7, log_steps=3, eval_steps=5)
+    plan = plan_of(run, 1000)
     assert (plan.save_every, plan.read_every, plan.eval_every) == (7, 3, 5)
 
 
@@ -67,29 +72,29 @@ def test_a_batch_that_does_not_fit_is_cut_by_its_smallest_divisor(
     tmp_path, rows, turns, parts
 ):
     """The same rows a step: as many times the turns."""
-    config = FinetuneConfig(train_batch_size=rows, gradient_accumulation_steps=turns)
-    error = train._smaller_parts(run_of(config, output_dir=tmp_path), "OOM")
+    run = FinetuneConfig(train_batch_size=rows, gradient_accumulation_steps=turns)
+    error = train._smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
     assert isinstance(error, DoesNotFit) and error.parts == parts
     flags = f"--train_batch_size={rows // parts}"
     flags += f" --gradient_accumulation_steps={turns * parts}, the same rows a step"
     assert str(error) == f"OOM: pass {flags}"
     assert error.going_on == f"OOM: going on from the start with {flags}"
     (tmp_path / "model.ckpt-3.index").write_bytes(b"")
-    error = train._smaller_parts(run_of(config, output_dir=tmp_path), "OOM")
+    error = train._smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
     assert error.going_on.startswith("OOM: going on from the newest checkpoint with")
 
 
 def test_parts_multiply_from_one_start_to_the_next(tmp_path, monkeypatch):
     monkeypatch.setenv(launcher.PARTS, "4")
-    config = FinetuneConfig(train_batch_size=2, gradient_accumulation_steps=4)
-    error = train._smaller_parts(run_of(config, output_dir=tmp_path), "OOM")
+    run = FinetuneConfig(train_batch_size=2, gradient_accumulation_steps=4)
+    error = train._smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
     assert error.parts == 8
 
 
 def test_one_row_cannot_be_cut(tmp_path):
     for recompute, words in (("none", "--recompute=block; or"), ("block", "pass with")):
-        config = FinetuneConfig(train_batch_size=1, recompute=recompute)
-        error = train._smaller_parts(run_of(config, output_dir=tmp_path), "OOM")
+        run = FinetuneConfig(train_batch_size=1, recompute=recompute)
+        error = train._smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
         assert type(error) is OutOfMemory and words in str(error)
         assert "with one row at a time" in str(error)
 
@@ -100,8 +105,8 @@ def test_the_weights_it_found_best_are_used_where_that_is_asked_for(
     """Of a run that does not train: else the newest."""
     used = []
 
-    def trained_state(config, specs, identity, folder):
-        used.append(folder)
+    def trained_state(run, specs, identity, *, output_dir):
+        used.append(output_dir)
         return types.SimpleNamespace(params={})
 
     monkeypatch.setattr(train.resume, "trained_state", trained_state)
@@ -109,7 +114,7 @@ def test_the_weights_it_found_best_are_used_where_that_is_asked_for(
     monkeypatch.setattr(train.init_distributed, "shared_state", lambda _, find: find())
     task = types.SimpleNamespace(param_specs=dict)
     towers = types.SimpleNamespace(load=lambda *_: None)
-    run = run_of(FinetuneConfig(), output_dir=tmp_path)._replace(task=task)
+    job = job_of(FinetuneConfig(), output_dir=tmp_path)._replace(task=task)
     with pytest.raises(UserError, match="best holds no weights: train with"):
         train.train_or_load(job, use_best=True, towers=towers)
     (tmp_path / "best").mkdir()
