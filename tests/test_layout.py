@@ -45,6 +45,13 @@ KNOW_A_FAMILY = {
 }
 WITHOUT_TENSORFLOW = {"core", "config", "text"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
+POSITIONAL = {  # others call these, by position
+    "export/onnx.py:_erfc": "a handler of tf2onnx",
+    "training/programs.py:_part_of_step": "traced: TracedOnce passes arguments on",
+    "training/programs.py:_update_copy": "traced: TracedOnce passes arguments on",
+    "training/towers.py:_replicated_step": "traced: TensorFlow calls it",
+    "training/towers.py:_sums_of_device": "called again where a device has failed",
+}
 
 
 def trees():
@@ -261,3 +268,34 @@ def test_the_repository_map_names_what_there_is(name):
     folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
     folders &= {"tests", "benchmarks", "docs", "examples", "data_prep"}
     assert folders <= {part.split("/")[0] for part in names}
+
+
+def test_arguments_beyond_three_go_by_name():
+    many = set()
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                names = [one.arg for one in node.args.posonlyargs + node.args.args]
+                top = node in tree.body  # of a module: else self and locals' bindings
+                if len(names) - (not top and names[:1] in (["self"], ["cls"])) > 3:
+                    many.add(f"{name_of(path)}:{node.name}")
+    assert many == {*POSITIONAL}
+
+
+def test_no_call_unpacks_a_literal():
+    tests = [*(ROOT / "tests").rglob("*.py")]
+    for path in [*MODULES, *tests]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for argument in node.args if isinstance(node, ast.Call) else ():
+                if isinstance(argument, ast.Starred):
+                    place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                    assert not isinstance(argument.value, ast.Tuple | ast.List), place
+
+
+def test_a_class_name_occurs_once():
+    places = collections.defaultdict(list)
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(name_of(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

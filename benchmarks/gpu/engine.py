@@ -39,9 +39,7 @@ def visible(
     """The first cards, in a dry run logical CPU devices; decided once in a process."""
     kind = "cpu" if is_dry() else "auto"
     there = devices.configure(
-        *(kind, cards, cards),
-        deterministic=deterministic,
-        tf32=precision == "tf32",
+        kind, cards, cards, deterministic=deterministic, tf32=precision == "tf32"
     )
     return there[:cards]
 
@@ -55,10 +53,14 @@ def _job(shape: Shape, there: list[str], flags: Mapping[str, Any]) -> Run:
         **flags,
     )
     labels = [str(label) for label in range(shapes.CLASSES)]
-    model = Pretrained(config, "", None, None, True, labels)
-    task = Classification("x", config, labels, shape.length, recompute=run.recompute)
+    model = Pretrained(
+        config, "", None, vocab_file=None, do_lower_case=True, labels=labels
+    )
+    task = Classification(
+        "x", config, labels, max_seq_length=shape.length, recompute=run.recompute
+    )
     world = topology.single_process(run.n_gpus, there)
-    return Run(run, model, task, None, world, pathlib.Path())  # type: ignore[arg-type]
+    return Run(run, model, task, data=None, topology=world, output_dir=pathlib.Path())  # type: ignore[arg-type]
 
 
 def fitting(shape: Shape, precision: str, cards: int = 1, **flags: Any) -> Shape:
@@ -140,7 +142,9 @@ class Trainer:
             arrays |= {f"slots {name}": value for name, value in slots.items()}
             np.savez(folder / "state.npz", **arrays, step=np.array(step))
             return "arrays of numpy (google_crc32c is not installed)"
-        train_state.save(folder, task_lib.TrainState(params, slots, step, {}), 1)
+        train_state.save(
+            folder, task_lib.TrainState(params, slots, step, identity={}), 1
+        )
         return "a checkpoint of a run"
 
     def planned_bytes(self) -> int:

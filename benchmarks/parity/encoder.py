@@ -125,7 +125,14 @@ def exports() -> Iterator[Result]:
         weights = make_weights(config)
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch, "export")
-            huggingface_write.export(folder, weights, config, vocab_file, True, labels)
+            huggingface_write.export(
+                folder,
+                weights,
+                config,
+                vocab_file=vocab_file,
+                do_lower_case=True,
+                labels=labels,
+            )
             model = transformers_model.load(
                 folder, "AutoModelForSequenceClassification"
             )

@@ -54,12 +54,23 @@ def _job(shape: Shape, flags: dict[str, Any]) -> Any:
     run = FinetuneConfig(seed=SEED, max_seq_length=shape.length, **flags)
     labels = [str(label) for label in range(CLASSES)]
     tokenizer = Tokenizer(str(VOCAB_FILE))
-    model = Pretrained(shape.config, "", tokenizer, str(VOCAB_FILE), True, labels)
+    model = Pretrained(
+        shape.config,
+        "",
+        tokenizer,
+        vocab_file=str(VOCAB_FILE),
+        do_lower_case=True,
+        labels=labels,
+    )
     task = Classification(
-        "x", model.bert_config, labels, shape.length, recompute=run.recompute
+        "x",
+        model.bert_config,
+        labels,
+        max_seq_length=shape.length,
+        recompute=run.recompute,
     )
     world = topology.single_process(run.n_gpus, devices.configure("auto", 1))
-    return Run(run, model, task, None, world, pathlib.Path())
+    return Run(run, model, task, data=None, topology=world, output_dir=pathlib.Path())
 
 
 def _towers(job: Any) -> Any:
@@ -148,17 +159,18 @@ def ours_predicts(shape: Shape, *, packs: bool = True, **flags: Any) -> Contesta
     """Predicts all headlines of a file, as a run does, or sorted without packing."""
     towers, features = _towers(_job(shape, flags)), headlines("full_dev.txt")
     placements = batching.forward_placements(
-        features.lengths, 1, shape.batch, packs, shape.length
+        features.lengths, 1, shape.batch, packs=packs, max_length=shape.length
     )
 
     def step(_: None) -> float:
         towers.refresh()
-        ways = towers.place_for_outputs, towers.launch_outputs
-        outputs = pipeline.forward_all(features, placements, *ways)
+        outputs = pipeline.forward_all(
+            features, placements, towers.place_for_outputs, ask=towers.launch_outputs
+        )
         outputs = pipeline.in_order(outputs)
         return float(outputs["logits"].sum())
 
-    return Contestant(*(step, lambda number: [None], [None], len(features)), held=_held)
+    return Contestant(step, lambda number: [None], [None], len(features), held=_held)
 
 
 def google(shape: Shape, *, padding: str | None = None) -> Contestant:

@@ -42,10 +42,16 @@ def build(shape: tuple[int, int, int], n_devices: int, towers: int, **settings: 
         as_on_gpus()
     layers, width, heads = shape
     vocabulary = VOCAB if width > 100 else 100
-    config = BertConfig(vocabulary, width, layers, heads, 4 * width)
-    task = Classification("x", config, ["a", "b"], LENGTH)
+    config = BertConfig(
+        vocabulary,
+        width,
+        layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+    )
+    task = Classification("x", config, ["a", "b"], max_seq_length=LENGTH)
     visible = devices.configure("cpu", n_devices)
-    made = Towers(task, towers, visible, 1, True, **settings)
+    made = Towers(task, towers, visible, seed=1, xla=True, **settings)
     params = params_lib.initialize(task.param_specs(), 0.02, 1)
     made.load(params, made.first_slots(params))
     return made, params

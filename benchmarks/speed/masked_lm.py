@@ -52,8 +52,12 @@ def rows(length: int) -> Any:
     from bert_mgpu.data import pretraining_records, record_rows
 
     path = records(length)
-    form = pretraining_records.RecordSchema(length, MASKED, VOCAB, 2, dynamic=False)
-    index = pretraining_records.index(str(path), form, False, path.parent / "cache")
+    form = pretraining_records.RecordSchema(
+        length, MASKED, VOCAB, segments=2, dynamic=False
+    )
+    index = pretraining_records.index(
+        str(path), form, False, cache=path.parent / "cache"
+    )
     return record_rows.RecordRows([str(path)], [index])
 
 
@@ -93,10 +97,12 @@ def ours_pretrains(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     from bert_mgpu.tasks.masked_lm.task import Pretraining
 
     run = PretrainConfig(seed=SEED, max_seq_length=shape.length, **flags)
-    model = Pretrained(shape.config, "", None, None, True, None)
+    model = Pretrained(
+        shape.config, "", None, vocab_file=None, do_lower_case=True, labels=None
+    )
     task = Pretraining(model.bert_config, shape.length, next_sentence=True)
     world = topology.single_process(run.n_gpus, devices.configure("auto", 1))
-    job = Run(run, model, task, None, world, pathlib.Path())
+    job = Run(run, model, task, data=None, topology=world, output_dir=pathlib.Path())
     towers = make_towers(job)
     params = params_lib.initialize(task.param_specs(), 0.02, SEED)
     towers.load(params, towers.first_slots(params))
@@ -131,7 +137,9 @@ def google_pretrains(shape: Shape) -> Contestant:
     fed[NEXT] = tf.placeholder(tf.int32, [shape.batch])
     bert = modeling.BertModel(config, True, *(fed[name] for name in _CLS_ROWS))
     masked, _, _ = run_pretraining.get_masked_lm_output(
-        *(config, bert.get_sequence_output(), bert.get_embedding_table()),
+        config,
+        bert.get_sequence_output(),
+        bert.get_embedding_table(),
         *(fed[name] for name in _TARGETS),
     )
     following, _, _ = run_pretraining.get_next_sentence_output(

@@ -287,10 +287,7 @@ FIGURES = {
             ],
             "bytes of those in 8 bits / float32": [
                 Claim(
-                    reported(
-                        *("quantised_bytes", "8 bits"),
-                        *("as_float32_bytes", "8 bits"),
-                    )
+                    reported("quantised_bytes", "8 bits", "as_float32_bytes", "8 bits")
                 )
             ],
             "peak of the process, 1 row / float32": [

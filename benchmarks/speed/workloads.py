@@ -133,7 +133,12 @@ def trains_rows(
     rows: Rows, shape: Shape, padding: str, step: Callable[[Batch], float]
 ) -> Contestant:
     order = batching.TrainingOrder(
-        *(rows.lengths, 1, shape.batch, padding, shape.length, SEED),
+        rows.lengths,
+        1,
+        shape.batch,
+        padding=padding,
+        max_length=shape.length,
+        seed=SEED,
         counts=rows.counts,
     )
 

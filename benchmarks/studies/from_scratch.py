@@ -84,9 +84,9 @@ def _tokens_a_row() -> float:
 
     path = WORK / "train.tfrecord"
     form = pretraining_records.RecordSchema(
-        LENGTH, 20, CONFIG["vocab_size"], 2, dynamic=True
+        LENGTH, 20, CONFIG["vocab_size"], segments=2, dynamic=True
     )
-    index = pretraining_records.index(str(path), form, False, WORK / "cache")
+    index = pretraining_records.index(str(path), form, False, cache=WORK / "cache")
     return float(record_rows.RecordRows([str(path)], [index]).lengths.mean())
 
 

@@ -23,7 +23,7 @@ SHAPE = Shape(4, 256, 4, batch=64, length=128)
 def gradients() -> list[np.ndarray]:
     """Of both halves of the batch, each as one vector."""
     labels = [str(label) for label in range(CLASSES)]
-    task = Classification("x", SHAPE.config, labels, SHAPE.length)
+    task = Classification("x", SHAPE.config, labels, max_seq_length=SHAPE.length)
     drawn = params_lib.initialize(task.param_specs(), 0.02, SEED)
     params = {name: tf.constant(value) for name, value in drawn.items()}
     batch = full_length(SHAPE)
@@ -34,7 +34,15 @@ def gradients() -> list[np.ndarray]:
         numbers = tf.constant(SEED, tf.uint64), tf.constant(0, tf.int64)
         dropout_key = DropoutKey(*numbers, tf.constant(first, tf.int64))
         one = tf.constant(1.0)
-        _, grads = update.gradients(task, params, {}, rows, dropout_key, weights, one)
+        _, grads = update.gradients(
+            task,
+            params,
+            {},
+            batch=rows,
+            dropout_key=dropout_key,
+            weights=weights,
+            scale=one,
+        )
         flat = [tf.reshape(grads[name], [-1]) for name in params]
         found.append(tf.concat(flat, 0).numpy())
     return found

@@ -64,27 +64,29 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     files = registry.find_task_files(run)
     family = registry.family_of(files)
     task = Classification(
-        files.name, model.bert_config, files.labels, run.max_seq_length
+        files.name, model.bert_config, files.labels, max_seq_length=run.max_seq_length
     )
     data = dataset.TaskDataset(
-        run, files, family, model, pathlib.Path(str(run.cache_dir))
+        run, files, family, model=model, cache=pathlib.Path(str(run.cache_dir))
     )
     features, _ = data.load("train")
     specs = task.param_specs()
     first_slots = Optimizer().zero_slots
-    state = resume.training_state(run, specs, model, {}, output_dir, first_slots)
+    state = resume.training_state(
+        run, specs, model, identity={}, output_dir=output_dir, first_slots=first_slots
+    )
     steps = run.steps_of(len(features), run.train_batch_size)
     warmup = run.warmup_of(steps)
 
     def batch(step: int) -> dict[str, np.ndarray]:
         rows = batching.rows_of_step(
-            len(features), run.train_batch_size, step, run.seed
+            len(features), run.train_batch_size, step, seed=run.seed
         )
         placement = packing.one_a_row(rows, 1, run.max_seq_length)
         return pipeline.collate(features, placement)
 
     def rate(step: int) -> tf.Tensor:
-        value = schedule.learning_rate(step, run.learning_rate, steps, warmup)
+        value = schedule.learning_rate(step, run.learning_rate, steps, warmup=warmup)
         return tf.constant(value, tf.float32)
 
     return task, state, batch, rate

@@ -25,6 +25,7 @@ def export(
     directory: str | os.PathLike[str],
     params: Mapping[str, np.ndarray],
     bert_config: BertConfig,
+    *,
     vocab_file: str | os.PathLike[str],
     labels: Sequence[str] | None,
     flags: Mapping[str, Any],

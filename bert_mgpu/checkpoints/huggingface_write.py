@@ -42,6 +42,7 @@ def export(
     directory: str | os.PathLike[str],
     params: Mapping[str, Any],
     bert_config: BertConfig,
+    *,
     vocab_file: str | os.PathLike[str],
     do_lower_case: bool,
     labels: Sequence[str] | None,
@@ -80,7 +81,7 @@ def export(
             for name, value in (
                 (
                     "config.json",
-                    _model_config(bert_config, architecture, labels, vocab)
+                    _model_config(bert_config, architecture, labels, vocab=vocab)
                     | ({"problem_type": problem_type} if problem_type else {}),
                 ),
                 (
@@ -146,6 +147,7 @@ def _model_config(
     bert_config: BertConfig,
     architecture: str,
     labels: Sequence[str] | None,
+    *,
     vocab: bytes,
 ) -> dict[str, Any]:
     """config.json; a classifier_dropout of null is hidden_dropout_prob."""

@@ -24,6 +24,7 @@ def first_weights(
     specs: Mapping[str, tuple[tuple[int, ...], str]],
     random: Mapping[str, np.ndarray],
     path: str | None,
+    *,
     say: Callable[[str], None],
     model: pretrained.Pretrained | None = None,
     labels: Sequence[str] = (),
@@ -55,7 +56,7 @@ def first_weights(
     if model and model.vocab_file:
         beside = pretrained.folder_of(path) / pretrained.VOCAB_FILE
         grown = vocab_growth.find_growth(
-            model.vocab_file, model.tokenizer, beside, shapes
+            model.vocab_file, model.tokenizer, beside, found=shapes
         )
     there = grown.shapes(shapes, wanted)
     missing, unexpected, mismatched = weight_names.describe_difference(wanted, there)

@@ -117,13 +117,26 @@ def find_model(
     _check_positions(config, bert_config, config_file)
     lower, labels = _casing(config, of_weights, data), beside.get("labels")
     if vocab_file is None:
-        return Pretrained(bert_config, config_file, None, None, lower, labels)
+        return Pretrained(
+            bert_config,
+            config_file,
+            None,
+            vocab_file=None,
+            do_lower_case=lower,
+            labels=labels,
+        )
     check_file(vocab_file)
     tokenizer = Tokenizer(vocab_file, lower)
-    _check_words(bert_config, config_file, tokenizer, vocab_file)
+    _check_words(bert_config, config_file, tokenizer, vocab_file=vocab_file)
     kind = beside.get("problem_type")
     return Pretrained(
-        bert_config, config_file, tokenizer, vocab_file, lower, labels, kind
+        bert_config,
+        config_file,
+        tokenizer,
+        vocab_file=vocab_file,
+        do_lower_case=lower,
+        labels=labels,
+        problem_type=kind,
     )
 
 
@@ -250,7 +263,7 @@ def _check_positions(
 
 
 def _check_words(
-    bert_config: BertConfig, config_file: str, tokenizer: Tokenizer, vocab_file: str
+    bert_config: BertConfig, config_file: str, tokenizer: Tokenizer, *, vocab_file: str
 ) -> None:
     words, rows = len(tokenizer.tokens), bert_config.vocab_size
     if words > rows or rows - words > vocab_growth.MAX_UNUSED_ROWS:

@@ -54,7 +54,7 @@ def _from_tensors(tensors: dict[str, np.ndarray], prefix: str) -> TrainState:
     numbered = first.dtype.kind in "iu" and step >= 0
     if not (numbered and isinstance(identity, dict | None)):
         raise UserError(f"{prefix}: damaged: not the {_STEP} or identity of a run")
-    return TrainState(tensors, slots, step, identity)
+    return TrainState(tensors, slots, step, identity=identity)
 
 
 def stem(step: int) -> str:

@@ -58,6 +58,7 @@ def grow(
     old_table: np.ndarray,
     old_tokens: Sequence[str],
     new_tokens: Sequence[str],
+    *,
     do_lower_case: bool,
 ) -> tuple[np.ndarray, Origins]:
     """A table for the new vocabulary, and what `origins` says of it.
@@ -138,7 +139,7 @@ class Growth:
 
 
 def find_growth(
-    vocab_file: str, tokenizer: Tokenizer, beside: pathlib.Path, found: Shapes
+    vocab_file: str, tokenizer: Tokenizer, beside: pathlib.Path, *, found: Shapes
 ) -> Growth:
     """How a run's vocabulary differs from that of weights with shapes `found`.
 
@@ -168,4 +169,4 @@ def find_growth(
     if rows and not beside.is_file():
         first = f"the first {len(old)} tokens of {vocab_file}"
         note = f"  no {beside.name} beside the weights: taken as {first}"
-    return Growth(old, new, origins(old, new, lower) if rows else {}, note)
+    return Growth(old, new, origins(old, new, lower) if rows else {}, note=note)

@@ -28,16 +28,16 @@ def main(argv: Sequence[str]) -> int:
             ["", *argv],
             str(__doc__),
             ConvertConfig,
-            _convert,
-            _explained,
-            "what is not yet written is not there",
+            work=_convert,
+            explained=_explained,
+            stopped="what is not yet written is not there",
         )
 
 
 def _explained(config: ConvertConfig, error: Exception) -> RunError | None:
     flag = "export_hf" if config.export_hf else "export_google"
     output = pathlib.Path(getattr(config, flag) or "")
-    return process.explain(error, output, flag, "use a larger machine")
+    return process.explain(error, output, flag, smaller="use a larger machine")
 
 
 def _convert(config: ConvertConfig) -> None:

@@ -43,12 +43,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def explained(config: PreparationConfig, error: Exception) -> RunError | None:
         fewer = "pass a smaller --workers"
-        return process.explain(error, config.outputs[0], "output_file", fewer)
+        return process.explain(error, config.outputs[0], "output_file", smaller=fewer)
 
     stopped = "the same command goes on from its parts"
     argv = sys.argv if argv is None else argv
     usage = str(__doc__)
-    return process.run(argv, usage, PreparationConfig, _prepare, explained, stopped)
+    return process.run(
+        argv,
+        usage,
+        PreparationConfig,
+        work=_prepare,
+        explained=explained,
+        stopped=stopped,
+    )
 
 
 def _prepare(config: PreparationConfig) -> None:
@@ -65,7 +72,9 @@ def _prepare(config: PreparationConfig) -> None:
     }
     settings["vocab_file"] = os.path.abspath(str(config.vocab_file))
     began = time.perf_counter()
-    totals = prepare.prepare(job, files, config.outputs, config.processes, settings)
+    totals = prepare.prepare(
+        job, files, config.outputs, workers=config.processes, settings=settings
+    )
     for line in totals.report(job, time.perf_counter() - began):
         say(line)
 

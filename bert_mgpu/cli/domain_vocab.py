@@ -36,12 +36,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def explained(config: DomainVocabConfig, error: Exception) -> RunError | None:
         output = pathlib.Path(str(config.output_vocab_file))
-        return process.explain(error, output, "output_vocab_file", "pass --max_lines")
+        return process.explain(
+            error, output, "output_vocab_file", smaller="pass --max_lines"
+        )
 
     stopped = "nothing is written"
     argv = sys.argv if argv is None else argv
     usage = str(__doc__)
-    return process.run(argv, usage, DomainVocabConfig, work, explained, stopped)
+    return process.run(
+        argv, usage, DomainVocabConfig, work=work, explained=explained, stopped=stopped
+    )
 
 
 def _check(config: DomainVocabConfig) -> None:

@@ -110,7 +110,7 @@ def fail(error: RunError) -> int:
 
 
 def explain(
-    error: Exception, output: pathlib.Path, flag: str, smaller: str
+    error: Exception, output: pathlib.Path, flag: str, *, smaller: str
 ) -> RunError | None:
     """What no one can foresee, in one line: no room on the disk or in memory.
 
@@ -147,6 +147,7 @@ def run(
     argv: Sequence[str],
     usage: str,
     table: type[Settings],
+    *,
     work: Callable[[Settings], None],
     explained: Callable[[Settings, Exception], RunError | None],
     stopped: str,

@@ -39,7 +39,9 @@ def main() -> int:
 
 def run(argv: Sequence[str], anew: Callable[[int], int] | None = None) -> int:
     """Runs the command line `argv`; returns the exit code. anew: see `session.run`."""
-    return session.run(argv, str(__doc__), FinetuneConfig, check, _load, anew)
+    return session.run(
+        argv, str(__doc__), FinetuneConfig, check=check, load=_load, anew=anew
+    )
 
 
 def _load() -> Callable[..., None]:

@@ -36,7 +36,9 @@ def main() -> int:
 
 def run(argv: Sequence[str], anew: Callable[[int], int] | None = None) -> int:
     """Runs the command line `argv`; returns the exit code. anew: see `session.run`."""
-    return session.run(argv, str(__doc__), PretrainConfig, check, _load, anew)
+    return session.run(
+        argv, str(__doc__), PretrainConfig, check=check, load=_load, anew=anew
+    )
 
 
 def _load() -> Callable[..., None]:

@@ -37,6 +37,7 @@ def run(
     argv: Sequence[str],
     usage: str,
     table: type[Any],
+    *,
     check: Callable[[Any], None],
     load: Callable[[], Callable[..., None]],
     anew: Callable[[int], int] | None,
@@ -80,7 +81,15 @@ def run(
             _tensorflow_log(output_dir, settings.tf_log, place),
         ):
             watch.begin()
-            _work(settings, output_dir, remarks, load, place, watch, preempt)
+            _work(
+                settings,
+                output_dir,
+                remarks,
+                load=load,
+                place=place,
+                watch=watch,
+                preempt=preempt,
+            )
         watch.close()
         return 0
     except parsing.HelpAsked as asked:
@@ -155,6 +164,7 @@ def _work(
     config: RunConfig,
     output_dir: pathlib.Path,
     remarks: list[str],
+    *,
     load: Callable[[], Callable[..., None]],
     place: ProcessRank,
     watch: Watchdog,
@@ -172,7 +182,7 @@ def _work(
     try:
         config, remembered = pretrained.as_trained(config, output_dir)
         topology = init_distributed.init_distributed(
-            config, remarks + remembered, place, watch
+            config, remarks + remembered, place, watch=watch
         )
         load()(config, output_dir, topology)
         topology.group.all_gather(b"")  # no process leaves while another one writes
@@ -180,7 +190,9 @@ def _work(
         raise
     except Exception as error:
         advice = memory_advice(config.do_train, config.recompute)
-        if explained := process.explain(error, output_dir, "output_dir", advice):
+        if explained := process.explain(
+            error, output_dir, "output_dir", smaller=advice
+        ):
             raise explained from None
         if lost := watch.broke(error):
             raise lost from None

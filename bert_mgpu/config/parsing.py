@@ -130,7 +130,7 @@ def _is_utf_8(value: str) -> bool:
         return False
 
 
-def _check(name: str, value: Any, least: float | None, most: float | None) -> None:
+def _check(name: str, value: Any, least: float | None, *, most: float | None) -> None:
     if isinstance(value, str):
         _check_text(name, value)
     elif isinstance(value, int) and most is None:
@@ -174,7 +174,7 @@ def parse(
     settings: dict[str, Any] = {}
     for field in fields(table):
         value = values[field.name].value
-        _check(field.name, value, field.metadata["least"], field.metadata["most"])
+        _check(field.name, value, field.metadata["least"], most=field.metadata["most"])
         # A script that passes an empty variable means that it has no value.
         settings[field.name] = None if value == "" else value
     given = frozenset(name for name in values if values[name].present)

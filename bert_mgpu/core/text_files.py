@@ -156,7 +156,7 @@ def decode(raw: bytes, place: str, encoding: str = UTF_8) -> str:
 
 
 def sample_rows(
-    n_total: int, n_keep: int, seed: int, random_numbers: str = "counters"
+    n_total: int, n_keep: int, seed: int, *, random_numbers: str = "counters"
 ) -> np.ndarray:
     """Row numbers of a random subset: int64 [min(n_keep, n_total)], ascending.
 

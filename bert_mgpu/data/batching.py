@@ -42,6 +42,7 @@ class TrainingOrder:
         lengths: np.ndarray,
         towers: int,
         rows_per_tower: int,
+        *,
         padding: str,
         max_length: int,
         seed: int,
@@ -140,7 +141,7 @@ class TrainingOrder:
         """None where the batch is too long for all the shapes."""
         numbers = self._numbers(step)
         sizes = self._sizes(numbers)
-        placed = packing.pack(numbers, sizes, self._towers, shapes)
+        placed = packing.pack(numbers, sizes, self._towers, shapes=shapes)
         if placed is None:
             return None
         # More targets than in all of the sample: one compilation more.
@@ -151,7 +152,7 @@ class TrainingOrder:
         rows = len(self._lengths)
         if self._padding != "bucket":
             return self._shuffled(step)
-        first, last = window_of_step(rows, self._batch, step, _WINDOW)
+        first, last = window_of_step(rows, self._batch, step, size=_WINDOW)
         return self._sorted(first, last)[step - first]
 
     def _sorted_window(self, first: int, last: int) -> np.ndarray:
@@ -160,15 +161,20 @@ class TrainingOrder:
         numbers = numbers[np.argsort(self._sizes(numbers), kind="stable")]
         batches = numbers.reshape(-1, self._batch)
         shuffles = SHUFFLES[self._random_numbers]
-        return shuffles.window(batches, first, last, self._seed)
+        return shuffles.window(batches, first, last, seed=self._seed)
 
     def _shuffled(self, step: int) -> np.ndarray:
-        settings = len(self._lengths), self._batch, step, self._seed
-        return rows_of_step(*settings, self._random_numbers)
+        return rows_of_step(
+            len(self._lengths),
+            self._batch,
+            step,
+            seed=self._seed,
+            random_numbers=self._random_numbers,
+        )
 
 
 def rows_of_step(
-    rows: int, batch: int, step: int, seed: int, random_numbers: str = "counters"
+    rows: int, batch: int, step: int, *, seed: int, random_numbers: str = "counters"
 ) -> np.ndarray:
     """Row numbers (see task.Rows) of the global batch of a step, int64 [batch].
 
@@ -179,12 +185,13 @@ def rows_of_step(
     numbers = np.empty(batch, np.int64)
     for epoch in np.unique(epochs):
         inside = epochs == epoch
-        places = positions[inside], rows, int(epoch), seed
-        numbers[inside] = epoch * rows + SHUFFLES[random_numbers].epoch(*places)
+        numbers[inside] = epoch * rows + SHUFFLES[random_numbers].epoch(
+            positions[inside], rows, int(epoch), seed=seed
+        )
     return numbers
 
 
-def window_of_step(rows: int, batch: int, step: int, size: int) -> tuple[int, int]:
+def window_of_step(rows: int, batch: int, step: int, *, size: int) -> tuple[int, int]:
     """The steps [first, last) that are sorted together with this one.
 
     No window reaches across the step at which an epoch ends: a run of whole epochs
@@ -200,6 +207,7 @@ def forward_placements(
     lengths: np.ndarray,
     towers: int,
     rows_per_tower: int,
+    *,
     packs: bool,
     max_length: int,
     counts: np.ndarray | None = None,
@@ -212,10 +220,14 @@ def forward_placements(
     tokens. counts: targets of each row at most.
     """
     counts = np.zeros_like(lengths) if counts is None else counts
-    sorted_rows = _sorted_rows(lengths, towers, rows_per_tower, max_length, counts)
+    sorted_rows = _sorted_rows(
+        lengths, towers, rows_per_tower, max_length=max_length, counts=counts
+    )
     if not packs:
         return sorted_rows
-    packed = _packed_rows(lengths, towers, rows_per_tower, max_length, counts)
+    packed = _packed_rows(
+        lengths, towers, rows_per_tower, max_length=max_length, counts=counts
+    )
     return min([sorted_rows, packed], key=_tokens) if packed else sorted_rows
 
 
@@ -223,6 +235,7 @@ def _sorted_rows(
     lengths: np.ndarray,
     towers: int,
     rows_per_tower: int,
+    *,
     max_length: int,
     counts: np.ndarray,
 ) -> list[Placement]:
@@ -245,6 +258,7 @@ def _packed_rows(
     lengths: np.ndarray,
     towers: int,
     rows_per_tower: int,
+    *,
     max_length: int,
     counts: np.ndarray,
 ) -> list[Placement]:
@@ -258,7 +272,7 @@ def _packed_rows(
         return []
     rows = packing.fill_rows(lengths, shape.length, shape.places)
     shape = shape._replace(rows=min(share, -(-len(rows) // towers)))
-    placed = _in_turn(rows, lengths, towers, shape)
+    placed = _in_turn(rows, lengths, towers, shape=shape)
     most = max(packing.most_targets(one.numbers, counts) for one in placed)
     return [one._replace(targets=most) for one in placed]
 
@@ -274,7 +288,7 @@ def _most_targets_to(width: int, lengths: np.ndarray, counts: np.ndarray) -> int
 
 
 def _in_turn(
-    rows: list[list[int]], lengths: np.ndarray, towers: int, shape: packing.Shape
+    rows: list[list[int]], lengths: np.ndarray, towers: int, *, shape: packing.Shape
 ) -> list[Placement]:
     """Batches of packed rows, shape.rows of them for each tower."""
     size = towers * shape.rows

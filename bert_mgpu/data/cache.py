@@ -102,13 +102,14 @@ def from_tensors(tensors: Tensors, notes: dict[str, Any]) -> Features:
         elif kind == "dense":
             dense[column] = value
     optional: dict[str, Any] = {name: tensors.get(name) for name in _OPTIONAL}
-    return Features(ragged, dense, tensors["lines"], notes, **optional)
+    return Features(ragged, dense, tensors["lines"], notes=notes, **optional)
 
 
 def cached(
     directory: pathlib.Path,
     name: str,
     parts: Mapping[str, Any],
+    *,
     make: Callable[[], tuple[Tensors, dict[str, Any]]],
     writes: bool = True,
 ) -> tuple[Tensors, dict[str, Any]]:

@@ -49,8 +49,11 @@ class DynamicMasking:
             # A stream of its own: the counter's last word is the number.
             bits = np.random.Philox(key=self.seed, counter=[0, 0, 0, number])
             found = masking.apply(
-                *(self.masking, ids.values[here], segments.values[here], numbered),
-                _DRAWS[self.random_numbers](bits),
+                self.masking,
+                ids.values[here],
+                segments.values[here],
+                words=numbered,
+                rng=_DRAWS[self.random_numbers](bits),
             )
             counts.append(0 if found is None else len(found.positions))
             if found is not None:

@@ -80,7 +80,7 @@ def fill_rows(lengths: np.ndarray, length: int, places: int) -> list[list[int]]:
 
 
 def pack(
-    numbers: np.ndarray, lengths: np.ndarray, towers: int, shapes: Sequence[Shape]
+    numbers: np.ndarray, lengths: np.ndarray, towers: int, *, shapes: Sequence[Shape]
 ) -> Placement | None:
     """The examples of a step packed into the rows of its towers, one after the other.
 
@@ -141,7 +141,7 @@ def rounded(length: Any, multiple: int = 8) -> Any:
 
 
 def few_widths(
-    longest: np.ndarray, most: int = 8, multiple: int = 2, worth: float = 0.0
+    longest: np.ndarray, most: int = 8, multiple: int = 2, *, worth: float = 0.0
 ) -> list[int]:
     """Lengths to pad batches to: few, for few compilations, and with little waste.
 

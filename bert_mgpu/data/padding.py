@@ -45,11 +45,11 @@ def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
             rows.lengths,
             batching.parts,
             batching.rows,
-            policy,
-            batching.max_length,
-            batching.seed,
-            None if policy == batching.padding else batching.sampled_steps,
-            rows.counts,
+            padding=policy,
+            max_length=batching.max_length,
+            seed=batching.seed,
+            sample=None if policy == batching.padding else batching.sampled_steps,
+            counts=rows.counts,
             random_numbers=batching.random_numbers,
         )
         for policy in POLICIES
@@ -60,6 +60,7 @@ def shares(
     tried: Mapping[str, TrainingOrder],
     lengths: np.ndarray,
     batching: Batching,
+    *,
     steps: int,
 ) -> dict[str, float]:
     """How much of the batches of so many steps would be padding, under each policy."""

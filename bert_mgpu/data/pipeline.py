@@ -59,12 +59,12 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
         batch[name] = of_places(values)
     batch["is_real_example"] = of_places(np.ones(len(at), np.float32))
     if placement.targets:
-        batch |= _targets(block, at // places, offsets, placement)
+        batch |= _targets(block, at // places, offsets, placement=placement)
     return batch
 
 
 def _targets(
-    block: Features, row: np.ndarray, offsets: np.ndarray, placement: Placement
+    block: Features, row: np.ndarray, offsets: np.ndarray, *, placement: Placement
 ) -> dict[str, np.ndarray]:
     """What stands at the targets of each row of tokens: every column [N, R, P].
 
@@ -100,6 +100,7 @@ def forward_all(
     rows: Rows,
     placements: list[Placement],
     place: Callable[[dict[str, np.ndarray]], Any],
+    *,
     ask: Callable[[Any], Any],
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
     token_outputs: frozenset[str] = frozenset(),
@@ -119,7 +120,7 @@ def forward_all(
         lengths = rows.lengths[numbers[real] % len(rows)]
         for name, values in (answer.read() | {NUMBERS: numbers}).items():
             if name in token_outputs:
-                own: Any = _of_tokens(name, values, placement, lengths)
+                own: Any = _of_tokens(name, values, placement, lengths=lengths)
             else:
                 own = values[real]
             results.setdefault(name, []).append(own)
@@ -140,7 +141,7 @@ def forward_all(
 
 
 def _of_tokens(
-    name: str, values: np.ndarray, placement: Placement, lengths: np.ndarray
+    name: str, values: np.ndarray, placement: Placement, *, lengths: np.ndarray
 ) -> Ragged:
     """The values of each placed example's own tokens, of [N * R, T, ...]."""
     towers, per_tower, _ = placement.numbers.shape

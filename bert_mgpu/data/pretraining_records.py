@@ -82,9 +82,11 @@ class RecordSchema:
                 f"it has more tokens than --max_seq_length={self.max_seq_length}",
             )
         else:
-            self._check_size(note, "max_seq_length", lengths, self.max_seq_length)
+            self._check_size(
+                note, "max_seq_length", lengths, wanted=self.max_seq_length
+            )
             most = self.max_predictions
-            self._check_size(note, "max_predictions_per_seq", masked, most)
+            self._check_size(note, "max_predictions_per_seq", masked, wanted=most)
             note(columns["input_mask"].lengths != lengths, "input_mask: another length")
             for name in _TARGETS[1:]:
                 note(columns[name].lengths != masked, f"{name}: another length")
@@ -121,7 +123,9 @@ class RecordSchema:
         outside = (weights > 0) & (places >= real[:, None])
         note(outside.any(1), f"{POSITIONS} has places behind the last token")
 
-    def _check_size(self, note: Any, flag: str, found: np.ndarray, wanted: int) -> None:
+    def _check_size(
+        self, note: Any, flag: str, found: np.ndarray, *, wanted: int
+    ) -> None:
         for other in np.unique(found[found != wanted]):
             note(
                 found == other,
@@ -172,6 +176,7 @@ def index(
     path: str,
     form: RecordSchema,
     skip_bad: bool,
+    *,
     cache: pathlib.Path,
     writes: bool = True,
 ) -> RecordIndex:
@@ -199,7 +204,7 @@ def index(
             for first in range(0, len(found.offsets), _CHUNK):
                 part = slice(first, first + _CHUNK)
                 at, sizes = found.offsets[part].tolist(), found.sizes[part].tolist()
-                chunks.append(_look(file, at, sizes, form))
+                chunks.append(_look(file, at, sizes, form=form))
         names = ("lengths", "counts", "follows", "pairs", "hashes")
         columns = [np.concatenate(column) for column in zip(*chunks, strict=True)]
         tensors = dict(zip(names, columns or [np.zeros(0, np.int64)] * 5, strict=True))
@@ -208,13 +213,13 @@ def index(
         return tensors, {"bad": found.bad, "content": digest}
 
     name = cache_lib.file_name(f"{pathlib.Path(path).name}-index")
-    tensors, notes = cache_lib.cached(cache, name, parts, make, writes)
+    tensors, notes = cache_lib.cached(cache, name, parts, make=make, writes=writes)
     found: dict[str, Any] = tensors | notes
     return RecordIndex(**{name: found[name] for name in RecordIndex._fields})
 
 
 def _look(
-    file: BinaryIO, offsets: list[int], sizes: list[int], form: RecordSchema
+    file: BinaryIO, offsets: list[int], sizes: list[int], *, form: RecordSchema
 ) -> tuple[np.ndarray, ...]:
     """Of these records: tokens, masked tokens, follows, pairs, and a hash."""
     read = [tfrecord.read(file, *at) for at in zip(offsets, sizes, strict=True)]

@@ -24,6 +24,7 @@ class RecordRows:
         files: Sequence[str],
         indices: Sequence[RecordIndex],
         draw: DynamicMasking | None = None,
+        *,
         most: int | None = None,
     ):
         """draw: masks rows that hold no masks; most: the first so many rows."""

@@ -61,6 +61,7 @@ def rows(
     path: str | os.PathLike[str],
     form: TableFormat,
     columns: Sequence[Column | None],
+    *,
     faults: list[str] | None = None,
 ) -> Iterator[tuple[int, Cells | None]]:
     """Yields (line from 1, the cells of these columns in this order), a row in memory.

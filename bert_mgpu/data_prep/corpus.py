@@ -154,14 +154,14 @@ class _Spool:
             self.number,
             self.path,
             tuple(self.segments()),
-            digest.hexdigest(),
-            0,
-            is_cut,
-            position,
-            self.size,
-            self.lines,
-            len(self.documents),
-            self.empty,
+            digest=digest.hexdigest(),
+            context=0,
+            is_cut=is_cut,
+            position=position,
+            size=self.size,
+            lines=self.lines,
+            documents=len(self.documents),
+            empty=self.empty,
         )
 
 
@@ -199,7 +199,7 @@ def blocks(
         last = spool.close(False, before)
         if waiting:
             if 0 < len(spool.documents) < cut.window:
-                last = _with_context(waiting[0], spool, last, cut)
+                last = _with_context(waiting[0], spool, last, cut=cut)
             yield waiting[1]
         if last.size:
             yield last
@@ -211,7 +211,7 @@ def _position(packed: IO[bytes]) -> int:
     return packed.tell() if packed.seekable() else 0
 
 
-def _with_context(before: _Spool, spool: _Spool, block: Block, cut: Cut) -> Block:
+def _with_context(before: _Spool, spool: _Spool, block: Block, *, cut: Cut) -> Block:
     """The block behind the last documents of the one before it, as far as they fit."""
     fitting = bisect.bisect_left(before.documents, before.size + spool.size - cut.most)
     wanted = cut.window - len(spool.documents)

@@ -37,10 +37,10 @@ def report(config: DomainVocabConfig) -> None:
     if config.max_lines:
         sample = vocabulary.sample(files, config.max_lines, config.random_seed)
     segment = segmenter.cutter(()) if config.segmenter == "jieba" else None
-    census = vocabulary.count(Census(tokenizer, segment), files, sample, "count")
+    census = vocabulary.count(Census(tokenizer, segment), files, sample, what="count")
     if not census.totals.rows:
         raise UserError(f"--input_file={config.input_file}: no text in {listed(files)}")
-    _print_corpus(config, files, census, free)
+    _print_corpus(config, files, census, free=free)
     found = census.found()
     for line in vocab_report.lists(census, found):
         print(line)
@@ -48,9 +48,9 @@ def report(config: DomainVocabConfig) -> None:
     if config.output_vocab_file is None:
         _print_lines(_proposal(config, chosen, free))
         return
-    _extend(config, tokenizer, bert_config, chosen)
+    _extend(config, tokenizer, bert_config, chosen=chosen)
     larger = Tokenizer(config.output_vocab_file, config.do_lower_case)
-    after = vocabulary.count(Census(larger), files, sample, "count again")
+    after = vocabulary.count(Census(larger), files, sample, what="count again")
     print("\nThe same text, cut with the old and with the new vocabulary:")
     print(vocab_report.rates([("before", census.totals), ("after", after.totals)]))
     _print_lines(_harmed(found, larger))
@@ -76,7 +76,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _print_corpus(
-    config: DomainVocabConfig, files: Sequence[str], census: Census, free: int
+    config: DomainVocabConfig, files: Sequence[str], census: Census, *, free: int
 ) -> None:
     sampled = f" (a sample with seed {config.random_seed})" if config.max_lines else ""
     casing = "uncased" if config.do_lower_case else "cased"
@@ -115,6 +115,7 @@ def _extend(
     config: DomainVocabConfig,
     tokenizer: Tokenizer,
     bert_config: dict[str, Any] | None,
+    *,
     chosen: Sequence[CandidateWord],
 ) -> None:
     """Writes the files."""

@@ -57,6 +57,7 @@ def plan(
     objective: str,
     block: Documents,
     max_seq_length: int,
+    *,
     short_seq_prob: float,
     rng: random.Random,
 ) -> InstancePlan:
@@ -77,7 +78,7 @@ def plan(
 
 
 def _next_sentences(
-    block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
+    block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
     """Google's create_instances_from_document over all documents."""
     budget = max_seq_length - 3
@@ -94,12 +95,12 @@ def _next_sentences(
             first = ends[here], ends[middle]
             if is_random:
                 wanted = target - (first[1] - first[0])
-                second = _from_another(block, number, wanted, rng)
+                second = _from_another(block, number, wanted, rng=rng)
                 here = middle  # what was to be the second text comes again
             else:
                 second = ends[middle], ends[after]
                 here = after
-            pieces.extend(_truncated(first, second, budget, rng))
+            pieces.extend(_truncated(first, second, budget, rng=rng))
             labels.append(is_random)
     return _rows(pieces, np.array(labels, np.int32))
 
@@ -119,7 +120,7 @@ def _randint(low: int, high: int, rng: random.Random) -> int:
 
 
 def _from_another(
-    block: Documents, number: int, wanted: int, rng: random.Random
+    block: Documents, number: int, wanted: int, *, rng: random.Random
 ) -> tuple[int, int]:
     """Sentences of at least `wanted` tokens from a random place of a random document.
 
@@ -136,7 +137,7 @@ def _from_another(
 
 
 def _truncated(
-    first: tuple[int, int], second: tuple[int, int], budget: int, rng: random.Random
+    first: tuple[int, int], second: tuple[int, int], budget: int, *, rng: random.Random
 ) -> tuple[int, int, int, int]:
     """Takes tokens off the longer text until both fit.
 
@@ -156,7 +157,7 @@ def _truncated(
 
 
 def _single(
-    block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
+    block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
     places = np.array(block.sentences, np.int64)
     places = places[block.documents[block.context] :]
@@ -167,7 +168,7 @@ def _single(
 
 
 def _filled(
-    block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
+    block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
     """A sentence stays whole where it fits into a row."""
     budget = max_seq_length - 2
@@ -187,7 +188,7 @@ def _filled(
 
 
 def _pairs(
-    block: Documents, max_seq_length: int, short_seq_prob: float, rng: random.Random
+    block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
     """A document is a phrase and an ad, `labels` are their flags.
 
@@ -211,7 +212,7 @@ def _cut(
     pieces: np.ndarray, lost: np.ndarray, labels: np.ndarray | None
 ) -> InstancePlan:
     """lost: tokens of each row that did not fit, int64 [R]."""
-    return InstancePlan(pieces, labels, int((lost > 0).sum()), int(lost.sum()))
+    return InstancePlan(pieces, labels, int((lost > 0).sum()), lost=int(lost.sum()))
 
 
 def _rows(pieces: array.array[int], labels: np.ndarray | None) -> InstancePlan:
@@ -231,7 +232,7 @@ SHORTEST = {"nsp": 5, "mlm": 3, "documents": 3, "infill": 8}  # max_seq_length a
 
 
 def assemble(
-    block: Documents, pieces: np.ndarray, width: int, cls_id: int, sep_id: int
+    block: Documents, pieces: np.ndarray, width: int, *, cls_id: int, sep_id: int
 ) -> Batch:
     """The rows of these pieces, int64 [R, 4], padded to `width` tokens."""
     first, second = pieces[:, 0:2], pieces[:, 2:4]
@@ -256,4 +257,6 @@ def assemble(
         # What cutting has left of a word is one.
         starts[:, 1] = True
         np.put_along_axis(starts, np.minimum(sep + 1, end - 1), True, axis=1)
-    return Batch(ids, in_second.astype(np.int32), is_text, starts, end[:, 0])
+    return Batch(
+        ids, in_second.astype(np.int32), is_text, starts=starts, lengths=end[:, 0]
+    )

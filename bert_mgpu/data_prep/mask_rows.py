@@ -38,8 +38,8 @@ def _unmasked(how: Masking, batch: Batch) -> MaskedRows:
         batch.input_ids.copy(),
         np.zeros((rows, how.most), np.int32),
         np.zeros((rows, how.most), np.int32),
-        np.zeros((rows, how.most), np.float32),
-        np.zeros(rows, bool),
+        weights=np.zeros((rows, how.most), np.float32),
+        kept=np.zeros(rows, bool),
     )
 
 
@@ -52,7 +52,7 @@ def _one_by_one(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedR
         else:
             word_of = whole_words.numbered(batch.starts[row, :length], is_text)
         ids, segments = batch.input_ids[row, :length], batch.segment_ids[row, :length]
-        masked = masking.apply(how, ids, segments, word_of, rng)
+        masked = masking.apply(how, ids, segments, words=word_of, rng=rng)
         if masked:
             count = len(masked.positions)
             result.input_ids[row, :length] = masked.input_ids
@@ -86,7 +86,7 @@ def _words(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
         taken[np.arange(rows), order[:, place]] = fits
         if not (left > 0).any() or not size.any():
             break
-    return _replaced(how, batch, np.take_along_axis(taken, word_of, axis=1), rng)
+    return _replaced(how, batch, np.take_along_axis(taken, word_of, axis=1), rng=rng)
 
 
 def _numbered(batch: Batch) -> np.ndarray:
@@ -100,13 +100,13 @@ def _numbered(batch: Batch) -> np.ndarray:
 
 
 def _replaced(
-    how: Masking, batch: Batch, chosen: np.ndarray, rng: np.random.Generator
+    how: Masking, batch: Batch, chosen: np.ndarray, *, rng: np.random.Generator
 ) -> MaskedRows:
     """Puts [MASK], the token itself or a random one where `chosen`, bool [R, T], is."""
     row, position = chosen.nonzero()
     labels = batch.input_ids[row, position]
     chance = rng.random(len(row))
-    put = rng.integers(0, how.vocab_size, len(row), np.int32)
+    put = rng.integers(0, how.vocab_size, len(row), dtype=np.int32)
     np.copyto(put, labels, where=chance < masking.MASK_SHARE + masking.KEEP_SHARE)
     put[chance < masking.MASK_SHARE] = how.mask_id
     result = _unmasked(how, batch)

@@ -103,7 +103,7 @@ def make(job: Preparation, share: Share) -> None:
         text.forget()
     key = share.block.number, share.number
     rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=key))
-    runs = shuffle.write_runs(made, _frames(job, share, text, rng), rng)
+    runs = shuffle.write_runs(made, _frames(job, share, text, rng=rng), rng)
     made.replace(path)
     facts = {
         "runs": runs,
@@ -123,7 +123,7 @@ def make(job: Preparation, share: Share) -> None:
 
 
 def _frames(
-    job: Preparation, share: Share, text: Text, rng: np.random.Generator
+    job: Preparation, share: Share, text: Text, *, rng: np.random.Generator
 ) -> Iterator[bytes]:
     """All records of a part as they stand in a file, counted."""
     tokenizer, masking = tools(job).tokenizer, tools(job).masking
@@ -131,7 +131,11 @@ def _frames(
     width, documents = job.max_seq_length, text.documents
     for _ in range(share.number, job.repeats, share.shares):
         rows = instances.plan(
-            job.objective, documents, width, job.short_seq_prob, draws
+            job.objective,
+            documents,
+            width,
+            short_seq_prob=job.short_seq_prob,
+            rng=draws,
         )
         text.counts["cut"] += rows.cut
         text.counts["lost"] += rows.lost
@@ -143,11 +147,11 @@ def _frames(
                 documents,
                 rows.pieces[here],
                 width,
-                tokenizer.cls_id,
-                tokenizer.sep_id,
+                cls_id=tokenizer.cls_id,
+                sep_id=tokenizer.sep_id,
             )
             labels = None if rows.labels is None else rows.labels[here]
-            columns = _columns(batch, labels, masking, text.counts, rng)
+            columns = _columns(batch, labels, masking, counts=text.counts, rng=rng)
             yield from map(tfrecord.frame, tfrecord.encode_rows(columns))
 
 
@@ -155,6 +159,7 @@ def _columns(
     batch: Batch,
     labels: np.ndarray | None,
     masking: Masking | None,
+    *,
     counts: collections.Counter[str],
     rng: np.random.Generator,
 ) -> dict[str, Ragged]:

@@ -78,6 +78,7 @@ def prepare(
     job: Preparation,
     files: Sequence[str],
     outputs: Sequence[pathlib.Path],
+    *,
     workers: int,
     settings: Mapping[str, Any],
 ) -> PreparationTotals:
@@ -95,7 +96,13 @@ def prepare(
         if fault := _fault(job, files, totals):
             shutil.rmtree(job.folder)  # no use to anyone
             raise UserError(fault)
-        _write(job, runs, outputs, {"settings": settings, "vocabulary": key}, totals)
+        _write(
+            job,
+            runs,
+            outputs,
+            facts={"settings": settings, "vocabulary": key},
+            totals=totals,
+        )
         shutil.rmtree(job.folder)
     return totals
 
@@ -181,6 +188,7 @@ def _write(
     job: Preparation,
     runs: Sequence[Run],
     outputs: Sequence[pathlib.Path],
+    *,
     facts: Mapping[str, Any],
     totals: PreparationTotals,
 ) -> None:
@@ -193,7 +201,7 @@ def _write(
             opened = [stack.enter_context(open(path, "wb")) for path in made]
             size = sum(run.size for run in runs)
             progress = stack.enter_context(_Progress("shuffle", size))
-            rows = shuffle.merge(runs, opened, rng, progress.advance)
+            rows = shuffle.merge(runs, opened, rng, advance=progress.advance)
         # A killed run must not leave the facts of other records.
         for side, path, output in zip(sides, made, outputs, strict=True):
             side.unlink(missing_ok=True)

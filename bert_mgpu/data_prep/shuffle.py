@@ -23,7 +23,7 @@ _DRAWS = 1 << 13  # rows whose runs are drawn at once
 _MOST_ROWS = 900_000_000  # that numpy draws from
 
 
-class Run(NamedTuple):
+class SortedRun(NamedTuple):
     """Rows in random order, framed as in a TFRecord file."""
 
     path: pathlib.Path
@@ -36,6 +36,7 @@ def write_runs(
     path: pathlib.Path,
     frames: Iterable[bytes],
     rng: np.random.Generator,
+    *,
     most: int = _RUN,
 ) -> list[tuple[int, int, int]]:
     """Writes the frames as runs of about `most` bytes: (offset, size, rows) of each."""
@@ -71,7 +72,7 @@ class _Reader:
     have files.
     """
 
-    def __init__(self, config: Run, buffer: int) -> None:
+    def __init__(self, config: SortedRun, buffer: int) -> None:
         self._path, self._at = config.path, config.offset
         self._end = config.offset + config.size
         self._buffer = buffer
@@ -99,9 +100,10 @@ class _Reader:
 
 
 def merge(
-    runs: Sequence[Run],
+    runs: Sequence[SortedRun],
     files: Sequence[BinaryIO],
     rng: np.random.Generator,
+    *,
     advance: Callable[[int], None],
 ) -> list[int]:
     """Writes all rows in random order, to one file after the other in turn.

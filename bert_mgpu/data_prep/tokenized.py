@@ -85,15 +85,15 @@ def tools(job: Preparation) -> Tools:
             job.masking,
             tokenizer.mask_id,
             len(tokenizer.tokens),
-            job.masked_lm_prob,
-            job.max_predictions_per_seq,
+            probability=job.masked_lm_prob,
+            most=job.max_predictions_per_seq,
         )
     settings = dataclasses.asdict(job)
     for place in ("folder", "vocab_file", "user_dict"):
         del settings[place]
     settings |= {"vocabulary": tokenizer.fingerprint, "user_words": user_words}
     key = hashing.fingerprint({"version": _VERSION, **settings})
-    return Tools(tokenizer, chinese, continuing, masking, key)
+    return Tools(tokenizer, chinese, continuing, masking=masking, key=key)
 
 
 class Text:
@@ -133,9 +133,9 @@ class Text:
             self._ids[: self._sentences[-1]],
             self._starts[: self._sentences[-1]] if job.whole_words else None,
             self._sentences,
-            self._documents,
-            np.array(self._labels, np.int32),
-            first,
+            documents=self._documents,
+            labels=np.array(self._labels, np.int32),
+            context=first,
         )
         ids = self.documents.ids[before:]
         self.counts["tokens"] = len(ids)

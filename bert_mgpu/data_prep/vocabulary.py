@@ -15,7 +15,7 @@ from bert_mgpu.text.vocab_coverage import Census, Row
 
 
 def count(
-    census: Census, files: Sequence[str], sample: frozenset[int] | None, what: str
+    census: Census, files: Sequence[str], sample: frozenset[int] | None, *, what: str
 ) -> Census:
     """Counts the lines of the files, or those whose numbers are in the sample.
 

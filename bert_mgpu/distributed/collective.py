@@ -97,6 +97,7 @@ class Horovod:
         on_gpu: bool,
         dtype: str,
         working: Callable[..., Any],
+        *,
         pausing: Callable[[], None],
     ):
         """dtype: what gradients are sent in, float32 or float16."""

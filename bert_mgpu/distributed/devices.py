@@ -38,6 +38,7 @@ def configure(
     device: str,
     cpu_devices: int,
     towers: int = 1,
+    *,
     only: list[Any] | None = None,
     deterministic: bool = False,
     tf32: bool = False,
@@ -97,6 +98,7 @@ def configure_local(
     device: str,
     local_rank: int,
     local_size: int,
+    *,
     deterministic: bool = False,
     tf32: bool = False,
 ) -> list[str]:

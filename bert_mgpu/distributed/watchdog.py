@@ -121,7 +121,7 @@ class Watchdog:
         if found is None or (same and not isinstance(error, PeerLost)):
             reason = " ".join(str(error).split())
             own = ExitReport(
-                error.exit_code, self._place.rank, self._state.step, reason
+                error.exit_code, self._place.rank, self._state.step, reason=reason
             )
             self._spread(own)
             return error
@@ -202,7 +202,7 @@ class Watchdog:
         # Its own last word may be a second old; no process is a step ahead of others.
         with self._lock:
             step = max(one.step for one in (self._state, *self._seen.values()))
-        end = ExitReport(PeerLost.exit_code, rank, step, reason)
+        end = ExitReport(PeerLost.exit_code, rank, step, reason=reason)
         self._spread(end, frozen)
         self._finish()
 

@@ -161,11 +161,17 @@ class Evaluator:
         return self.stops is not None
 
     def _forward(
-        self, name: str, towers: Towers, stopping: Callable[[], bool], rows: Rows
+        self, name: str, towers: Towers, stopping: Callable[[], bool], *, rows: Rows
     ) -> Outputs:
         batch = rows_at_once(self._config, towers)
         return forward(
-            self._config, rows, batch, towers, name, note=_silence, stopping=stopping
+            self._config,
+            rows,
+            batch,
+            towers=towers,
+            what=name,
+            note=_silence,
+            stopping=stopping,
         )
 
     def _shown(self, scores: Mapping[str, Any]) -> str:
@@ -189,7 +195,7 @@ class Evaluator:
         try:
             self._folder.mkdir(exist_ok=True)
             state = TrainState(*towers.snapshot(), step, self._identity)
-            state = TrainState(state.averaged, {}, step, self._identity)
+            state = TrainState(state.averaged, {}, step, identity=self._identity)
             train_state.save(self._folder, state, 1)
             for name in (*_COPIED, pretrained.VOCAB_FILE):
                 if (self._output_dir / name).exists():

@@ -36,6 +36,7 @@ def forward(
     config: RunConfig,
     rows: Rows,
     batch: int,
+    *,
     towers: Towers,
     what: str,
     note: Callable[[str], None] = say,
@@ -53,8 +54,12 @@ def forward(
         return {}
     group, batch = towers.group, min(batch, towers.largest)
     placements = batching.forward_placements(
-        *(rows.lengths, towers.n_towers, batch, packs, config.max_seq_length),
-        rows.counts,
+        rows.lengths,
+        towers.n_towers,
+        batch,
+        packs=packs,
+        max_length=config.max_seq_length,
+        counts=rows.counts,
     )
     share = pipeline.padding_share(placements, rows.lengths)
     most = placements[0].numbers.shape[2]
@@ -66,7 +71,10 @@ def forward(
     try:
         towers.refresh()
         outputs = pipeline.forward_all(
-            *(rows, own, towers.place_for_outputs, towers.launch_outputs),
+            rows,
+            own,
+            towers.place_for_outputs,
+            ask=towers.launch_outputs,
             progress=lambda batches: progress_bar(_unless(stopping, batches), what),
             token_outputs=towers.task.token_outputs,
         )
@@ -99,7 +107,16 @@ def forward(
     towers.largest = batch // 2
     # Not before the error is gone, whose traceback holds what did not fit.
     say(f"{lacking}: going on with batches of {batch // 2} rows a tower")
-    return forward(config, rows, batch, towers, what, note, stopping, packs)
+    return forward(
+        config,
+        rows,
+        batch,
+        towers=towers,
+        what=what,
+        note=note,
+        stopping=stopping,
+        packs=packs,
+    )
 
 
 def _unless(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:

@@ -94,7 +94,7 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     metric = facts.metric
     steps = [row["step"] for row in records]
     smooth = _smooth([row.get("loss", np.nan) for row in records])
-    training = plots.Line("training", steps, smooth, "0.6")
+    training = plots.Line("training", steps, smooth, colour="0.6")
     losses, scores = [training], []
     known = _baseline(facts.output_dir)
     for number, name in enumerate(dict.fromkeys(row["set"] for row in history)):
@@ -102,18 +102,20 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
         rows = [row for row in history if row["set"] == name]
         at = [row["step"] for row in rows]
         values = [_or_nan(row, "eval_loss") for row in rows]
-        losses.append(plots.Line(name, at, values, colour))
+        losses.append(plots.Line(name, at, values, colour=colour))
         if metric == "eval_loss" or not any(metric in row for row in rows):
             continue
         level = known.get(name, {}).get(metric)
         values = [_or_nan(row, metric) for row in rows]
         what = f"{facts.floor}, {name}"
-        scores.append(plots.Line(name, at, values, colour, level, what))
+        scores.append(
+            plots.Line(name, at, values, colour=colour, level=level, level_name=what)
+        )
     panels = {metric: scores} if scores else {}
     speeds = [_or_nan(row, "examples_per_second") for row in records]
     panels |= {
         "loss": losses,
-        "rows/s": [plots.Line("training", steps, speeds, "0.6")],
+        "rows/s": [plots.Line("training", steps, speeds, colour="0.6")],
     }
     path = folder / "curves.png"
     plots.curves(path, panels)

@@ -88,6 +88,7 @@ def write_predictions(
     output_dir: pathlib.Path,
     predictions: Predictions,
     features: Features,
+    *,
     ids: Sequence[str] | None = None,
 ) -> list[str]:
     """predict.txt, test_results.tsv and predictions.jsonl; returns their names.

@@ -75,7 +75,14 @@ def convert(config: Any, types: Mapping[str, str]) -> None:
         if left := sorted(set(params) - set(held)):
             print(f"  without {len(left)} that it has no place for: {listed(left)}")
         print(f"  read again and compared on {what}:")
-        _compare(folder, params, held, model.bert_config, config.input_file, rows)
+        _compare(
+            folder,
+            params,
+            held,
+            bert_config=model.bert_config,
+            file=config.input_file,
+            rows=rows,
+        )
 
 
 def _weights(path: str, bert_config: BertConfig) -> Params:
@@ -109,14 +116,21 @@ def _write_google(
     folder: str,
     model: Pretrained,
     params: Params,
+    *,
     known: dict[str, Any],
     types: Mapping[str, str],
 ) -> None:
     flags = {"do_lower_case": model.do_lower_case, **known}
     if name := types.get(model.problem_type or ""):
         flags["task_type"] = name
-    held = model.bert_config, model.vocabulary, model.labels, flags
-    google_write.export(folder, params, *held)
+    google_write.export(
+        folder,
+        params,
+        model.bert_config,
+        vocab_file=model.vocabulary,
+        labels=model.labels,
+        flags=flags,
+    )
     if model.bert_config.hidden_act == "gelu_erf":
         print("  google-research/bert has no erf form of gelu: it refuses this model")
     if model.bert_config.layer_norm_eps != _GOOGLES_EPSILON:
@@ -128,6 +142,7 @@ def _write_hugging_face(
     folder: str,
     model: Pretrained,
     params: Params,
+    *,
     known: dict[str, Any],
     types: Mapping[str, str],
 ) -> None:
@@ -135,9 +150,13 @@ def _write_hugging_face(
     problem = model.problem_type or of_task.get(known.get("task_type", ""))
     classifies = weight_names.architecture_of(params) == weight_names.CLASSIFIER
     huggingface_write.export(
-        *(folder, params, model.bert_config, model.vocabulary, model.do_lower_case),
-        (model.labels or None) if classifies else None,
-        problem if classifies else None,
+        folder,
+        params,
+        model.bert_config,
+        vocab_file=model.vocabulary,
+        do_lower_case=model.do_lower_case,
+        labels=(model.labels or None) if classifies else None,
+        problem_type=problem if classifies else None,
     )
 
 
@@ -227,6 +246,7 @@ def _compare(
     folder: str,
     params: Params,
     held: list[str],
+    *,
     bert_config: BertConfig,
     file: str | None,
     rows: Ragged,

@@ -45,6 +45,7 @@ class Served(tf.Module):  # type: ignore[misc]
         task: Exportable,
         params: Mapping[str, np.ndarray],
         tokenizer: Tokenizer,
+        *,
         truncation: str,
         head_tokens: int,
     ):
@@ -166,6 +167,7 @@ def difference(
     folder: str,
     examples: Sequence[Example],
     with_pairs: bool,
+    *,
     outputs: Outputs,
 ) -> float:
     """How far outputs of the folder's model are from these, at most: of raw texts."""

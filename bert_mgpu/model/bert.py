@@ -24,7 +24,7 @@ HEAD_SITE = 60000
 
 
 def embed(
-    params: Params, config: BertConfig, batch: Batch, dropout_key: DropoutKey | None
+    params: Params, config: BertConfig, batch: Batch, *, dropout_key: DropoutKey | None
 ) -> tf.Tensor:
     """The batch of `encode` -> [B, T, H]."""
     tables = "bert/embeddings/"
@@ -39,7 +39,9 @@ def embed(
         summed += tf.gather(positions, batch["position_ids"])
     else:
         summed += positions[: layers.shape_list(input_ids)[1]]
-    normal = layers.layer_norm(params, "bert/embeddings", summed, config.layer_norm_eps)
+    normal = layers.layer_norm(
+        params, "bert/embeddings", summed, epsilon=config.layer_norm_eps
+    )
     return layers.dropout(normal, config.hidden_dropout_prob, dropout_key, site=0)
 
 
@@ -60,6 +62,7 @@ def self_attention(
     own: Params,
     config: BertConfig,
     inputs: tf.Tensor,
+    *,
     score_bias: tf.Tensor,
     dropout_key: DropoutKey | None,
     site: int,
@@ -92,7 +95,7 @@ def self_attention(
     scores = scores + tf.cast(score_bias, scores.dtype)
     shares = tf.cast(tf.nn.softmax(scores), value.dtype)  # [B, N, F, T]
     rate = config.attention_probs_dropout_prob
-    shares = layers.dropout(shares, rate, dropout_key, site)
+    shares = layers.dropout(shares, rate, dropout_key, site=site)
     context = tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3])  # [B, F, N, D]
     return tf.reshape(context, layers.shape_list(flat[0]))
 
@@ -101,6 +104,7 @@ def encoder_layer(
     own: Params,
     config: BertConfig,
     inputs: tf.Tensor,
+    *,
     score_bias: tf.Tensor,
     dropout_key: DropoutKey | None,
     site: int,
@@ -122,7 +126,13 @@ def encoder_layer(
 
     def attention(own: Params, inputs: tf.Tensor) -> tf.Tensor:
         return self_attention(
-            own, config, inputs, score_bias, dropout_key, site, places
+            own,
+            config,
+            inputs,
+            score_bias=score_bias,
+            dropout_key=dropout_key,
+            site=site,
+            places=places,
         )
 
     if recompute == "attention":
@@ -131,19 +141,22 @@ def encoder_layer(
     else:
         attended = attention(own, inputs)
     attended = layers.dense(own, "attention/output/dense", attended)
-    attended = layers.dropout(attended, rate, dropout_key, site + 1)
-    attended = layers.layer_norm(own, "attention/output", attended + wanted, epsilon)
+    attended = layers.dropout(attended, rate, dropout_key, site=site + 1)
+    attended = layers.layer_norm(
+        own, "attention/output", attended + wanted, epsilon=epsilon
+    )
     inner = layers.dense(own, "intermediate/dense", attended)
     inner = layers.ACTIVATIONS[config.hidden_act](inner)  # [B, F, intermediate]
     outputs = layers.dense(own, "output/dense", inner)  # [B, F, H]
-    outputs = layers.dropout(outputs, rate, dropout_key, site + 2)
-    return layers.layer_norm(own, "output", outputs + attended, epsilon)
+    outputs = layers.dropout(outputs, rate, dropout_key, site=site + 2)
+    return layers.layer_norm(own, "output", outputs + attended, epsilon=epsilon)
 
 
 def encode(
     params: Params,
     config: BertConfig,
     batch: Batch,
+    *,
     dropout_key: DropoutKey | None = None,
     places: tf.Tensor | None = None,
     recompute: str = "none",
@@ -161,7 +174,7 @@ def encode(
     ("none"), all that is of size T x T ("attention"), or whole layers ("block").
     """
     precision = params["bert/encoder/layer_0/attention/self/query/kernel"].dtype
-    hidden = [tf.cast(embed(params, config, batch, dropout_key), precision)]
+    hidden = [tf.cast(embed(params, config, batch, dropout_key=dropout_key), precision)]
     score_bias = attention_bias(batch)
     for index in range(config.num_hidden_layers):
         prefix = f"bert/encoder/layer_{index}/"
@@ -173,7 +186,14 @@ def encode(
 
         def layer(own: Params, inputs: Any, *, site: int = site, at: Any = at) -> Any:
             return encoder_layer(
-                own, config, inputs, score_bias, dropout_key, site, at, recompute
+                own,
+                config,
+                inputs,
+                score_bias=score_bias,
+                dropout_key=dropout_key,
+                site=site,
+                places=at,
+                recompute=recompute,
             )
 
         if recompute == "block":

@@ -16,6 +16,7 @@ def classification_logits(
     params: Params,
     pooled: tf.Tensor,
     dropout_rate: float,
+    *,
     dropout_key: DropoutKey | None = None,
 ) -> tf.Tensor:
     """Logits of google-research/bert's classifier: pooled [B, H] -> [B, C]."""
@@ -35,7 +36,7 @@ def masked_lm_logits(
     hidden = layers.dense(params, "cls/predictions/transform/dense", hidden)
     hidden = layers.ACTIVATIONS[config.hidden_act](hidden)
     hidden = layers.layer_norm(
-        params, "cls/predictions/transform", hidden, config.layer_norm_eps
+        params, "cls/predictions/transform", hidden, epsilon=config.layer_norm_eps
     )
     words = tf.cast(params["bert/embeddings/word_embeddings"], hidden.dtype)
     logits = layers.at_least_float32(tf.matmul(hidden, words, transpose_b=True))

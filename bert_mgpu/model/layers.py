@@ -73,7 +73,7 @@ def dense_together(
 
 
 def layer_norm(
-    params: Params, name: str, inputs: tf.Tensor, epsilon: float
+    params: Params, name: str, inputs: tf.Tensor, *, epsilon: float
 ) -> tf.Tensor:
     """Layer normalisation over the last axis (Ba et al. 2016): `exact` inside,
     of the precision of the inputs outside.
@@ -96,7 +96,7 @@ def dropout_lanes(rate: float) -> tuple[int, int]:
 
 
 def keep_mask(
-    shape: tuple[int, ...], rate: float, dropout_key: DropoutKey, site: int
+    shape: tuple[int, ...], rate: float, dropout_key: DropoutKey, *, site: int
 ) -> tuple[tf.Tensor, float]:
     """Which values of [B, ...] a dropout keeps, bool, and the true keep rate.
 
@@ -130,7 +130,7 @@ def keep_mask(
 
 
 def dropout(
-    inputs: tf.Tensor, rate: float, dropout_key: DropoutKey | None, site: int
+    inputs: tf.Tensor, rate: float, dropout_key: DropoutKey | None, *, site: int
 ) -> tf.Tensor:
     """Inverted dropout (Srivastava et al. 2014); none without noise.
 
@@ -138,7 +138,7 @@ def dropout(
     """
     if dropout_key is None or rate == 0.0:
         return inputs
-    keep, keep_rate = keep_mask(tuple(inputs.shape), rate, dropout_key, site)
+    keep, keep_rate = keep_mask(tuple(inputs.shape), rate, dropout_key, site=site)
     # In float32: XLA and TensorFlow's graph optimizer multiply by 1 / keep rate, which
     # 16 bits do not hold, nor every keep rate. For a rate of 0.1 the factor was 0.33 %
     # too small in bfloat16. So each quotient is rounded once, up or down by chance.

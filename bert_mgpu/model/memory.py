@@ -37,6 +37,7 @@ def activations(
     config: BertConfig,
     rows: int,
     length: int,
+    *,
     recompute: str,
     precision: str,
     frozen: int = 0,

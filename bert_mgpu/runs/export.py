@@ -35,6 +35,7 @@ def write(
     run: Run,
     task: FinetuningTask,
     data: TaskDataset,
+    *,
     params: dict[str, np.ndarray],
     towers: Towers,
 ) -> None:
@@ -48,19 +49,32 @@ def write(
         features, _ = data.read(name)
         examples = data.examples(name)[:_COMPARED]
         rows = features.take(features.first_rows[: len(examples)])
-        batch = config.prediction_batch, towers, "compare"
-        outputs = forward(config, rows, *batch, note=lambda text: None)
+        outputs = forward(
+            config,
+            rows,
+            config.prediction_batch,
+            towers=towers,
+            what="compare",
+            note=lambda text: None,
+        )
     if towers.group.rank > 0:
         return
-    how = config.truncation, config.head_tokens
-    served = saved_model.Served(task, params, model.tokenizer, *how)
+    served = saved_model.Served(
+        task,
+        params,
+        model.tokenizer,
+        truncation=config.truncation,
+        head_tokens=config.head_tokens,
+    )
     if outputs is None:
         say("exports are compared with the run where it has rows: --do_predict=true")
     if folder := config.export_saved_model:
         say(f"writing the model to {folder}, as TensorFlow Serving reads it")
         saved_model.write(folder, served, data.has_pairs)
         if outputs is not None:
-            far = saved_model.difference(folder, examples, data.has_pairs, outputs)
+            far = saved_model.difference(
+                folder, examples, data.has_pairs, outputs=outputs
+            )
             _tell("texts", len(examples), far)
     if folder := config.export_onnx:
         say(f"writing the model to {folder}, as ONNX")

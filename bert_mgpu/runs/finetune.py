@@ -36,6 +36,7 @@ def finetune(
     config: FinetuneConfig,
     output_dir: pathlib.Path,
     topology: Topology,
+    *,
     towers: Towers | None = None,
 ) -> Finished | None:
     """Does what the flags ask for. Raises RunError where that ends early.
@@ -49,13 +50,15 @@ def finetune(
     family = registry.family_of(files)
     for remark in registry.remarks(config, files):
         say(remark)
-    files = family.resolve_labels(config, files, model, output_dir)
+    files = family.resolve_labels(config, files, model, output_dir=output_dir)
     export.check(config, topology.group)
     cache = pathlib.Path(config.cache_dir or output_dir / "cache")
-    data = TaskDataset(config, files, family, model, cache, topology.group)
-    task = family.task(config, model, files, data)
+    data = TaskDataset(
+        config, files, family, model=model, cache=cache, group=topology.group
+    )
+    task = family.task(config, model, files, data=data)
     # 2. The towers, and the weights on them.
-    run = Run(config, model, task, data, topology, output_dir)
+    run = Run(config, model, task, data=data, topology=topology, output_dir=output_dir)
     say(init_distributed.describe_placement(topology))
     if config.do_train:
         for warning in data.warnings:
@@ -63,21 +66,25 @@ def finetune(
     if config.plan:
         plan.show(run)
         return None
-    evaluator = stages.evaluator(run, family, task, data) if config.eval_steps else None
-    state, towers = train.train_or_load(run, evaluator, config.use_best, towers)
+    evaluator = (
+        stages.evaluator(run, family, task, data=data) if config.eval_steps else None
+    )
+    state, towers = train.train_or_load(run, evaluator, config.use_best, towers=towers)
     # 3. What comes of it.
     evaluated = {}
     if config.do_eval:
         for name in data.evaluated:
             title = "" if len(data.evaluated) == 1 else f"{name}: "
-            evaluated[name] = stages.evaluate(run, towers, state.step, name, title)
+            evaluated[name] = stages.evaluate(
+                run, towers, state.step, name=name, title=title
+            )
     if config.do_predict and data.streams:
         predict_stream.predict(task, data, towers)
     elif config.do_predict:
         for name in data.predicted:
-            stages.predict(run, task, data, towers, name)
+            stages.predict(run, task, data, towers=towers, name=name)
     stages.export(run, state.averaged, task.problem_type)
-    export.write(run, task, data, state.averaged, towers)
+    export.write(run, task, data, params=state.averaged, towers=towers)
     if config.report and (config.do_train or config.do_eval):
-        report.write(run, family, task, data, evaluated)
+        report.write(run, family, task, data=data, evaluated=evaluated)
     return Finished(towers, task)

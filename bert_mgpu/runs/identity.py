@@ -69,6 +69,7 @@ def identity(
     config: RunConfig,
     model: Pretrained,
     task: Task,
+    *,
     data: dict[str, str],
     batch: int,
     peak_rate: float,
@@ -97,6 +98,7 @@ def _check_identity(
     config: RunConfig,
     old: dict[str, Any] | None,
     new: dict[str, Any],
+    *,
     output_dir: pathlib.Path,
 ) -> None:
     if old is None:

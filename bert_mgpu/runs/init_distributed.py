@@ -24,7 +24,7 @@ from bert_mgpu.training import precision
 
 
 def init_distributed(
-    config: RunConfig, remarks: Sequence[str], place: ProcessRank, watch: Watchdog
+    config: RunConfig, remarks: Sequence[str], place: ProcessRank, *, watch: Watchdog
 ) -> Topology:
     """Says which program this is, and finds the devices and the other processes."""
     say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
@@ -44,8 +44,10 @@ def init_distributed(
     if place.is_single:
         return single_process(config.n_gpus, visible)
     on_gpu = visible[0].startswith("GPU")
-    group = Horovod(on_gpu, config.allreduce_dtype, watch.working, watch.pausing)
-    said = _agree(group, config, visible, devices.threads(place.local_size))
+    group = Horovod(
+        on_gpu, config.allreduce_dtype, watch.working, pausing=watch.pausing
+    )
+    said = _agree(group, config, visible, threads=devices.threads(place.local_size))
     towers = next(filter(None, (one["towers"] for one in said)), None)
     towers = towers or config.n_gpus * place.size
     if towers < place.size:
@@ -62,7 +64,9 @@ def init_distributed(
 def _devices(config: RunConfig, place: ProcessRank) -> list[str]:
     if place.is_single:
         return devices.configure(
-            *(config.device, config.cpu_devices, launcher.towers() or config.n_gpus),
+            config.device,
+            config.cpu_devices,
+            launcher.towers() or config.n_gpus,
             deterministic=config.deterministic,
             tf32=config.precision == precision.TF32,
         )
@@ -70,13 +74,18 @@ def _devices(config: RunConfig, place: ProcessRank) -> list[str]:
         raise UserError(
             "--cpu_devices: a process of horovodrun has one device: raise -np instead"
         )
-    where = place.local_rank, place.local_size
     tf32 = config.precision == precision.TF32
-    return devices.configure_local(config.device, *where, config.deterministic, tf32)
+    return devices.configure_local(
+        config.device,
+        place.local_rank,
+        place.local_size,
+        deterministic=config.deterministic,
+        tf32=tf32,
+    )
 
 
 def _agree(
-    group: Horovod, config: RunConfig, visible: list[str], threads: int
+    group: Horovod, config: RunConfig, visible: list[str], *, threads: int
 ) -> list[dict[str, Any]]:
     """Raises UserError where the processes are not of one kind."""
     facts = {
@@ -132,4 +141,4 @@ def shared_state(group: Collective, find: Callable[[], TrainState]) -> TrainStat
     facts = {"step": state.step, "identity": state.identity}
     said = collective.all_gather_json(group, facts)[0]
     params, slots = group.broadcast(state.params), group.broadcast(state.slots)
-    return TrainState(params, slots, said["step"], said["identity"])
+    return TrainState(params, slots, said["step"], identity=said["identity"])

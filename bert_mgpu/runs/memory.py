@@ -12,7 +12,7 @@ from bert_mgpu.runs.run import Run
 from bert_mgpu.training import precision, rules
 
 
-def by_part(run: Run, rows: int, length: int, targets: int = 0) -> dict[str, float]:
+def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, float]:
     """Bytes that a device needs above those of TensorFlow itself, by part.
 
     rows, length: of the widest batch of one tower; targets: masked words of a row.
@@ -27,8 +27,12 @@ def by_part(run: Run, rows: int, length: int, targets: int = 0) -> dict[str, flo
     turns = config.gradient_accumulation_steps * -(-config.n_gpus // len(run.devices))
     held = (turns - 1).bit_length()  # sums of earlier turns, see turns.sum_in_turn
     activations = model_memory.activations(
-        *(run.model.bert_config, rows, length, config.recompute, config.precision),
-        rules.frozen_layers(trained, run.model.bert_config.num_hidden_layers),
+        run.model.bert_config,
+        rows,
+        length,
+        recompute=config.recompute,
+        precision=config.precision,
+        frozen=rules.frozen_layers(trained, run.model.bert_config.num_hidden_layers),
     )
     activations += model_memory.words(run.model.bert_config, rows * targets)
     # Gradients one by one, then as one vector, when the activations are gone. The

@@ -40,16 +40,16 @@ def show(run: Run) -> None:
     config = run.config
     rows, data_key = run.data.load("train")
     towers = make_towers(run)
-    plan, _, state = start(run, len(rows), data_key, towers)
+    plan, _, state = start(run, len(rows), data_key, towers=towers)
     left = plan.steps - state.step
     tried = padding.training_orders(run.batching, rows)
-    shares = padding.shares(tried, rows.lengths, run.batching, plan.steps)
+    shares = padding.shares(tried, rows.lengths, run.batching, steps=plan.steps)
     tokens = {
         policy: rows.lengths.mean() * run.batch / (1 - share)
         for policy, share in shares.items()
     }
     _show("batch", iter([run.batch_in_words]))
-    _show("steps", _steps(run, plan.steps, state.step, len(rows)))
+    _show("steps", _steps(run, plan.steps, state.step, rows=len(rows)))
     _show("learning rate", _rate(run, plan))
     if rows.notes:  # made from texts by this run
         _show("max_seq_length", _length(run, rows.notes))
@@ -57,15 +57,27 @@ def show(run: Run) -> None:
     _show("parameters", _parameters(run))
     order, wanted = tried[config.padding], tokens[config.padding]
     widest = order.widest()
-    of_a_tower = widest.numbers.shape[1], widest.length, widest.targets
-    _show("memory", _memory(run, *of_a_tower))
+    _show(
+        "memory",
+        _memory(run, widest.numbers.shape[1], widest.length, targets=widest.targets),
+    )
     usual = min(
         map(order.placement, range(min(_SAMPLED_STEPS, plan.steps))),
         key=lambda placed: abs(_tokens(placed) - wanted),
     )
     batches = [pipeline.collate(rows, placed) for placed in (widest, usual)]
     share = wanted / _tokens(usual)
-    _show("time", _time(run, towers, batches, max(0, left), share, order.compilations))
+    _show(
+        "time",
+        _time(
+            run,
+            towers,
+            batches,
+            steps=max(0, left),
+            share=share,
+            shapes=order.compilations,
+        ),
+    )
     _show("devices", _devices(run))
 
 
@@ -81,7 +93,7 @@ def _show(name: str, lines: Iterator[str]) -> None:
             name = ""
 
 
-def _steps(run: Run, steps: int, done: int, rows: int) -> Iterator[str]:
+def _steps(run: Run, steps: int, done: int, *, rows: int) -> Iterator[str]:
     epochs = round(steps * run.batch / rows, 1)
     times = f"{epochs:g} epoch{'s' * (epochs != 1)}"
     yield f"{steps}: {rows} rows, {times}" + f"; {done} are done" * (done > 0)
@@ -145,8 +157,8 @@ def _parameters(run: Run) -> Iterator[str]:
     yield f"{sum(sizes.values()):,} values, {trained:,} of them trained"
 
 
-def _memory(run: Run, rows: int, length: int, targets: int = 0) -> Iterator[str]:
-    config, parts = run.config, memory.by_part(run, rows, length, targets)
+def _memory(run: Run, rows: int, length: int, *, targets: int = 0) -> Iterator[str]:
+    config, parts = run.config, memory.by_part(run, rows, length, targets=targets)
     there = parts["weights"] + parts["slots"]  # already
     left = devices.free_memory(run.devices)
     room = math.inf if left is None else there + left
@@ -164,7 +176,7 @@ def _memory(run: Run, rows: int, length: int, targets: int = 0) -> Iterator[str]
         )
         rows_then = -(-rows * batch // config.train_batch_size)
         needed = memory.by_part(
-            run._replace(config=smaller_run), rows_then, length, targets
+            run._replace(config=smaller_run), rows_then, length, targets=targets
         )
         if sum(needed.values()) <= _FILLED * room:
             break
@@ -184,6 +196,7 @@ def _time(
     run: Run,
     towers: Towers,
     batches: Sequence[Batch],
+    *,
     steps: int,
     share: float,
     shapes: int,
@@ -220,10 +233,7 @@ def _time(
                 f"--freeze_layers=embeddings,0-{half - 1}: about {share:.0%} of that"
             )
         small = dataclasses.replace(
-            *(bert_config,),
-            num_hidden_layers=4,
-            hidden_size=256,
-            intermediate_size=1024,
+            bert_config, num_hidden_layers=4, hidden_size=256, intermediate_size=1024
         )
         share = _products(small, length) / _products(bert_config, length)
         if share < 1:

@@ -38,9 +38,9 @@ def predict(task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
             return {}
         outputs = pipeline.forward_all(
             rows,
-            placements(rows.lengths, towers.n_towers, batch, max_length),
+            placements(rows.lengths, towers.n_towers, batch, max_length=max_length),
             towers.place_for_outputs,
-            towers.launch_outputs,
+            ask=towers.launch_outputs,
             token_outputs=task.token_outputs,
         )
         ordered = pipeline.in_order(outputs)
@@ -60,7 +60,7 @@ def predict(task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
 
 
 def placements(
-    lengths: np.ndarray, towers: int, most: int, max_length: int
+    lengths: np.ndarray, towers: int, most: int, *, max_length: int
 ) -> list[packing.Placement]:
     """The rows in batches whose sizes are powers of two: few shapes to trace.
 

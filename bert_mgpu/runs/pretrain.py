@@ -38,7 +38,7 @@ def pretrain(
         _ = model.vocabulary
     stages.check_export(config, topology.group)
     cache = pathlib.Path(config.cache_dir or output_dir / "cache")
-    data = RecordDataset(config, model, cache, topology)
+    data = RecordDataset(config, model, cache, topology=topology)
     if config.do_train:
         also = " and whether a sentence follows" * data.next_sentence
         say(f"to learn: masked words{also}")
@@ -46,10 +46,13 @@ def pretrain(
     if not (config.do_train or config.do_eval):
         next_sentence = _has_next_sentences(config, output_dir)
     task = Pretraining(
-        model.bert_config, config.max_seq_length, next_sentence, config.recompute
+        model.bert_config,
+        config.max_seq_length,
+        next_sentence,
+        recompute=config.recompute,
     )
     # 2. The towers, and the weights on them.
-    run = Run(config, model, task, data, topology, output_dir)
+    run = Run(config, model, task, data=data, topology=topology, output_dir=output_dir)
     say(init_distributed.describe_placement(topology))
     if config.plan:
         plan.show(run)
@@ -57,7 +60,7 @@ def pretrain(
     state, towers = train.train_or_load(run)
     # 3. What comes of it.
     if config.do_eval:
-        stages.evaluate(run, towers, state.step, evaluator.MAIN)
+        stages.evaluate(run, towers, state.step, name=evaluator.MAIN)
     if config.do_predict:
         score_sentences.score(run, state.averaged)
     stages.export(run, state.averaged)

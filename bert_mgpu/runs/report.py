@@ -20,6 +20,7 @@ def write(
     run: Run,
     family: Family,
     task: FinetuningTask,
+    *,
     data: TaskDataset,
     evaluated: Mapping[str, Any],
 ) -> None:
@@ -44,12 +45,12 @@ def write(
     for name, one in evaluated.items():
         path = data.path(name)
         read = functools.partial(data.examples, name)
-        sections += task.sections(name, one, path, read)
+        sections += task.sections(name, one, path, examples=read)
     shares = {}
     if "train" in sets:
         train = sets["train"]
         tried = padding.training_orders(run.batching, train)
-        shares = padding.shares(tried, train.lengths, run.batching, _PADDED_STEPS)
+        shares = padding.shares(tried, train.lengths, run.batching, steps=_PADDED_STEPS)
     facts = report.ReportFacts(
         output_dir=run.output_dir,
         config=run.config,

@@ -32,6 +32,7 @@ def training_state(
     config: RunConfig,
     specs: params_lib.Specs,
     model: Pretrained,
+    *,
     identity: dict[str, Any],
     output_dir: pathlib.Path,
     first_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
@@ -47,7 +48,7 @@ def training_state(
             specs, model.bert_config.initializer_range, config.seed
         )
         params = initial_weights.first_weights(
-            specs, random, config.init_checkpoint, say, model, labels
+            specs, random, config.init_checkpoint, say=say, model=model, labels=labels
         )
         new_head = _HEAD in specs and params[_HEAD] is random[_HEAD]
         if new_head and config.init_checkpoint and not config.freeze:
@@ -56,9 +57,9 @@ def training_state(
                 " learn alone first, pass --freeze=^bert/; then start again with that"
                 " output_dir as --init_checkpoint, and another --output_dir"
             )
-        return TrainState(params, first_slots(params), 0, identity)
+        return TrainState(params, first_slots(params), 0, identity=identity)
     state, prefix = found
-    _check_identity(config, state.identity, identity, output_dir)
+    _check_identity(config, state.identity, identity, output_dir=output_dir)
     params = _checked(state.params, specs, prefix)
     first = first_slots(params)
     if precision.scaling(state.slots):  # of several processes, where one goes on
@@ -97,7 +98,7 @@ def training_state(
                 " --output_dir"
             )
     slots = {name: state.slots.get(name, value) for name, value in first.items()}
-    return TrainState(params, slots, state.step, identity)
+    return TrainState(params, slots, state.step, identity=identity)
 
 
 def _checked(
@@ -121,6 +122,7 @@ def trained_state(
     config: RunConfig,
     specs: params_lib.Specs,
     identity: dict[str, Any],
+    *,
     output_dir: pathlib.Path,
 ) -> TrainState:
     """The model to use: the newest of output_dir, else --init_checkpoint.
@@ -131,7 +133,7 @@ def trained_state(
     found = train_state.newest(output_dir, say)
     if found is not None:
         state, prefix = found
-        _check_identity(config, state.identity, identity, output_dir)
+        _check_identity(config, state.identity, identity, output_dir=output_dir)
         say(f"using {prefix}")
         params = _checked(state.averaged, specs, prefix)
         return dataclasses.replace(state, params=params, slots={})
@@ -141,7 +143,9 @@ def trained_state(
             " --init_checkpoint"
         )
     absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
-    params = initial_weights.first_weights(specs, absent, config.init_checkpoint, say)
+    params = initial_weights.first_weights(
+        specs, absent, config.init_checkpoint, say=say
+    )
     for name, value in params.items():
         if np.isnan(value).all():
             raise UserError(
@@ -168,6 +172,7 @@ def write_run_files(
     config: RunConfig,
     model: Pretrained,
     labels: list[str],
+    *,
     frozen: list[str],
     identity: dict[str, Any],
     output_dir: pathlib.Path,

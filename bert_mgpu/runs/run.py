@@ -57,7 +57,9 @@ class Run(NamedTuple):
         config, layers = self.config, self.model.bert_config.num_hidden_layers
         names = [*self.task.param_specs()]
         try:
-            asked = rules.frozen(names, config.freeze, config.freeze_layers, layers)
+            asked = rules.frozen(
+                names, config.freeze, config.freeze_layers, count=layers
+            )
         except ValueError as error:
             raise UserError(str(error)) from None
         # Weight decay would wear down what no gradient holds up.
@@ -119,8 +121,14 @@ class Run(NamedTuple):
 def make_towers(run: Run) -> Towers:
     config = run.config
     return Towers(
-        *(run.task, run.topology.n_towers, run.devices, config.seed, run.compiles),
-        *(config.precision, run.optimizer, run.frozen),
+        run.task,
+        run.topology.n_towers,
+        run.devices,
+        seed=config.seed,
+        xla=run.compiles,
+        precision=config.precision,
+        optimizer=run.optimizer,
+        frozen=run.frozen,
         xla_update=config.xla != "off",
         group=run.topology.group,
     )

@@ -38,7 +38,9 @@ def score(run: Run, params: Mapping[str, np.ndarray]) -> None:
     towers.load({name: params[name] for name in task.param_specs()}, {})
     batch = rows_at_once(config, towers, predicting=True)
     # A row has one masked word.
-    losses = forward(config, rows, batch, towers, "predict", packs=False)["losses"]
+    losses = forward(config, rows, batch, towers=towers, what="predict", packs=False)[
+        "losses"
+    ]
     if towers.group.rank > 0:
         return
     scores = list(rows.scores(losses))

@@ -41,7 +41,7 @@ def _each(config: FinetuneConfig, output_dir: pathlib.Path, topology: Topology) 
         one = dataclasses.replace(one, sampled_by=config.seed)
         # TensorFlow never gives back what it has compiled: all seeds use the same.
         towers = finished.towers if finished else None
-        finished = finetune.finetune(one, folder, topology, towers)
+        finished = finetune.finetune(one, folder, topology, towers=towers)
     if topology.group.rank > 0 or finished is None:
         return
     found = {}

@@ -42,7 +42,7 @@ def check_export(config: RunConfig, group: Collective) -> None:
         huggingface_write.check_replaceable(pathlib.Path(config.export_hf))
 
 
-def evaluate(run: Run, towers: Towers, step: int, name: str, title: str = "") -> Any:
+def evaluate(run: Run, towers: Towers, step: int, *, name: str, title: str = "") -> Any:
     """Writes and tells the scores of a set, `title` before them.
 
     -> what the task finds in it; None in all processes but the first.
@@ -51,7 +51,7 @@ def evaluate(run: Run, towers: Towers, step: int, name: str, title: str = "") ->
     rows, _ = run.data.load(name)
     batch = rows_at_once(config, towers)
     outputs = run.task.infer(
-        rows, lambda rows: forward(config, rows, batch, towers, "evaluate")
+        rows, lambda rows: forward(config, rows, batch, towers=towers, what="evaluate")
     )
     if towers.group.rank > 0:
         return None
@@ -68,7 +68,7 @@ def evaluate(run: Run, towers: Towers, step: int, name: str, title: str = "") ->
 
 
 def evaluator(
-    run: Run, family: Family, task: FinetuningTask, data: TaskDataset
+    run: Run, family: Family, task: FinetuningTask, *, data: TaskDataset
 ) -> Evaluator:
     """What looks at the model on the way, told beside it what the floor reaches."""
     config = data.config
@@ -99,7 +99,7 @@ def evaluator(
 
 
 def predict(
-    run: Run, task: FinetuningTask, data: TaskDataset, towers: Towers, name: str
+    run: Run, task: FinetuningTask, data: TaskDataset, *, towers: Towers, name: str
 ) -> None:
     """Of several files each has a folder of its own."""
     folder = run.output_dir
@@ -108,13 +108,16 @@ def predict(
     features, _ = data.load(name)
     batch = rows_at_once(run.config, towers, predicting=True)
     outputs = task.infer(
-        features, lambda rows: forward(run.config, rows, batch, towers, "predict")
+        features,
+        lambda rows: forward(run.config, rows, batch, towers=towers, what="predict"),
     )
     if towers.group.rank > 0:
         return
     found = task.scored_rows(outputs, features, lambda: data.examples(name))
     ids = data.ids(name)
-    written = result_files.write_predictions(folder, task.decide(found), features, ids)
+    written = result_files.write_predictions(
+        folder, task.decide(found), features, ids=ids
+    )
     count = len(features.first_rows)
     say(f"predicted {count} rows: {', '.join(written)} in {folder}")
 
@@ -130,9 +133,9 @@ def export(
         config.export_hf,
         params,
         model.bert_config,
-        model.vocabulary,
-        model.do_lower_case,
-        run.task.labels or None,  # a value has none
-        problem_type,
+        vocab_file=model.vocabulary,
+        do_lower_case=model.do_lower_case,
+        labels=run.task.labels or None,  # a value has none
+        problem_type=problem_type,
     )
     say(f"wrote the model to {config.export_hf}, as transformers reads it")

@@ -45,6 +45,7 @@ def train_or_load(
     run: Run,
     evaluator: Evaluator | None = None,
     use_best: bool = False,
+    *,
     towers: Towers | None = None,
 ) -> tuple[TrainState, Towers]:
     """The model as this run trains it, else as it was trained before.
@@ -71,7 +72,7 @@ def _saved(
 
     def find() -> TrainState:  # in the first process, which alone has to see them
         folder = best_folder(run.output_dir) if use_best else run.output_dir
-        return resume.trained_state(run.config, specs, identity, folder)
+        return resume.trained_state(run.config, specs, identity, output_dir=folder)
 
     state = init_distributed.shared_state(run.topology.group, find)
     towers = towers or make_towers(run)
@@ -89,7 +90,7 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
         say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
         say(f"  {trained} values are trained; run.json lists what is frozen")
-    return _train(run, rows, data_key, towers, evaluator)
+    return _train(run, rows, data_key, towers=towers, evaluator=evaluator)
 
 
 def _smaller_parts(run: Run, lacking: str) -> OutOfMemory:
@@ -113,15 +114,19 @@ def _smaller_parts(run: Run, lacking: str) -> OutOfMemory:
     )
 
 
-def start(run: Run, rows: int, data_key: str, towers: Towers) -> Start:
+def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
     """Puts the weights to start from on the towers: of output_dir, else the first.
 
     Raises UserError where output_dir holds a run that this one cannot go on with.
     """
     plan = _plan(run, rows)
     identity = identity_lib.identity(
-        *(run.config, run.model, run.task, {run.data.flag: data_key}, run.batch),
-        plan.peak_rate,
+        run.config,
+        run.model,
+        run.task,
+        data={run.data.flag: data_key},
+        batch=run.batch,
+        peak_rate=plan.peak_rate,
     )
     collective.check_equal(run.topology.group, identity)
     state = init_distributed.shared_state(
@@ -130,10 +135,10 @@ def start(run: Run, rows: int, data_key: str, towers: Towers) -> Start:
             run.config,
             run.task.param_specs(),
             run.model,
-            identity,
-            run.output_dir,
-            towers.first_slots,
-            run.task.labels,
+            identity=identity,
+            output_dir=run.output_dir,
+            first_slots=towers.first_slots,
+            labels=run.task.labels,
         ),
     )
     towers.load(state.params, state.slots)
@@ -144,10 +149,10 @@ def start(run: Run, rows: int, data_key: str, towers: Towers) -> Start:
 
 
 def _train(
-    run: Run, rows: Rows, data_key: str, towers: Towers, evaluator: Evaluator | None
+    run: Run, rows: Rows, data_key: str, *, towers: Towers, evaluator: Evaluator | None
 ) -> TrainState:
     config, model, labels = run.config, run.model, list(run.task.labels)
-    plan, identity, state = start(run, len(rows), data_key, towers)
+    plan, identity, state = start(run, len(rows), data_key, towers=towers)
     if evaluator:
         evaluator.begin(state.step, identity)
         if evaluator.missed(state.step, plan.steps):
@@ -159,7 +164,7 @@ def _train(
         say(f"nothing left to train: {why}")
         return state
     tried = padding.training_orders(run.batching, rows)
-    shares = padding.shares(tried, rows.lengths, run.batching, plan.steps)
+    shares = padding.shares(tried, rows.lengths, run.batching, steps=plan.steps)
     texts = [f"{policy} {share:.0%}" for policy, share in shares.items()]
     say(
         f"tokens that are padding: {', '.join(texts)}; chosen:"
@@ -169,7 +174,12 @@ def _train(
     group = run.topology.group
     if group.rank == 0:
         resume.write_run_files(
-            config, model, labels, run.frozen, identity, run.output_dir
+            config,
+            model,
+            labels,
+            frozen=run.frozen,
+            identity=identity,
+            output_dir=run.output_dir,
         )
     say(
         f"training: steps {state.step + 1} to {plan.steps}, learning rate"
@@ -196,7 +206,15 @@ def _train(
         # The devices hold the weights now: the host's copies can go.
         state = dataclasses.replace(state, params={}, slots={})
         try:
-            state = loop.train(towers, state, plan, made, save, recorder, evaluate)
+            state = loop.train(
+                towers,
+                state,
+                plan,
+                batches=made,
+                save=save,
+                recorder=recorder,
+                evaluate=evaluate,
+            )
         except Exception as error:
             if lacking := towers.out_of_memory(error):
                 raise _smaller_parts(run, lacking) from None
@@ -216,8 +234,14 @@ def _recorder(
         specs = run.task.param_specs()
         trained = specs.keys() - set(run.frozen)
         sent = group.bytes_sent(sum(math.prod(specs[name][0]) for name in trained))
-    places = run.output_dir, state.step, plan.steps
-    return Recorder(*places, run.batch, config.log_steps, sent)
+    return Recorder(
+        run.output_dir,
+        state.step,
+        plan.steps,
+        batch=run.batch,
+        every=config.log_steps,
+        sent=sent,
+    )
 
 
 def _plan(run: Run, rows: int) -> loop.TrainingPlan:

@@ -113,6 +113,7 @@ class FinetuningTask(abc.ABC):
         name: str,
         found: Any,
         path: pathlib.Path,
+        *,
         examples: ReadExamples,
     ) -> list[ReportSection]:
         """What a report says of a set. examples: reads its texts."""
@@ -143,6 +144,7 @@ class Family(abc.ABC):
         examples: Sequence[Example],
         tokenizer: Tokenizer,
         files: TaskFiles,
+        *,
         config: FinetuneConfig,
     ) -> Features:
         """Examples as rows of ids, with `cache.length_notes`."""
@@ -153,6 +155,7 @@ class Family(abc.ABC):
         config: FinetuneConfig,
         model: Pretrained,
         files: TaskFiles,
+        *,
         data: TaskData,
     ) -> FinetuningTask:
         """Raises UserError where a flag does not fit the task."""
@@ -162,6 +165,7 @@ class Family(abc.ABC):
         config: FinetuneConfig,
         files: TaskFiles,
         model: Pretrained,
+        *,
         output_dir: pathlib.Path,
     ) -> TaskFiles:
         """The files with the labels that this run has, told in the log.

@@ -107,7 +107,7 @@ class TaskDataset:
                 features, _ = self.read(split, source)
                 unknown = self.model.tokenizer.unk_id
                 sets[split] = data_checks.CheckedSet(
-                    split, path, features, unknown, source.labelled
+                    split, path, features, unknown=unknown, labelled=source.labelled
                 )
         of_labels = functools.partial(self.family.warnings, files=self.files)
         return data_checks.warnings(sets, of_labels)
@@ -213,7 +213,7 @@ class TaskDataset:
 
     def featurise(self, examples: Sequence[Example]) -> Features:
         tokenizer = self.model.tokenizer
-        return self.family.features(examples, tokenizer, self.files, self.config)
+        return self.family.features(examples, tokenizer, self.files, config=self.config)
 
     def read(
         self, split: str, source: sources.Source | None = None
@@ -246,7 +246,9 @@ class TaskDataset:
         # The others find what the first one wrote, or make it for themselves.
         with collective.first_process_first(self.group):
             writes = self.group.rank == 0
-            found = cache_lib.cached(self.cache, name, settings, make, writes)
+            found = cache_lib.cached(
+                self.cache, name, settings, make=make, writes=writes
+            )
         features = cache_lib.from_tensors(*found)
         if hashing.file_hash(source.path) != data["data"]:
             raise UserError(

@@ -55,7 +55,7 @@ def read_examples(
         raise UserError(f"{path}: no rows for the task {task.name}")
     if keep is None:
         return examples
-    kept = sample_rows(len(examples), keep, seed, random_numbers)
+    kept = sample_rows(len(examples), keep, seed, random_numbers=random_numbers)
     return [examples[i] for i in kept]
 
 
@@ -75,13 +75,15 @@ def stream(
             f"{path}: {split} files of the task {task.name} have no labels to"
             f" evaluate with: pass a file with the columns of {task.dev}"
         )
-    for number, cells in _rows(columns, path, with_label, faults):
+    for number, cells in _rows(columns, path, with_label, faults=faults):
         try:
             if cells is None and with_label:
                 raise ValueError("blank line: delete it")
             if isinstance(cells, str):  # of a built-in task
                 cells = columns.cells(cells)
-            row = _parse(task, columns, cells or [], label if with_label else None)
+            row = _parse(
+                task, columns, cells or [], label=label if with_label else None
+            )
         except ValueError as error:
             fault = f"{path}:{number}: {error}"
             if faults is None:
@@ -91,13 +93,14 @@ def stream(
         if row is not None:
             guid, text_a, text_b, found = row
             guid = guid or f"{split}-{number - 1}"
-            yield Example(guid, text_a, text_b, found, number)
+            yield Example(guid, text_a, text_b, label=found, line=number)
 
 
 def _rows(
     columns: Columns,
     path: str | os.PathLike[str],
     with_label: bool,
+    *,
     faults: list[str] | None,
 ) -> Iterator[tuple[int, Any]]:
     """(line, its text or its cells; None where it is blank) of the rows that count."""
@@ -106,7 +109,7 @@ def _rows(
         asked: list[tables.Column | None] = [*wanted]
         if columns.label is not None and not with_label:
             asked[columns.label] = None
-        yield from tables.rows(path, form, asked, faults)
+        yield from tables.rows(path, form, asked, faults=faults)
         return
     for number, line in read_lines(path):
         if number == 1 and columns.header:
@@ -125,7 +128,11 @@ _Row = tuple[str | None, str, str | None, Any]  # guid, text_a, text_b, label
 
 
 def _parse(
-    task: TaskFiles, columns: Columns, cells: Sequence[Any], label: LabelReader | None
+    task: TaskFiles,
+    columns: Columns,
+    cells: Sequence[Any],
+    *,
+    label: LabelReader | None,
 ) -> _Row | None:
     """None to leave it out.
 

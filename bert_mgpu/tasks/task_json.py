@@ -94,7 +94,9 @@ def read_task_json(
     if not said and not there:
         raise _unknown(name, builtin)
     values = _read(path) if there else {}
-    return _task(name.lower(), str(path), _checked(values | said, path, said, types))
+    return _task(
+        name.lower(), str(path), _checked(values | said, path, said, known=types)
+    )
 
 
 def _unknown(name: str, builtin: Collection[str]) -> UserError:
@@ -174,6 +176,7 @@ def _checked(
     values: dict[str, Any],
     path: pathlib.Path,
     said: Mapping[str, Any],
+    *,
     known: Mapping[str, TaskType],
 ) -> dict[str, Any]:
     """said: what flags say, which an error then names."""

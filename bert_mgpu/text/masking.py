@@ -96,7 +96,7 @@ class Random(Protocol):
         ...
 
     def integers(
-        self, low: int, high: int, size: int, dtype: Any = ..., /
+        self, low: int, high: int, size: int, *, dtype: Any = ...
     ) -> np.ndarray:
         """From low to high - 1: [size]."""
         ...
@@ -135,6 +135,7 @@ def apply(
     masking: Masking,
     input_ids: np.ndarray,
     segment_ids: np.ndarray,
+    *,
     words: np.ndarray,
     rng: Random,
 ) -> Masked | None:
@@ -158,15 +159,16 @@ def apply(
     finishes[:-1] &= changes
     starts = begins.nonzero()[0]
     ends = finishes.nonzero()[0] + 1
-    row = _Row(len(words), starts, ends, segment_ids[starts])
+    row = _Row(len(words), starts, ends, segments=segment_ids[starts])
     spans = _CHOICES[masking.kind](masking, row, rng)
-    return _replace(masking, input_ids, sorted(spans), rng) if spans else None
+    return _replace(masking, input_ids, sorted(spans), rng=rng) if spans else None
 
 
 def _replace(
     masking: Masking,
     input_ids: np.ndarray,
     spans: list[_Span],
+    *,
     rng: Random,
 ) -> Masked:
     """Puts [MASK], the token itself or a random one where the spans are."""
@@ -177,7 +179,7 @@ def _replace(
     else:
         drawn = rng.random(len(positions))
     labels = input_ids[positions].astype(np.int32)
-    put = rng.integers(0, masking.vocab_size, len(positions), np.int32)
+    put = rng.integers(0, masking.vocab_size, len(positions), dtype=np.int32)
     np.copyto(put, labels, where=drawn < MASK_SHARE + KEEP_SHARE)
     put[drawn < MASK_SHARE] = masking.mask_id
     masked = input_ids.astype(np.int32)  # a copy

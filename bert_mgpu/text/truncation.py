@@ -17,7 +17,7 @@ TRUNCATIONS = tuple(HEADS)
 
 
 def truncate(
-    ids: Sequence[int], budget: int, how: str = "head", head_tokens: int = 128
+    ids: Sequence[int], budget: int, how: str = "head", *, head_tokens: int = 128
 ) -> list[int]:
     """At most `budget` ids, from the places that `how` names."""
     if how not in HEADS:

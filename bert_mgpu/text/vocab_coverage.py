@@ -162,7 +162,7 @@ class Census:
             row = ids.row(index).tolist()
             pieces = () if row == [unknown] else [self.tokenizer.tokens[i] for i in row]
             count, place = self.lacking.counts[word], self.lacking.places[word]
-            all_found.append(CandidateWord(word, count, place, tuple(pieces)))
+            all_found.append(CandidateWord(word, count, place, pieces=tuple(pieces)))
         return sorted(all_found, key=lambda found: found.rank)
 
     def frequent_compounds(self, most: int) -> list[CandidateWord]:

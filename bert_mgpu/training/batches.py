@@ -28,6 +28,7 @@ def place(
     batch: Mapping[str, np.ndarray],
     devices: Sequence[str],
     shares: Sequence[int],
+    *,
     towers: int,
     task: Task | None = None,
 ) -> PlacedBatch:
@@ -46,7 +47,7 @@ def place(
         columns.append(own)
         first = last
     weights = {} if task is None else _weights(task, batch)
-    return PlacedBatch(tuple(columns), weights, parts, rows)
+    return PlacedBatch(tuple(columns), weights, parts, rows=rows)
 
 
 def _sent(values: np.ndarray) -> tf.Tensor:

@@ -17,7 +17,7 @@ Asked = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def out_of_memory(
-    error: Exception, devices: Sequence[str], asked: Asked | None, trained: bool
+    error: Exception, devices: Sequence[str], asked: Asked | None, *, trained: bool
 ) -> str | None:
     """What a device had no memory for, of several also which; None for any other error.
 

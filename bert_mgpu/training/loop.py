@@ -62,6 +62,7 @@ def train(
     towers: Towers,
     state: TrainState,
     plan: TrainingPlan,
+    *,
     batches: Iterator[PlacedBatch],
     save: Callable[[TrainState], None],
     recorder: StepListener,
@@ -103,10 +104,16 @@ def train(
             if done < plan.steps:  # on its way to the devices while this step runs
                 upcoming, waited = _next(batches)
             rate = schedule.learning_rate(
-                *(step, plan.peak_rate, plan.steps, plan.warmup), plan.decay_power
+                step,
+                plan.peak_rate,
+                plan.steps,
+                warmup=plan.warmup,
+                power=plan.decay_power,
             )
             compilations = towers.compilations
-            result = towers.train_step(batch, step, rate, votes.own, upcoming)
+            result = towers.train_step(
+                batch, step, rate, stop=votes.own, upcoming=upcoming
+            )
             compiled = towers.compilations > compilations
             clock, began = time.perf_counter(), clock
             times = clock - began, waited, compiled

@@ -50,7 +50,7 @@ def _unbiased_ratio(slots: Slots, step: Any, epsilon: float) -> Any:
 
 
 def adamw_google_update(
-    grad: Any, param: Any, slots: Slots, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """AdamWeightDecayOptimizer of google-research/bert -> (param, slots).
 
@@ -63,7 +63,7 @@ def adamw_google_update(
 
 
 def adamw_update(
-    grad: Any, param: Any, slots: Slots, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """AdamW (Loshchilov & Hutter 2019), with bias correction -> (param, slots).
 
@@ -75,7 +75,7 @@ def adamw_update(
 
 
 def lamb_update(
-    grad: Any, param: Any, slots: Slots, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """LAMB (You et al. 2020), with bias correction -> (param, slots).
 
@@ -93,7 +93,7 @@ def lamb_update(
 
 
 def adafactor_update(
-    grad: Any, param: Any, slots: Slots, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """Adafactor (Shazeer & Stern 2018) with a rate from outside -> (param, slots).
 
@@ -124,7 +124,7 @@ def adafactor_update(
 
 
 def lion_update(
-    grad: Any, param: Any, slots: Slots, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
 ) -> tuple[Any, Slots]:
     """Lion (Chen et al. 2023) -> (param, slots).
 
@@ -216,6 +216,7 @@ class Optimizer:
         params: Mapping[str, Any],
         slots: Mapping[str, Any],
         grads: Mapping[str, Any],
+        *,
         rate: Any,
         step: Any,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -236,7 +237,7 @@ class Optimizer:
             coded = name in in_8_bits
             own = {s: slots[f"{name}/{s}"] for s in self._specs(param, coded)}
             how = ParameterGroup(
-                rate * factors[name], decays[name], adapted[name], step
+                rate * factors[name], decays[name], adapted[name], step=step
             )
             if coded:
                 new, own, zero = quantized_moments.updated(

@@ -29,6 +29,7 @@ class Programs:
         task: Task,
         dtype: str,
         optimizer: Optimizer,
+        *,
         frozen: Collection[str],
         xla: bool,
         xla_update: bool,
@@ -78,10 +79,10 @@ class Programs:
             self._task,
             trained,
             {name: low[name] for name in low if name not in trained},
-            batches.received(rows),
-            DropoutKey(tf.cast(seed, tf.uint64), step, place),
-            dict(zip(losses, tf.unstack(weights), strict=True)),
-            scale,
+            batch=batches.received(rows),
+            dropout_key=DropoutKey(tf.cast(seed, tf.uint64), step, place),
+            weights=dict(zip(losses, tf.unstack(weights), strict=True)),
+            scale=scale,
         )
         return self.layout(losses).join(grads, sums)
 
@@ -101,8 +102,15 @@ class Programs:
         are not held twice. -> the gradient's norm, then the state of loss scaling.
         """
         grads = self.layout(losses).gradients(gradient)
-        known = read(trained), read(slots), grads, norm, rate, step
-        params, new_slots, norm = update.apply_gradients(self._optimizer, *known)
+        params, new_slots, norm = update.apply_gradients(
+            self._optimizer,
+            read(trained),
+            read(slots),
+            grads=grads,
+            norm=norm,
+            rate=rate,
+            step=step,
+        )
         for table, values in ((trained, params), (slots, new_slots)):
             for name, value in values.items():
                 table[name].assign(value)

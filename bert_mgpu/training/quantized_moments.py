@@ -114,7 +114,7 @@ def quantize(values: Any, signed: bool) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def dequantize(
-    codes: Any, scales: Any, shape: Sequence[int], signed: bool
+    codes: Any, scales: Any, shape: Sequence[int], *, signed: bool
 ) -> tf.Tensor:
     """The float32 values of this shape that `quantize` coded."""
     numbers = tf.constant(dynamic_map(signed), tf.float32)
@@ -136,6 +136,7 @@ def updated(
     update: Callable[..., tuple[Any, dict[str, Any]]],
     signed: Mapping[str, bool],
     zero: Any,
+    *,
     grad: Any,
     param: Any,
     slots: Mapping[str, Any],
@@ -153,7 +154,7 @@ def updated(
     decoded = {}
     for slot, sign in signed.items():
         codes, scales = slots[f"{slot}_q8"], slots[f"{slot}_scale"] + zero
-        decoded[slot] = dequantize(codes, scales, table.shape, sign)
+        decoded[slot] = dequantize(codes, scales, table.shape, signed=sign)
     table, decoded = update(_to_blocks(grad), table, decoded, how=how)
     coded: dict[str, Any] = {}
     zero = 0.0

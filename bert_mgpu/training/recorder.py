@@ -35,6 +35,7 @@ class Recorder:
         directory: pathlib.Path,
         start: int,
         steps: int,
+        *,
         batch: int,
         every: int,
         sent: int = 0,

@@ -62,6 +62,7 @@ class StepResult:
         future: Future[np.ndarray],
         losses: Sequence[str],
         scaling: Sequence[str],
+        *,
         overflows: bool,
     ):
         """future: losses, votes to stop, seconds, the norm, the state of scaling.

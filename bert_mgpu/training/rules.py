@@ -72,7 +72,7 @@ def layer_decay(layers: int, decay: float) -> Rules[float]:
 
 
 def frozen(
-    names: Iterable[str], pattern: str | None, layers: str | None, count: int
+    names: Iterable[str], pattern: str | None, layers: str | None, *, count: int
 ) -> list[str]:
     """The names that --freeze=PATTERN or --freeze_layers=LAYERS keeps as they are.
 

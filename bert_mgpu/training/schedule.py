@@ -6,7 +6,7 @@ import math
 
 
 def learning_rate(
-    step: int, peak: float, steps: int, warmup: int, power: float = 1.0
+    step: int, peak: float, steps: int, *, warmup: int, power: float = 1.0
 ) -> float:
     """Rate of step 0, 1, ...: linear to `peak` in `warmup` steps, then to 0 as the
     share of the steps that are left, to a power.

@@ -43,6 +43,7 @@ class Towers:
         task: Task,
         n_towers: int,
         devices: Sequence[str],
+        *,
         seed: int,
         xla: bool,
         precision: str = "float32",
@@ -57,13 +58,9 @@ class Towers:
         xla: compile the passes through the model; xla_update: the update (as xla).
         frozen: names of the parameters that are not trained.
         """
-        self.task = task
-        self._precision = precision
-        self._optimizer = optimizer
-        self._xla = xla
+        self.task, self.group, self.n_towers = task, group, n_towers
         self.seed = seed
-        self.group = group
-        self.n_towers = n_towers
+        self._precision, self._optimizer, self._xla = precision, optimizer, xla
         self.own = devices_lib.assign_towers(n_towers, group.size)[group.rank]
         self.places = devices_lib.assign_towers(len(self.own), len(devices))
         self.devices = [*devices[: len(self.places)]]
@@ -77,8 +74,9 @@ class Towers:
         # Of the batch that comes next: summed over processes with the step before it.
         self._summed: tuple[PlacedBatch, tf.Tensor] | None = None
         updates = xla if xla_update is None else xla_update
-        settings = task, precision, optimizer, frozen, xla, updates
-        self._programs = Programs(*settings)
+        self._programs = Programs(
+            task, precision, optimizer, frozen=frozen, xla=xla, xla_update=updates
+        )
 
     # -- the weights --------------------------------------------------------
 
@@ -137,6 +135,7 @@ class Towers:
         batch: Batch | PlacedBatch,
         step: int,
         rate: float,
+        *,
         stop: bool = False,
         upcoming: PlacedBatch | None = None,
     ) -> StepResult:
@@ -160,7 +159,7 @@ class Towers:
         self._summed = (upcoming, summed) if upcoming else None
         scaling = precision_lib.scaling(self._copies[0].slots)
         overflows = self._precision == "float16"
-        return StepResult(self._reader.ask(told), names, scaling, overflows)
+        return StepResult(self._reader.ask(told), names, scaling, overflows=overflows)
 
     def _denominators(self, placed: PlacedBatch) -> tf.Tensor:
         """Of the losses over the batch of all processes, float32 [L]."""
@@ -294,7 +293,7 @@ class Towers:
         """What a device had no memory for; None for any other error."""
         asked = self._asked
         trained = asked is not None and asked[0] == self._sums_of_device
-        return failures.out_of_memory(error, self.devices, asked, trained)
+        return failures.out_of_memory(error, self.devices, asked, trained=trained)
 
     def _first(self, value: Any) -> Any:
         return self._strategy.experimental_local_results(value)[0]

@@ -20,6 +20,7 @@ def gradients(
     task: Task,
     trained: Params,
     frozen: Params,
+    *,
     batch: Batch,
     dropout_key: DropoutKey,
     weights: Mapping[str, Any],
@@ -63,6 +64,7 @@ def apply_gradients(
     optimizer: Optimizer,
     params: Mapping[str, tf.Tensor],
     slots: Mapping[str, tf.Tensor],
+    *,
     grads: Mapping[str, tf.Tensor],
     norm: tf.Tensor,
     rate: tf.Tensor,
@@ -84,7 +86,7 @@ def apply_gradients(
         step = step - tf.cast(scaling[tensor_names.SKIPPED], step.dtype)
     clipped = {name: grad * factor for name, grad in grads.items()}
     own = {name: value for name, value in slots.items() if name not in scaling}
-    new_params, new_slots = optimizer.update(params, own, clipped, rate, step)
+    new_params, new_slots = optimizer.update(params, own, clipped, rate=rate, step=step)
     if not scaling:
         return new_params, new_slots, norm
     finite = tf.math.is_finite(norm)

@@ -101,7 +101,9 @@ def test_an_export_is_the_file_that_transformers_writes(tmp_path, architecture):
         params["bert/pooler/dense/kernel"] = np.ones((8, 8), np.float32)
     exported = tmp_path / "export"
     vocab = vocab_file(tmp_path)
-    huggingface_write.export(exported, params, CONFIG, vocab, True, None)
+    huggingface_write.export(
+        exported, params, CONFIG, vocab_file=vocab, do_lower_case=True, labels=None
+    )
     assert_bit_equal(
         safetensors.numpy.load_file(exported / "model.safetensors"), tensors
     )
@@ -119,7 +121,12 @@ def test_an_export_with_half_a_head_is_refused(tmp_path):
     message = "the model has no cls/predictions/transform/dense/kernel, which BertForM"
     with pytest.raises(UserError, match=message):
         huggingface_write.export(
-            tmp_path / "export", params, CONFIG, vocab_file(tmp_path), True, None
+            tmp_path / "export",
+            params,
+            CONFIG,
+            vocab_file=vocab_file(tmp_path),
+            do_lower_case=True,
+            labels=None,
         )
     assert not (tmp_path / "export").exists()
 
@@ -130,7 +137,7 @@ def start_from(folder):
     specs |= {name: (tuple(shape), "zeros") for name, shape in HEADS.items()}
     random = params_lib.initialize(specs, 0.02, seed=1)
     said = []
-    return first_weights(specs, random, str(folder), said.append), "\n".join(said)
+    return first_weights(specs, random, str(folder), say=said.append), "\n".join(said)
 
 
 def test_a_start_takes_the_heads_and_a_tied_decoder_needs_no_word(tmp_path):

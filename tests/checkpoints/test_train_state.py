@@ -21,7 +21,9 @@ def make_state(step, value=1.0):
     }
     slots = Optimizer().zero_slots(params)
     slots["output_bias/adam_m"] += value
-    return TrainState(params, slots, step, {"seed": 42, "labels": ["好", "坏"]})
+    return TrainState(
+        params, slots, step, identity={"seed": 42, "labels": ["好", "坏"]}
+    )
 
 
 def assert_equal(one, other):

@@ -39,7 +39,7 @@ PIECES = {
 @pytest.mark.parametrize("shape", [(13, 4), (13,)], ids=["table", "bias"])
 def test_new_rows_are_means_and_all_others_stay(shape):
     old = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    table, found = vocab_growth.grow(old, OLD, [*OLD, *PIECES], True)
+    table, found = vocab_growth.grow(old, OLD, [*OLD, *PIECES], do_lower_case=True)
     assert found == {
         len(OLD) + i: [ROW[piece] for piece in pieces]
         for i, pieces in enumerate(PIECES.values())
@@ -51,14 +51,16 @@ def test_new_rows_are_means_and_all_others_stay(shape):
 
 
 def test_a_cased_vocabulary_keeps_case_and_accents():
-    _, found = vocab_growth.grow(np.zeros((13, 2)), OLD, [*OLD, "Chic", "á"], False)
+    _, found = vocab_growth.grow(
+        np.zeros((13, 2)), OLD, [*OLD, "Chic", "á"], do_lower_case=False
+    )
     assert found == {13: [ROW["[UNK]"]], 14: [ROW["[UNK]"]]}
 
 
 def test_a_token_in_a_free_place_and_one_that_moved():
     new = [*OLD[:5], "pubg", *OLD[6:11], "中", "chic"]
     old = np.arange(26, dtype=np.float32).reshape(13, 2)
-    table, found = vocab_growth.grow(old, OLD, new, True)
+    table, found = vocab_growth.grow(old, OLD, new, do_lower_case=True)
     assert found == {5: [6, 7], 11: [12], 12: [11]}
     wanted = old.copy()
     wanted[5], wanted[11], wanted[12] = (old[6] + old[7]) / 2, old[12], old[11]
@@ -67,7 +69,7 @@ def test_a_token_in_a_free_place_and_one_that_moved():
 
 def test_rows_beyond_the_old_tokens_are_there_for_new_ones():
     old = np.arange(15, dtype=np.float32)[:, None]  # two more rows than tokens
-    table, found = vocab_growth.grow(old, OLD, [*OLD, "pubg"], True)
+    table, found = vocab_growth.grow(old, OLD, [*OLD, "pubg"], do_lower_case=True)
     assert found == {13: [6, 7]}
     wanted = old.copy()
     wanted[13] = (old[6] + old[7]) / 2
@@ -91,7 +93,14 @@ class Setting:
 
     @staticmethod
     def specs(rows):
-        config = BertConfig(rows, 8, 1, 2, 12, max_position_embeddings=16)
+        config = BertConfig(
+            rows,
+            8,
+            1,
+            num_attention_heads=2,
+            intermediate_size=12,
+            max_position_embeddings=16,
+        )
         return params_lib.bert_specs(config) | {BIAS: ((rows,), "truncated_normal")}
 
     def initialize(self, rows, seed):
@@ -102,12 +111,17 @@ class Setting:
         rows = rows or len(tokens)
         file = write_vocab(self.root / "new.txt", tokens)
         model = pretrained.Pretrained(
-            BertConfig(rows), "", Tokenizer(file, True), str(file), True, None
+            BertConfig(rows),
+            "",
+            Tokenizer(file, True),
+            vocab_file=str(file),
+            do_lower_case=True,
+            labels=None,
         )
         random, said = self.initialize(rows, seed=2), []
         path = path or self.root / "model" / "bert_model.ckpt"
         weights = first_weights(
-            *(self.specs(rows), random, str(path), said.append, model)
+            self.specs(rows), random, str(path), say=said.append, model=model
         )
         return weights, "\n".join(said), random
 
@@ -231,7 +245,14 @@ def test_other_sizes_are_refused_as_ever(setting, tokens, rows):
 
 @pytest.mark.parametrize("what", ["folder", "file"])
 def test_a_hugging_face_model_grows_too(setting, what):
-    config = BertConfig(len(OLD), 8, 1, 2, 12, max_position_embeddings=16)
+    config = BertConfig(
+        len(OLD),
+        8,
+        1,
+        num_attention_heads=2,
+        intermediate_size=12,
+        max_position_embeddings=16,
+    )
     head = {
         "cls/predictions/transform/dense/kernel": np.eye(8),
         "cls/predictions/transform/dense/bias": np.zeros(8),
@@ -239,7 +260,14 @@ def test_a_hugging_face_model_grows_too(setting, what):
         "cls/predictions/transform/LayerNorm/beta": np.zeros(8),
     }
     folder, vocab = setting.root / "hf", setting.root / "model" / "vocab.txt"
-    huggingface_write.export(folder, setting.weights | head, config, vocab, True, None)
+    huggingface_write.export(
+        folder,
+        setting.weights | head,
+        config,
+        vocab_file=vocab,
+        do_lower_case=True,
+        labels=None,
+    )
     path = folder if what == "folder" else folder / "model.safetensors"
     weights, said, random = setting.start([*OLD, "pubg"], path=path)
     assert "new, start at random: bert/pooler/dense/bias" in said  # it is not exported

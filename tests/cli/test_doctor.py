@@ -10,7 +10,9 @@ from bert_mgpu.cli.doctor import environment, hardware, horovod_probe
 from bert_mgpu.distributed import devices, host
 from tests.support.paths import ROOT
 
-BUILT = horovod_probe.Installed("0.28.1", "2.21.0", ("gloo", "NCCL"), True, "")
+BUILT = horovod_probe.Installed(
+    "0.28.1", "2.21.0", ("gloo", "NCCL"), patched=True, stamp=""
+)
 CARD = hardware.Gpu("NVIDIA H200", 143771, "570.86.15")
 WHOLE = environment.Facts(
     tensorflow="2.21.0",

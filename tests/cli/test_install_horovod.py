@@ -156,7 +156,7 @@ def test_what_cmake_says_is_told():
 
 def test_a_step_has_its_time(log):
     with pytest.raises(RunError, match=rf"^the proof: no end after 1 s: see {log}$"):
-        horovod_build.step("the proof", ["sleep", "60"], os.environ, 1)
+        horovod_build.step("the proof", ["sleep", "60"], os.environ, seconds=1)
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ PACKED = pytest.mark.parametrize("padding", batching.POLICIES)
 
 
 def make_order(features, padding, towers=2, rows=4, seed=7):
-    return batching.TrainingOrder(features.lengths, towers, rows, padding, 16, seed)
+    return batching.TrainingOrder(
+        features.lengths, towers, rows, padding=padding, max_length=16, seed=seed
+    )
 
 
 def numbers_of(placement):
@@ -24,7 +26,7 @@ def numbers_of(placement):
 
 
 def in_file_order(monkeypatch):
-    def step(rows, batch, number, *_):
+    def step(rows, batch, number, *_, **__):
         return np.arange(number * batch, (number + 1) * batch)
 
     monkeypatch.setattr(batching, "rows_of_step", step)
@@ -68,7 +70,9 @@ def test_towers_share_the_rows_of_a_larger_batch():
 
 def test_bucket_gives_batches_of_like_length_in_random_order():
     features = make_features(4000, longest=128)
-    order = batching.TrainingOrder(features.lengths, 2, 4, "bucket", 128, 1)
+    order = batching.TrainingOrder(
+        features.lengths, 2, 4, padding="bucket", max_length=128, seed=1
+    )
     spans, longest = [], []
     for step in range(100):
         lengths = features.lengths[numbers_of(order.placement(step))]
@@ -80,7 +84,7 @@ def test_bucket_gives_batches_of_like_length_in_random_order():
 
 def test_windows_end_with_their_epoch():
     """So a run of whole epochs goes on in the same order when it gets more."""
-    windows = {batching.window_of_step(1000, 8, step, 50) for step in range(250)}
+    windows = {batching.window_of_step(1000, 8, step, size=50) for step in range(250)}
     assert sorted(windows) == [
         (0, 50),
         (50, 100),
@@ -91,7 +95,7 @@ def test_windows_end_with_their_epoch():
     ]
     for rows, batch in ((3, 8), (10, 4), (7, 7)):
         for step in range(30):
-            first, last = batching.window_of_step(rows, batch, step, 5)
+            first, last = batching.window_of_step(rows, batch, step, size=5)
             assert first <= step < last <= first + 5
 
 
@@ -99,7 +103,9 @@ def test_policies_pad_less_and_less_and_compile_seldom():
     features = make_features(10_000, longest=60)
     share = {}
     for padding in batching.POLICIES:
-        order = batching.TrainingOrder(features.lengths, 2, 16, padding, 128, 1)
+        order = batching.TrainingOrder(
+            features.lengths, 2, 16, padding=padding, max_length=128, seed=1
+        )
         placements = [order.placement(step) for step in range(60)]
         shapes = {(p.numbers.shape, p.length) for p in placements}
         assert len(shapes) <= (8 if padding in ("longest", "bucket") else 1)
@@ -112,7 +118,9 @@ def test_policies_pad_less_and_less_and_compile_seldom():
 def test_packing_saves_in_several_towers_too(towers, most):
     features = make_features(2000, longest=60)
     lengths = features.lengths
-    order = batching.TrainingOrder(lengths, towers, 64 // towers, "pack", 128, 1)
+    order = batching.TrainingOrder(
+        lengths, towers, 64 // towers, padding="pack", max_length=128, seed=1
+    )
     placements = [order.placement(step) for step in range(30)]
     assert {p.numbers.shape[2] > 1 for p in placements} == {True}
     assert pipeline.padding_share(placements, lengths) < most
@@ -121,7 +129,9 @@ def test_packing_saves_in_several_towers_too(towers, most):
 def test_where_packing_saves_nothing_rows_are_padded_to_the_longest():
     lengths = make_features(2000, longest=60).lengths
     for towers, padding in ((64, "pack"), (64, "longest")):
-        order = batching.TrainingOrder(lengths, towers, 1, padding, 128, 1)
+        order = batching.TrainingOrder(
+            lengths, towers, 1, padding=padding, max_length=128, seed=1
+        )
         placed = [order.placement(step) for step in range(30)]
         shares = pipeline.padding_share(placed, lengths)
         assert shares == pytest.approx(0.5, abs=0.1)
@@ -132,7 +142,9 @@ def test_a_step_longer_than_the_sample_is_packed_into_some_more_rows(monkeypatch
     monkeypatch.setattr(batching, "_SAMPLE", 1)
     lengths = np.array([16] * 8 + [9] + [8] * 7 + [9] * 8)
     in_file_order(monkeypatch)
-    order = batching.TrainingOrder(np.append(lengths[8:], 16), 1, 8, "pack", 16, 1)
+    order = batching.TrainingOrder(
+        np.append(lengths[8:], 16), 1, 8, padding="pack", max_length=16, seed=1
+    )
     usual, longer = order.placement(0).numbers.shape, order.placement(1).numbers.shape
     assert usual[2] > 1 and longer[1] > usual[1]
     assert order.widest().numbers.shape[1] > usual[1]
@@ -142,10 +154,12 @@ def test_a_step_longer_than_the_sample_is_packed_into_some_more_rows(monkeypatch
 def test_no_row_is_longer_than_the_model_has_positions(padding):
     """30 places are no multiple of 8; in a packed row, positions start again."""
     features = make_features(200, longest=30)
-    order = batching.TrainingOrder(features.lengths, 2, 4, padding, 30, 1)
+    order = batching.TrainingOrder(
+        features.lengths, 2, 4, padding=padding, max_length=30, seed=1
+    )
     placements = [order.placement(step) for step in range(25)]
     placements += batching.forward_placements(
-        features.lengths, 2, 4, padding == "pack", 30
+        features.lengths, 2, 4, packs=padding == "pack", max_length=30
     )
     for placement in placements:
         batch = pipeline.collate(features, placement)
@@ -159,7 +173,7 @@ def test_a_batch_too_long_to_pack_stands_one_in_a_row(monkeypatch):
     monkeypatch.setattr(batching, "_SAMPLE", 1)
     lengths = np.array([3] + [1] * 7 + [16] * 8)
     in_file_order(monkeypatch)
-    order = batching.TrainingOrder(lengths, 1, 8, "pack", 16, 1)
+    order = batching.TrainingOrder(lengths, 1, 8, padding="pack", max_length=16, seed=1)
     assert order.placement(0).numbers.shape == (1, 1, 8)
     assert order.placement(1).numbers.shape == (1, 8, 1)
     assert numbers_of(order.placement(1)) == list(range(8, 16))
@@ -167,7 +181,7 @@ def test_a_batch_too_long_to_pack_stands_one_in_a_row(monkeypatch):
 
 def test_epochs_run_on_without_a_gap():
     rows, batch, seed = 10, 4, 7
-    numbers = [batching.rows_of_step(rows, batch, s, seed) for s in range(10)]
+    numbers = [batching.rows_of_step(rows, batch, s, seed=seed) for s in range(10)]
     epochs = np.concatenate(numbers).reshape(4, rows)
     for number, epoch in enumerate(epochs):
         assert sorted(epoch) == list(range(number * rows, (number + 1) * rows))
@@ -176,7 +190,7 @@ def test_epochs_run_on_without_a_gap():
 
 def test_rows_follow_from_seed_and_step_alone():
     def place(step, seed):
-        return batching.rows_of_step(1000, 24, step, seed).tolist()
+        return batching.rows_of_step(1000, 24, step, seed=seed).tolist()
 
     later = [place(step, 1) for step in (90, 3, 41)]
     assert later == [place(step, 1) for step in (90, 3, 41)]
@@ -197,8 +211,12 @@ def test_numpy_is_not_asked_for_an_order(monkeypatch):
     monkeypatch.setattr(np.random, "default_rng", refuse)
     lengths = np.arange(400) % 16 + 1
     for padding in batching.POLICIES:
-        batching.TrainingOrder(lengths, 2, 4, padding, 16, 7).placement(3)
-        batching.forward_placements(lengths, 2, 4, padding == "pack", 16)
+        batching.TrainingOrder(
+            lengths, 2, 4, padding=padding, max_length=16, seed=7
+        ).placement(3)
+        batching.forward_placements(
+            lengths, 2, 4, packs=padding == "pack", max_length=16
+        )
     assert len(text_files.sample_rows(400, 30, 7)) == 30
     specs = {"a/kernel": ((3, 4), "truncated_normal"), "a/bias": ((4,), "zeros")}
     assert params.initialize(specs, 0.02, 7)["a/kernel"].all()
@@ -209,11 +227,11 @@ def test_a_run_of_before_keeps_numpys_order():
     epochs = [np.random.default_rng([7, e]).permutation(100) + 100 * e for e in (0, 1)]
     wanted = np.concatenate(epochs)
     for step in range(8):
-        found = batching.rows_of_step(100, 24, step, 7, "numpy")
+        found = batching.rows_of_step(100, 24, step, seed=7, random_numbers="numpy")
         assert np.array_equal(found, wanted[24 * step : 24 * (step + 1)])
     lengths = make_features(96).lengths
     order = batching.TrainingOrder(
-        *(lengths, 2, 4, "bucket", 16, 7), random_numbers="numpy"
+        lengths, 2, 4, padding="bucket", max_length=16, seed=7, random_numbers="numpy"
     )
     rows = np.random.default_rng([7, 0]).permutation(96)  # a window of 12 steps
     rows = rows[np.argsort(lengths[rows], kind="stable")].reshape(12, 8)
@@ -221,7 +239,9 @@ def test_a_run_of_before_keeps_numpys_order():
     for step in range(12):
         assert order.placement(step).numbers.reshape(-1).tolist() == [*wanted[step]]
     wanted = np.sort(np.random.default_rng(7).choice(100, 10, replace=False))
-    assert np.array_equal(text_files.sample_rows(100, 10, 7, "numpy"), wanted)
+    assert np.array_equal(
+        text_files.sample_rows(100, 10, 7, random_numbers="numpy"), wanted
+    )
 
 
 def test_a_run_of_before_keeps_its_widths():
@@ -230,7 +250,13 @@ def test_a_run_of_before_keeps_its_widths():
     widths = {}
     for random_numbers in ("numpy", "counters"):
         order = batching.TrainingOrder(
-            *(lengths, 1, 2, "longest", 64, 7), random_numbers=random_numbers
+            lengths,
+            1,
+            2,
+            padding="longest",
+            max_length=64,
+            seed=7,
+            random_numbers=random_numbers,
         )
         widths[random_numbers] = {order.placement(n).length for n in range(200)}
     assert widths["numpy"] == {16, 24, 32}
@@ -240,7 +266,9 @@ def test_a_run_of_before_keeps_its_widths():
 def test_a_step_of_a_hundred_million_rows_holds_no_array_of_them():
     tracemalloc.start()
     try:
-        numbers = batching.rows_of_step(10**8, 4096, 10**8 // 4096, 7)  # two epochs
+        numbers = batching.rows_of_step(
+            10**8, 4096, 10**8 // 4096, seed=7
+        )  # two epochs
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -252,8 +280,10 @@ def test_a_step_of_a_hundred_million_rows_holds_no_array_of_them():
 def test_the_widest_batch_is_known(padding):
     """Also where a single long row comes long after the first steps."""
     lengths = np.full(20_000, 10)
-    lengths[batching.rows_of_step(20_000, 20_000, 0, 3)[-1]] = 120
-    order = batching.TrainingOrder(lengths, 2, 4, padding, 128, 3)
+    lengths[batching.rows_of_step(20_000, 20_000, 0, seed=3)[-1]] = 120
+    order = batching.TrainingOrder(
+        lengths, 2, 4, padding=padding, max_length=128, seed=3
+    )
     widest = order.widest()
     rows, length = widest.numbers.shape[1], widest.length
     assert length == {"max_length": 128}.get(padding, 120) or padding == "pack"
@@ -267,7 +297,11 @@ def test_the_widest_batch_is_known(padding):
 def test_no_row_is_longer_than_the_model_has_places(padding):
     """30 places: a multiple of 8 would be too many."""
     lengths = np.full(50, 30)
-    order = batching.TrainingOrder(lengths, 1, 1, padding, 30, 3)
-    placements = batching.forward_placements(lengths, 1, 1, padding == "pack", 30)
+    order = batching.TrainingOrder(
+        lengths, 1, 1, padding=padding, max_length=30, seed=3
+    )
+    placements = batching.forward_placements(
+        lengths, 1, 1, packs=padding == "pack", max_length=30
+    )
     for placed in (order.placement(0), order.widest(), *placements):
         assert placed.length == 30 and placed.numbers.shape[2] == 1

@@ -13,7 +13,7 @@ def make_features(value=5):
         {"input_ids": Ragged.from_rows([[value], [6, 7], []])},
         {"label_ids": np.array([1, 0, 2], np.int32)},
         np.array([1, 2, 4]),
-        {"rows": 3, "truncated": 0},
+        notes={"rows": 3, "truncated": 0},
     )
 
 
@@ -40,7 +40,7 @@ def cached(directory, name, parts, make):
         features = make()
         return cache.to_tensors(features), features.notes
 
-    return cache.from_tensors(*cache.cached(directory, name, parts, tensors))
+    return cache.from_tensors(*cache.cached(directory, name, parts, make=tensors))
 
 
 PARTS = {"data": "a", "vocab": "b", "max_seq_length": 128, "labels": ["x", "y"]}

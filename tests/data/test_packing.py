@@ -32,7 +32,7 @@ def test_pack_places_every_example_once():
     lengths = np.random.default_rng(1).integers(2, 17, 100)
     numbers = np.random.default_rng(2).permutation(100)[:24]
     shape = Shape(rows=22, length=24, places=6)
-    placement = packing.pack(numbers, lengths[numbers], 3, [shape])
+    placement = packing.pack(numbers, lengths[numbers], 3, shapes=[shape])
     assert placement.numbers.shape == placement.offsets.shape == (3, 8, 6)
     assert sorted(placement.numbers[placement.numbers != EMPTY]) == sorted(numbers)
     for there, offsets in zip(
@@ -50,8 +50,8 @@ def test_rows_and_their_places_do_not_depend_on_the_towers(towers):
     lengths = np.random.default_rng(1).integers(2, 17, 24)
     shapes = [Shape(rows=10, length=24, places=6), Shape(rows=24, length=24, places=6)]
     numbers = np.arange(24)
-    one = packing.pack(numbers, lengths, 1, shapes)
-    split = packing.pack(numbers, lengths, towers, shapes)
+    one = packing.pack(numbers, lengths, 1, shapes=shapes)
+    split = packing.pack(numbers, lengths, towers, shapes=shapes)
     for found, wanted in ((split.numbers, one.numbers), (split.offsets, one.offsets)):
         rows, of_one = found.reshape(-1, 6), wanted.reshape(-1, 6)
         shared = min(len(rows), len(of_one))
@@ -62,9 +62,9 @@ def test_rows_and_their_places_do_not_depend_on_the_towers(towers):
 def test_pack_says_when_there_is_no_room():
     lengths = np.full(10, 9)
     numbers = np.arange(10)
-    assert packing.pack(numbers, lengths, 1, [Shape(4, 18, 2)]) is None
-    assert packing.pack(numbers, lengths, 1, [Shape(5, 18, 2)]) is not None
-    both = packing.pack(numbers, lengths, 2, [Shape(4, 18, 2), Shape(5, 18, 2)])
+    assert packing.pack(numbers, lengths, 1, shapes=[Shape(4, 18, 2)]) is None
+    assert packing.pack(numbers, lengths, 1, shapes=[Shape(5, 18, 2)]) is not None
+    both = packing.pack(numbers, lengths, 2, shapes=[Shape(4, 18, 2), Shape(5, 18, 2)])
     assert both.numbers.shape == (2, 3, 2)
 
 
@@ -103,7 +103,9 @@ def test_packed_shape_holds_its_groups_with_little_padding():
     groups = [rng.integers(10, 31, 32) for _ in range(50)]
     shape = packing.packed_shape(groups, 32)
     numbers = np.arange(32)
-    assert all(packing.pack(numbers, group, 1, [shape]) is not None for group in groups)
+    assert all(
+        packing.pack(numbers, group, 1, shapes=[shape]) is not None for group in groups
+    )
     tokens = max(group.sum() for group in groups)
     assert tokens <= shape.rows * shape.length <= 1.15 * tokens
 

@@ -29,8 +29,9 @@ def test_outputs_of_many_rows(packs):
 
 
 def check_forward(features, batch, towers, packs):
-    args = (features.lengths, towers, batch, packs, 16)
-    placements = batching.forward_placements(*args)
+    placements = batching.forward_placements(
+        features.lengths, towers, batch, packs=packs, max_length=16
+    )
 
     def stub(inputs):
         """What a model could know of each example, from its own tokens alone."""
@@ -51,8 +52,7 @@ def check_forward(features, batch, towers, packs):
     def ask(batch):
         return types.SimpleNamespace(read=lambda: stub(batch))
 
-    ways = dict, ask  # a batch is asked about as it is
-    found = pipeline.in_order(pipeline.forward_all(features, placements, *ways))
+    found = pipeline.in_order(pipeline.forward_all(features, placements, dict, ask=ask))
     assert found["row"].tolist() == list(range(len(features)))
     assert found["tokens"].tolist() == features.lengths.tolist()
 
@@ -61,8 +61,9 @@ def test_forward_pads_little_and_compiles_seldom():
     features = make_features(4000, longest=128)
     share = {}
     for packs, most in ((False, 8), (True, 1)):
-        args = (features.lengths, 2, 4, packs, 128)
-        placements = batching.forward_placements(*args)
+        placements = batching.forward_placements(
+            features.lengths, 2, 4, packs=packs, max_length=128
+        )
         lengths = [placement.length for placement in placements]
         assert lengths == sorted(lengths, reverse=True)  # a lack of memory shows first
         shapes = {(p.numbers.shape, p.length) for p in placements}
@@ -74,7 +75,9 @@ def test_forward_pads_little_and_compiles_seldom():
 @pytest.mark.parametrize(("length", "places"), [(30, 1), (25, 5)])
 def test_rows_are_packed_only_where_that_saves_tokens(length, places):
     """30 tokens need 30 alone; 25 need 26, but five of them 128."""
-    placements = batching.forward_placements(np.full(640, length), 2, 8, True, 128)
+    placements = batching.forward_placements(
+        np.full(640, length), 2, 8, packs=True, max_length=128
+    )
     assert {placed.numbers.shape[2] for placed in placements} == {places}
 
 
@@ -82,7 +85,9 @@ def test_a_larger_set_is_worth_more_widths():
     widths = []
     for rows in (100, 1000, 10_000, 100_000):
         lengths = make_features(1000, longest=128).lengths.repeat(rows // 100)[::10]
-        placements = batching.forward_placements(lengths, 1, 8, False, 128)
+        placements = batching.forward_placements(
+            lengths, 1, 8, packs=False, max_length=128
+        )
         widths.append(len({placed.length for placed in placements}))
     assert widths == sorted(widths) and widths[0] == 1 and 4 < widths[-1] <= 8
 

@@ -13,8 +13,8 @@ from bert_mgpu.data.record_rows import RecordRows
 from bert_mgpu.text.masking import Masking
 
 LENGTH, MOST, CLS, SEP, MASK, VOCAB = 24, 4, 2, 3, 4, 61
-STATIC = RecordSchema(LENGTH, MOST, VOCAB, 2, dynamic=False)
-DYNAMIC = RecordSchema(LENGTH, MOST, VOCAB, 2, dynamic=True)
+STATIC = RecordSchema(LENGTH, MOST, VOCAB, segments=2, dynamic=False)
+DYNAMIC = RecordSchema(LENGTH, MOST, VOCAB, segments=2, dynamic=True)
 
 
 def padded(values, size):
@@ -56,7 +56,7 @@ def write(path, features):
 
 
 def rows_of(path, form, cache, **settings):
-    index = pretraining_records.index(path, form, False, cache)
+    index = pretraining_records.index(path, form, False, cache=cache)
     return RecordRows([path], [index], **settings), index
 
 
@@ -91,8 +91,15 @@ def test_a_batch_of_them_is_googles(made, tmp_path):
     """Padded to max_seq_length, one a row: the very arrays of Google's input_fn."""
     path, features = made
     rows, _ = rows_of(path, STATIC, tmp_path / "cache")
-    settings = (2, 4, "max_length", LENGTH, 5)
-    order = batching.TrainingOrder(rows.lengths, *settings, counts=rows.counts)
+    order = batching.TrainingOrder(
+        rows.lengths,
+        2,
+        4,
+        padding="max_length",
+        max_length=LENGTH,
+        seed=5,
+        counts=rows.counts,
+    )
     placement = order.placement(3)
     assert placement.targets == MOST
     batch = pipeline.collate(rows, placement)
@@ -108,11 +115,22 @@ def test_every_target_points_at_its_token(padding, made, tmp_path):
     path, _ = made
     rows, _ = rows_of(path, STATIC, tmp_path / "cache")
     order = batching.TrainingOrder(
-        *(rows.lengths, 2, 6, padding, LENGTH, 5), counts=rows.counts
+        rows.lengths,
+        2,
+        6,
+        padding=padding,
+        max_length=LENGTH,
+        seed=5,
+        counts=rows.counts,
     )
     placements = [order.placement(step) for step in range(4)]
     placements += batching.forward_placements(
-        *(rows.lengths, 2, 6, padding == "pack", LENGTH), counts=rows.counts
+        rows.lengths,
+        2,
+        6,
+        packs=padding == "pack",
+        max_length=LENGTH,
+        counts=rows.counts,
     )
     for placement in placements:
         batch = pipeline.collate(rows, placement)
@@ -153,7 +171,9 @@ def test_the_first_rows_are_enough(made, tmp_path):
 
 
 def draw(kind="token", seed=7):
-    return DynamicMasking(Masking(kind, MASK, VOCAB, 0.3, MOST), (CLS, SEP), seed)
+    return DynamicMasking(
+        Masking(kind, MASK, VOCAB, probability=0.3, most=MOST), (CLS, SEP), seed
+    )
 
 
 @pytest.fixture
@@ -266,7 +286,7 @@ def test_wrong_records_are_named(tmp_path, form, changed, fragment):
     path = write(tmp_path / "a.tfrecord", [*good, make(rng, **changed)])
     size = len(b"".join(tfrecord.frame(tfrecord.encode(one)) for one in good))
     with pytest.raises(UserError) as caught:
-        pretraining_records.index(path, form, False, tmp_path / "cache")
+        pretraining_records.index(path, form, False, cache=tmp_path / "cache")
     message = str(caught.value)
     assert message.startswith(f"{path} at byte {size + tfrecord.HEADER}: ")
     assert fragment in message and "\n" not in message
@@ -282,8 +302,8 @@ def test_damaged_records_are_left_out_where_asked(made, tmp_path):
         file.seek(0)
         file.write(content)
     with pytest.raises(UserError, match=f"at byte {size}: damaged.*skip_bad_records"):
-        pretraining_records.index(path, STATIC, False, tmp_path / "cache")
-    index = pretraining_records.index(path, STATIC, True, tmp_path / "cache")
+        pretraining_records.index(path, STATIC, False, cache=tmp_path / "cache")
+    index = pretraining_records.index(path, STATIC, True, cache=tmp_path / "cache")
     assert len(index.sizes) == 49 and len(index.bad) == 1
     rows = RecordRows([path], [index])
     found = rows.take(np.array([1])).ragged["input_ids"].row(0)
@@ -309,10 +329,10 @@ def test_a_record_that_changed_is_not_trained_on(made, tmp_path):
 def test_an_index_is_made_once_for_a_file_and_anew_for_another(made, tmp_path):
     path, features = made
     cache = tmp_path / "cache"
-    first = pretraining_records.index(path, STATIC, False, cache)
+    first = pretraining_records.index(path, STATIC, False, cache=cache)
     assert len(list(cache.iterdir())) == 1
-    again = pretraining_records.index(path, STATIC, False, cache)
+    again = pretraining_records.index(path, STATIC, False, cache=cache)
     assert again.content == first.content and len(list(cache.iterdir())) == 1
     write(tmp_path / "a.tfrecord", features[:-1])
-    other = pretraining_records.index(path, STATIC, False, cache)
+    other = pretraining_records.index(path, STATIC, False, cache=cache)
     assert len(other.sizes) == 49 and other.content != first.content

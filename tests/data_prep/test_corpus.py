@@ -317,7 +317,7 @@ def test_duplicates_are_counted_exactly_while_they_are_few():
 def test_duplicates_are_estimated_when_they_are_many():
     """150,000 texts, of which 37,500 come twice more: a third are duplicates."""
     rng = np.random.default_rng(1)
-    once = rng.integers(0, 2**64, 150_000, np.uint64)
+    once = rng.integers(0, 2**64, 150_000, dtype=np.uint64)
     all_of_them = np.concatenate([once, once[:37_500], once[:37_500]])
     shares = []
     for order in (all_of_them, rng.permutation(all_of_them)):

@@ -26,9 +26,9 @@ def block(documents, starts=None, labels=None, context=0):
         np.array([i for s in sentences for i in s], np.int32),
         starts,
         array.array("q", np.cumsum([0, *map(len, sentences)]).tolist()),
-        array.array("q", np.cumsum([0, *map(len, documents)]).tolist()),
-        labels,
-        context,
+        documents=array.array("q", np.cumsum([0, *map(len, documents)]).tolist()),
+        labels=labels,
+        context=context,
     )
 
 
@@ -56,11 +56,13 @@ def made():
 
 def our_rows(made, case, seed):
     length, most, short = cases.CASES[case]
-    how = Masking("token", cases.MASK, len(cases.vocabulary()), 0.15, most)
+    how = Masking(
+        "token", cases.MASK, len(cases.vocabulary()), probability=0.15, most=most
+    )
     draws, rng = random.Random(seed), np.random.default_rng(seed)
     for _ in range(cases.DUPES):
-        rows = plan("nsp", made, length, short, draws)
-        batch = assemble(made, rows.pieces, length, cases.CLS, cases.SEP)
+        rows = plan("nsp", made, length, short_seq_prob=short, rng=draws)
+        batch = assemble(made, rows.pieces, length, cls_id=cases.CLS, sep_id=cases.SEP)
         masked = mask_rows.mask_rows(how, batch, rng)
         for i, size in enumerate(batch.lengths.tolist()):
             count = int(masked.weights[i].sum())
@@ -91,7 +93,7 @@ def test_pairs_and_masks_have_googles_distribution(made, case):
 def test_a_pair_is_two_slices_and_the_label_says_how_they_belong_together(made):
     documents = cases.documents()
     tokens = cases.vocabulary()
-    rows = plan("nsp", made, 64, 0.1, random.Random(1))
+    rows = plan("nsp", made, 64, short_seq_prob=0.1, rng=random.Random(1))
     seen = set()
     for (first, second), label in zip(
         texts(made, rows.pieces), rows.labels, strict=True
@@ -112,7 +114,7 @@ def test_a_pair_is_two_slices_and_the_label_says_how_they_belong_together(made):
 
 def test_one_document_is_its_own_random_next():
     made = block(numbered([[3, 4, 5, 6]]))
-    rows = plan("nsp", made, WIDTH, 0.0, random.Random(1))
+    rows = plan("nsp", made, WIDTH, short_seq_prob=0.0, rng=random.Random(1))
     assert len(rows.pieces) >= 1
 
 
@@ -120,7 +122,7 @@ def test_context_gives_random_sentences_and_no_rows():
     made = block(numbered([[5, 5]] * 8), context=6)
     owners, others = set(), set()
     for seed in range(40):
-        rows = plan("nsp", made, 9, 0.0, random.Random(seed))
+        rows = plan("nsp", made, 9, short_seq_prob=0.0, rng=random.Random(seed))
         for (first, second), label in zip(
             texts(made, rows.pieces), rows.labels, strict=True
         ):
@@ -129,13 +131,22 @@ def test_context_gives_random_sentences_and_no_rows():
                 others.add(second[0] // UNIT // 2)
     assert owners == {6, 7} and others == set(range(8))
     for objective, count in (("mlm", 4), ("documents", 2)):
-        assert len(plan(objective, made, 12, 0.0, random.Random(0)).pieces) == count
+        assert (
+            len(
+                plan(
+                    objective, made, 12, short_seq_prob=0.0, rng=random.Random(0)
+                ).pieces
+            )
+            == count
+        )
 
 
 def test_each_sentence_is_a_row_of_mlm():
     """bert-ad's create_pretraining_data_mlm.py."""
     documents = numbered([[1, 20], [14, 15, 3]])
-    rows = plan("mlm", block(documents), WIDTH, 0.5, random.Random(1))
+    rows = plan(
+        "mlm", block(documents), WIDTH, short_seq_prob=0.5, rng=random.Random(1)
+    )
     wanted = [(s[: WIDTH - 2], []) for d in documents for s in d]
     assert texts(block(documents), rows.pieces) == wanted
     assert rows.labels is None
@@ -145,7 +156,7 @@ def test_documents_fill_rows_and_lose_nothing():
     sizes = [[4, 5, 5, 6, 20, 3, 31, 1], [14], [15], [1], [7, 8]]
     documents = numbered(sizes)
     made = block(documents)
-    rows = plan("documents", made, WIDTH, 0.0, random.Random(1))
+    rows = plan("documents", made, WIDTH, short_seq_prob=0.0, rng=random.Random(1))
     found = [len(first) for first, _ in texts(made, rows.pieces)]
     # 14 tokens a row: whole sentences while they fit, longer ones in parts.
     assert found == [14, 6, 14, 9, 14, 14, 4, 14, 14, 1, 1, 7, 8]
@@ -159,7 +170,7 @@ def test_documents_fill_rows_and_lose_nothing():
 def test_documents_aim_lower_at_times():
     made = block(numbered([[1] * 90] * 400))
     longest = []
-    rows = plan("documents", made, WIDTH, 0.5, random.Random(1))
+    rows = plan("documents", made, WIDTH, short_seq_prob=0.5, rng=random.Random(1))
     starts = np.searchsorted(made.sentences, rows.pieces[:, 0]) // 90
     for number in range(400):
         here = rows.pieces[starts == number]
@@ -188,7 +199,7 @@ def test_pairs_of_phrase_and_ad():
     ]
     labels = np.arange(len(sizes), dtype=np.int32) % 2
     made = block(numbered(sizes), labels=labels)
-    rows = plan("infill", made, WIDTH, 0.1, random.Random(1))
+    rows = plan("infill", made, WIDTH, short_seq_prob=0.1, rng=random.Random(1))
     found = [(len(a), len(b)) for a, b in texts(made, rows.pieces)]
     # 13 tokens for both: the ad loses what is too much, and must still be longer.
     assert found == [(2, 3), (3, 10), (6, 7)]
@@ -200,7 +211,7 @@ def test_pairs_of_phrase_and_ad():
 def test_assembled_rows_are_googles():
     made = block(numbered([[3, 2]]))
     pieces = np.array([[0, 3, 3, 5], [1, 3, 0, 0], [2, 3, 0, 5]])
-    batch = assemble(made, pieces, 10, cases.CLS, cases.SEP)
+    batch = assemble(made, pieces, 10, cls_id=cases.CLS, sep_id=cases.SEP)
     c, s = cases.CLS, cases.SEP
     assert batch.input_ids.tolist() == [
         [c, 0, 1, 2, s, 100, 101, s, 0, 0],
@@ -225,7 +236,7 @@ def test_what_is_left_of_a_cut_word_is_a_word():
     starts = np.array([True, False, False, True, False])
     made = block(numbered([[3, 2]]), starts=starts)
     pieces = np.array([[1, 3, 4, 5], [0, 3, 0, 0]])
-    batch = assemble(made, pieces, 8, cases.CLS, cases.SEP)
+    batch = assemble(made, pieces, 8, cls_id=cases.CLS, sep_id=cases.SEP)
     assert batch.starts.astype(int).tolist() == [
         [1, 1, 0, 1, 1, 1, 0, 0],
         [1, 1, 0, 0, 1, 0, 0, 0],
@@ -237,13 +248,13 @@ def whole_word_rows(count=4000):
     begins = np.array([1, 1, 0, 1, 0, 0, 0, 1, 1, 0, 0], bool)
     made = block(numbered([[7, 4]]), starts=begins)
     pieces = np.tile([[0, 7, 7, 11]], (count, 1))
-    return assemble(made, pieces, 20, cases.CLS, cases.SEP)
+    return assemble(made, pieces, 20, cls_id=cases.CLS, sep_id=cases.SEP)
 
 
 def test_whole_words_as_masks_of_one_row_at_a_time():
     """Which tokens are masked, and how often, is what masking.apply does."""
     batch = whole_word_rows()
-    how = Masking("token", 1999, 2000, 0.3, 20)
+    how = Masking("token", 1999, 2000, probability=0.3, most=20)
     together = mask_rows._words(how, batch, np.random.default_rng(1))
     alone = mask_rows._one_by_one(how, batch, np.random.default_rng(2))
     sets = []
@@ -279,7 +290,7 @@ def test_whole_words_as_masks_of_one_row_at_a_time():
 
 def test_positions_ascend_and_zeros_follow():
     batch = whole_word_rows(50)
-    how = Masking("token", cases.MASK, 2000, 0.3, 20)
+    how = Masking("token", cases.MASK, 2000, probability=0.3, most=20)
     masked = mask_rows.mask_rows(how, batch, np.random.default_rng(1))
     assert masked.positions.shape == (50, 20)
     for row in range(50):
@@ -294,18 +305,18 @@ def test_a_row_without_a_word_that_fits_is_not_kept():
     starts = np.array([True, False, False, True])
     made = block(numbered([[3], [1]]), starts=starts)
     pieces = np.array([[0, 3, 0, 0], [3, 4, 0, 0]])
-    batch = assemble(made, pieces, 8, cases.CLS, cases.SEP)
+    batch = assemble(made, pieces, 8, cls_id=cases.CLS, sep_id=cases.SEP)
     for kind in ("token", "span"):
-        how = Masking(kind, cases.MASK, 2000, 0.15, 2)
+        how = Masking(kind, cases.MASK, 2000, probability=0.15, most=2)
         masked = mask_rows.mask_rows(how, batch, np.random.default_rng(1))
         assert masked.kept.tolist() == [False, True]
         np.testing.assert_array_equal(masked.input_ids[0], batch.input_ids[0])
 
 
 def test_spans_come_from_masking(made):
-    rows = plan("nsp", made, 64, 0.0, random.Random(1))
-    batch = assemble(made, rows.pieces[:64], 64, cases.CLS, cases.SEP)
-    how = Masking("span", cases.MASK, 2000, 0.15, 20)
+    rows = plan("nsp", made, 64, short_seq_prob=0.0, rng=random.Random(1))
+    batch = assemble(made, rows.pieces[:64], 64, cls_id=cases.CLS, sep_id=cases.SEP)
+    how = Masking("span", cases.MASK, 2000, probability=0.15, most=20)
     masked = mask_rows.mask_rows(how, batch, np.random.default_rng(1))
     gaps = [
         gap
@@ -319,7 +330,9 @@ def test_spans_come_from_masking(made):
 def test_equal_seeds_give_equal_rows(made):
     for objective in instances.OBJECTIVES[:3]:
         first, again, other = (
-            plan(objective, made, 32, 0.5, random.Random(seed)).pieces
+            plan(
+                objective, made, 32, short_seq_prob=0.5, rng=random.Random(seed)
+            ).pieces
             for seed in (1, 1, 2)
         )
         np.testing.assert_array_equal(first, again)

@@ -19,14 +19,14 @@ def test_every_order_is_as_likely(tmp_path):
     one.write_bytes(tfrecord.frame(b"0"))
     two.write_bytes(b"".join(map(tfrecord.frame, (b"1", b"1", b"2", b"2", b"2"))))
     runs = [
-        shuffle.Run(one, 0, size, 1),
-        shuffle.Run(two, 0, 2 * size, 2),
-        shuffle.Run(two, 2 * size, 3 * size, 3),
+        shuffle.Run(one, 0, size, rows=1),
+        shuffle.Run(two, 0, 2 * size, rows=2),
+        shuffle.Run(two, 2 * size, 3 * size, rows=3),
     ]
     found = collections.Counter()
     for _ in range(1200):
         file = io.BytesIO()
-        assert shuffle.merge(runs, [file], rng, lambda size: None) == [6]
+        assert shuffle.merge(runs, [file], rng, advance=lambda size: None) == [6]
         found[file.getvalue()[tfrecord.HEADER :: size]] += 1
     assert len(found) == 60
     # Chi-squared with 59 degrees of freedom: mean 59, variance 118.
@@ -48,7 +48,7 @@ def test_runs_hold_all_rows_in_random_order(tmp_path, monkeypatch):
     monkeypatch.setattr(shuffle, "_DRAWS", 7)
     files = [open(tmp_path / name, "wb") for name in "bcd"]  # noqa: SIM115
     written = []
-    counts = shuffle.merge(made, files, rng, written.append)
+    counts = shuffle.merge(made, files, rng, advance=written.append)
     for file in files:
         file.close()
     assert counts == [334, 333, 333] and sum(written) == len(content)
@@ -73,6 +73,6 @@ def test_small_buffers_and_more_rows_than_numpy_draws_from(tmp_path, monkeypatch
     monkeypatch.setattr(shuffle, "_MOST_ROWS", 50)
     monkeypatch.setattr(shuffle, "_DRAWS", 10)
     file = io.BytesIO()
-    assert shuffle.merge(made, [file], rng, lambda size: None) == [400]
+    assert shuffle.merge(made, [file], rng, advance=lambda size: None) == [400]
     (tmp_path / "b").write_bytes(file.getvalue())
     assert sorted(tfrecord.scan(tmp_path / "b").sizes) == list(range(400))

@@ -185,7 +185,7 @@ def test_two_runs_do_not_work_in_one_folder(prepare):
 def test_a_full_disk_ends_with_one_line_and_loses_nothing(prepare, work, monkeypatch):
     (work / "out.tfrecord").write_text("an earlier output")
 
-    def full(*args):
+    def full(*args, **named):
         raise OSError(28, "No space left on device", "out.tfrecord.parts/x")
 
     monkeypatch.setattr(shuffle, "merge", full)

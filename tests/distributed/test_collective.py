@@ -94,13 +94,20 @@ def job_of(tmp_path):
     (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
     tokenizer = Tokenizer(tmp_path / "vocab.txt")
     config = BertConfig(vocab_size=len(words))
-    model = Pretrained(config, "x.json", tokenizer, "vocab.txt", True, None)
+    model = Pretrained(
+        config,
+        "x.json",
+        tokenizer,
+        vocab_file="vocab.txt",
+        do_lower_case=True,
+        labels=None,
+    )
     task = types.SimpleNamespace(param_specs=dict, labels=["good", "bad"], facts={})
 
     def made(other, **run):
         run = types.SimpleNamespace(max_seq_length=8, do_train=False, **run)
         two = topology.Topology(Two(other), ["CPU:0"], 2)
-        return Run(run, model, task, None, two, tmp_path)
+        return Run(run, model, task, data=None, topology=two, output_dir=tmp_path)
 
     return made
 

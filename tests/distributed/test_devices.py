@@ -99,7 +99,7 @@ def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
     monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=False, version="0.28.1")
     for device in ("CPU:0", "GPU:0"):
-        init_distributed._agree(group, FinetuneConfig(), [device], 4)
+        init_distributed._agree(group, FinetuneConfig(), [device], threads=4)
     name = "threads of a process (TF_NUM_INTRAOP_THREADS sets them)"
     assert said[0][name] == 4 and name not in said[1]
 
@@ -116,7 +116,7 @@ def test_processes_with_cards_of_other_kinds_are_refused(monkeypatch):
     for card in ("NVIDIA A", "NVIDIA B"):
         details = {"device_name": card}
         monkeypatch.setattr(devices, "_details", lambda _, one=details: [one])
-        init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], 4)
+        init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], threads=4)
     first, second = said
     assert {name for name in first if first[name] != second[name]} == {"GPU"}
 
@@ -156,7 +156,9 @@ def test_processes_that_share_a_card_are_refused(monkeypatch):
     monkeypatch.setattr(init_distributed.collective, "all_gather_json", lambda *_: said)
     monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=True, version="0.28.1")
-    assert init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], 1) == said
+    assert (
+        init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], threads=1) == said
+    )
     said.append(said[2])
     with pytest.raises(UserError, match="processes 2 and 5 share the GPU x of h"):
-        init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], 1)
+        init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], threads=1)

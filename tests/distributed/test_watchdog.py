@@ -27,7 +27,7 @@ class Job:
 
     def watch(self, rank, patience=60.0):
         self.watches.append(
-            Watchdog(ProcessRank(rank, 2, rank, 2), self.folder, patience)
+            Watchdog(ProcessRank(rank, 2, rank, local_size=2), self.folder, patience)
         )
         return self.watches[-1]
 
@@ -112,7 +112,7 @@ def job(tmp_path, monkeypatch):
     yield job
     for one in job.watches:  # none of their threads may end the tests
         one._closing = True
-        one._ended = ExitReport(0, 0, 0, "the test is over")
+        one._ended = ExitReport(0, 0, 0, reason="the test is over")
         one._speaking.acquire(blocking=False)
         one._known.set()
 
@@ -149,7 +149,9 @@ def test_a_silent_process_is_lost_and_killed(job, monkeypatch):
     monkeypatch.setattr(peers, "SILENCE", 1)
     first = job.watch(0)
     first.open()
-    silent = rendezvous.connect(ProcessRank(1, 2, 1, 2))  # and says nothing any more
+    silent = rendezvous.connect(
+        ProcessRank(1, 2, 1, local_size=2)
+    )  # and says nothing any more
     until(lambda: job.codes == [5])
     assert job.told["rank"] == 1 and "no sign of life" in job.told["reason"]
     assert job.killed == [[*launcher.process_location()]]
@@ -251,7 +253,7 @@ def test_one_that_never_starts_is_named(job, monkeypatch):
     assert job.told["rank"] == 1 and "did not start within 0.3 s" in job.told["reason"]
     job.store.clear()
     with pytest.raises(PeerLost, match="first process did not start"):
-        rendezvous.connect(ProcessRank(1, 2, 1, 2))
+        rendezvous.connect(ProcessRank(1, 2, 1, local_size=2))
 
 
 def test_one_that_comes_too_late_hears_of_the_end(job):
@@ -259,7 +261,7 @@ def test_one_that_comes_too_late_hears_of_the_end(job):
     first.open()
     first.end(UserError("a mistake"))
     with pytest.raises(PeerLost, match="process 0 ended at step 0 .* 2: a mistake"):
-        rendezvous.connect(ProcessRank(1, 2, 1, 2))
+        rendezvous.connect(ProcessRank(1, 2, 1, local_size=2))
 
 
 def test_a_fault_of_ours_does_not_wait_for_others(job):
@@ -300,6 +302,6 @@ def test_exit_json_without_hard_links(tmp_path, monkeypatch):
     file = ExitFile(tmp_path, leads=True)
     file.begin()
     for code in (2, 75):
-        file.write(ExitReport(code, 0, 3, "r"))
+        file.write(ExitReport(code, 0, 3, reason="r"))
     assert json.loads((tmp_path / "exit.json").read_text())["code"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["exit.json"]

@@ -64,7 +64,7 @@ def test_out_of_memory_with_one_row_says_what_to_do(work, script):
         resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 
     edit_config(
-        *(work,),
+        work,
         hidden_size=1024,
         num_attention_heads=1024,
         num_hidden_layers=2,

@@ -216,7 +216,7 @@ NO_MEMORY = tf.errors.InternalError(
     ids=lambda value: type(value).__name__,
 )
 def test_faults_that_are_no_mistakes(work, inside, monkeypatch, fault, code, fragment):
-    def fail(*_):
+    def fail(*_, **__):
         raise fault
 
     monkeypatch.setattr(finetune, "finetune", fail)

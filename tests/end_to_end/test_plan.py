@@ -129,11 +129,20 @@ def test_needs_a_training(work, expect_refused, flags):
 def job_of(**flags):
     """A job of 4 layers x 64 on the CPU, without data."""
     run = FinetuneConfig(**{"max_seq_length": 128, "train_batch_size": 8, **flags})
-    config = BertConfig(1000, 64, 4, 4, 256)
-    task = Classification("x", config, ["a", "b"], 128, recompute=run.recompute)
-    model = Pretrained(config, "", None, "", True, ["a", "b"])
+    config = BertConfig(1000, 64, 4, num_attention_heads=4, intermediate_size=256)
+    task = Classification(
+        "x", config, ["a", "b"], max_seq_length=128, recompute=run.recompute
+    )
+    model = Pretrained(
+        config, "", None, vocab_file="", do_lower_case=True, labels=["a", "b"]
+    )
     return Run(
-        run, model, task, None, single_process(run.n_gpus, ["CPU:0"]), pathlib.Path()
+        run,
+        model,
+        task,
+        data=None,
+        topology=single_process(run.n_gpus, ["CPU:0"]),
+        output_dir=pathlib.Path(),
     )
 
 
@@ -219,7 +228,9 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
     towers = types.SimpleNamespace(devices=["CPU:0"])
 
     def told(job):
-        return " ".join(plan_lib._time(job, towers, [batch], 2000, 1.0, 1))
+        return " ".join(
+            plan_lib._time(job, towers, [batch], steps=2000, share=1.0, shapes=1)
+        )
 
     text = told(job_of())
     assert "about 33.3 hours for 2000 steps of 60.00 s" in text
@@ -237,7 +248,9 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
 def test_says_what_compilation_takes(monkeypatch, count):
     monkeypatch.setattr(plan_lib, "_probe", lambda *_: ((20.0, 31.0), 2.0))
     towers = types.SimpleNamespace(devices=["CPU:0"] * count)
-    text = " ".join(plan_lib._time(job_of(), towers, [], 100, 1.0, 3))
+    text = " ".join(
+        plan_lib._time(job_of(), towers, [], steps=100, share=1.0, shapes=3)
+    )
     assert "20 s of compilation for each of 3 shapes of batches" in text
     every = "each of 4 devices compiles for itself: 31 s of processor time in all"
     assert (every in text) == (count == 4)
@@ -264,6 +277,6 @@ def test_says_where_a_step_does_not_fit(monkeypatch):
 
     monkeypatch.setattr(plan_lib, "_probe", full)
     towers = types.SimpleNamespace(out_of_memory=errors.out_of_memory)
-    lines = [*plan_lib._time(job_of(), towers, [], 10, 1.0, 1)]
+    lines = [*plan_lib._time(job_of(), towers, [], steps=10, share=1.0, shapes=1)]
     assert lines[0] == "a step does not fit: out of memory"
     assert "--recompute=block" in lines[-1]

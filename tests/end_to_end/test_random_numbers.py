@@ -22,7 +22,8 @@ def before(monkeypatch):
     def work(call, *args):
         with monkeypatch.context() as patch:
             patch.setattr(
-                *(identity_lib, "as_begun"),
+                identity_lib,
+                "as_begun",
                 lambda run, *_: dataclasses.replace(run, random_numbers="numpy"),
             )
             return call(*args)

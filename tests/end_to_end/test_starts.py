@@ -31,7 +31,12 @@ def folder(tiny, tmp_path):
     labels = ["0", "1"]
     path = tmp_path / "hf"
     huggingface_write.export(
-        path, weights, config, tiny.model / "vocab.txt", True, labels
+        path,
+        weights,
+        config,
+        vocab_file=tiny.model / "vocab.txt",
+        do_lower_case=True,
+        labels=labels,
     )
     return path, weights
 

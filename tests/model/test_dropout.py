@@ -17,7 +17,7 @@ def dropout_key(seed=42, step=7, first_row=0):
 
 
 def mask(shape=(8, 5, 7), rate=0.1, site=3, **where):
-    return layers.keep_mask(shape, rate, dropout_key(**where), site)[0].numpy()
+    return layers.keep_mask(shape, rate, dropout_key(**where), site=site)[0].numpy()
 
 
 def test_bits_are_those_of_philox():
@@ -95,12 +95,12 @@ def test_the_scale_is_exact_in_every_precision(dtype, rate, xla):
 
 def test_nothing_is_dropped_without_noise_or_rate():
     ones = tf.ones([3, 4])
-    assert layers.dropout(ones, 0.5, None, 0) is ones
-    assert layers.dropout(ones, 0.0, dropout_key(), 0) is ones
+    assert layers.dropout(ones, 0.5, None, site=0) is ones
+    assert layers.dropout(ones, 0.0, dropout_key(), site=0) is ones
 
 
 def test_xla_draws_the_same_bits():
     jitted = tf.function(
-        lambda n: layers.keep_mask((4, 6, 9), 0.1, n, 5)[0], jit_compile=True
+        lambda n: layers.keep_mask((4, 6, 9), 0.1, n, site=5)[0], jit_compile=True
     )
     assert np.array_equal(jitted(dropout_key()).numpy(), mask((4, 6, 9), site=5))

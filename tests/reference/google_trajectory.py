@@ -108,7 +108,9 @@ def _pretraining(tf, config, inputs, folder):
     texts = (inputs[name] for name in ("input_ids", "input_mask", "segment_ids"))
     model = modeling.BertModel(config, True, *texts)
     masked, _, _ = run_pretraining.get_masked_lm_output(
-        *(config, model.get_sequence_output(), model.get_embedding_table()),
+        config,
+        model.get_sequence_output(),
+        model.get_embedding_table(),
         *(inputs[f"masked_lm_{part}"] for part in ("positions", "ids", "weights")),
     )
     following, _, _ = run_pretraining.get_next_sentence_output(

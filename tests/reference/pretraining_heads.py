@@ -108,8 +108,12 @@ def of_google() -> dict[str, list[int]]:
         model = modeling.BertModel(config, False, tf.constant(INPUT_IDS))
         ones = tf.ones([2, 1], tf.int32)
         run_pretraining.get_masked_lm_output(
-            *(config, model.get_sequence_output(), model.get_embedding_table()),
-            *(ones, ones, tf.ones([2, 1])),
+            config,
+            model.get_sequence_output(),
+            model.get_embedding_table(),
+            ones,
+            ones,
+            tf.ones([2, 1]),
         )
         run_pretraining.get_next_sentence_output(
             config, model.get_pooled_output(), ones

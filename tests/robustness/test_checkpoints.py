@@ -29,7 +29,9 @@ def state(step):
         for layer in range(2)
         for name in names
     }
-    return TrainState(params, Optimizer().zero_slots(params), step, {"seed": 42})
+    return TrainState(
+        params, Optimizer().zero_slots(params), step, identity={"seed": 42}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +180,8 @@ def test_a_crafted_index_that_is_right_is_read(tmp_path):
     """Or the tests above would show nothing."""
     content = crafted.floats(2, 3)
     prefix = crafted.checkpoint(
-        *(tmp_path / "x", crafted.header()),
+        tmp_path / "x",
+        crafted.header(),
         crafted.entry(b"x", [2, 3], content=content),
         data=content,
     )

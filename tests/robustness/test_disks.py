@@ -158,7 +158,8 @@ def test_evaluation_and_report(tiny, unused, straight, inside, monkeypatch):
 def test_predictions_and_exports(tiny, unused, straight, inside, monkeypatch):
     hub, saved = unused.parent / "hub", unused.parent / "saved"
     args = later(
-        *(tiny, unused),
+        tiny,
+        unused,
         do_predict=True,
         eval_files=None,
         export_hf=hub,
@@ -179,7 +180,7 @@ def test_predictions_and_exports(tiny, unused, straight, inside, monkeypatch):
 def test_seeds(tiny, tmp_path, inside, monkeypatch):
     out = tmp_path / "out"
     args = tiny.flags(
-        *(out, "own"), seeds=2, do_train=True, do_eval=True, max_train_examples=4
+        out, "own", seeds=2, do_train=True, do_eval=True, max_train_examples=4
     )
     refused_at_each(monkeypatch, lambda: inside(args), SEEDS, lambda _: None)
     assert json.loads((out / "seeds.json").read_text())["seeds"] == [42, 43]

@@ -45,7 +45,9 @@ TOKENS = [
     *(b"\\ud83d", b"\\u0000", b"\xff" * 8, bytes(8), b"\x7f\xff\xff\xff", b"../", b"/"),
     *("新".encode(), "新".encode("gbk"), "İ\u0345Σ".encode(), b"[UNK]", b"\xf4\x90"),
 ]
-FORM = pretraining_records.RecordSchema(LENGTH, MOST, len(VOCAB), 2, False)
+FORM = pretraining_records.RecordSchema(
+    LENGTH, MOST, len(VOCAB), segments=2, dynamic=False
+)
 TABLE = [("t", "y"), (0, 1, -1)]  # columns with a header, and without
 
 
@@ -100,7 +102,7 @@ def examples(path, task="mrpc"):
 
 
 def number_file(path):
-    label_weights.weights(str(path), problem_types.SINGLE, ["no", "yes"], None)
+    label_weights.weights(str(path), problem_types.SINGLE, ["no", "yes"], truth=None)
     label_weights.thresholds(str(path), problem_types.SINGLE, ["no", "yes"])
 
 
@@ -114,7 +116,9 @@ def record(path):
     data = path.read_bytes()
     path.write_bytes(tfrecord.frame(data))
     with open(path, "rb") as file:
-        return pretraining_records._look(file, [tfrecord.HEADER], [len(data)], FORM)
+        return pretraining_records._look(
+            file, [tfrecord.HEADER], [len(data)], form=FORM
+        )
 
 
 def documents(path):

@@ -248,15 +248,14 @@ def test_a_cache_that_is_damaged_is_made_anew(tmp_path, kind):
     def make():
         return {"lines": np.arange(3)}, {"rows": 3}
 
-    call = (tmp_path, "x", {"a": 1}, make)
-    cache.cached(*call)
+    cache.cached(tmp_path, "x", {"a": 1}, make=make)
     (path,) = tmp_path.iterdir()
     put(path, kind)
     if kind == "folder":
         with pytest.raises(UserError, match="cannot write the feature cache"):
-            cache.cached(*call)
+            cache.cached(tmp_path, "x", {"a": 1}, make=make)
         return
-    assert cache.cached(*call)[1] == {"rows": 3}
+    assert cache.cached(tmp_path, "x", {"a": 1}, make=make)[1] == {"rows": 3}
     assert cache.load(path)[1] == {"rows": 3} and not path.is_symlink()
 
 

@@ -35,7 +35,7 @@ def written(monkeypatch):
             calls.append(("served", truncation, head_tokens))
 
     def note(name, result=None):
-        return lambda *args: (calls.append((name, args[0])), result)[1]
+        return lambda *args, **named: (calls.append((name, args[0])), result)[1]
 
     monkeypatch.setattr(export.saved_model, "Served", Served)
     monkeypatch.setattr(export, "say", note("say"))
@@ -52,6 +52,10 @@ def written(monkeypatch):
     monkeypatch.setattr(export, "forward", forward)
 
     class Rows(list):
+        @property
+        def first_rows(self):
+            return np.arange(len(self))
+
         def take(self, numbers):
             return Rows(self[number] for number in np.asarray(numbers))
 
@@ -59,16 +63,16 @@ def written(monkeypatch):
         calls.clear()
         forwarded.clear()
         data = types.SimpleNamespace(
-            run=FinetuneConfig(**flags),
+            config=FinetuneConfig(**flags),
             needed=list(needed),
             examples=lambda name: [*range(100)],
             read=lambda name: (Rows(range(100)), "key"),
             has_pairs=False,
         )
         model = types.SimpleNamespace(tokenizer=None, vocabulary="vocab.txt")
-        job = types.SimpleNamespace(run=data.config, model=model)
+        job = types.SimpleNamespace(config=data.config, model=model)
         towers = types.SimpleNamespace(group=types.SimpleNamespace(rank=rank))
-        export.write(job, None, data, {}, towers)
+        export.write(job, None, data, params={}, towers=towers)
         return list(calls), list(forwarded)
 
     return write

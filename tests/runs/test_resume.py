@@ -15,9 +15,13 @@ from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import resume
 from bert_mgpu.training.optimizers import Optimizer
 
-CONFIG = BertConfig(7, 8, 1, 2, 12, max_position_embeddings=6)
+CONFIG = BertConfig(
+    7, 8, 1, num_attention_heads=2, intermediate_size=12, max_position_embeddings=6
+)
 SPECS = params_lib.bert_specs(CONFIG) | params_lib.classifier_specs(CONFIG, 2)
-MODEL = Pretrained(CONFIG, "config", None, None, True, None)
+MODEL = Pretrained(
+    CONFIG, "config", None, vocab_file=None, do_lower_case=True, labels=None
+)
 IDENTITY = {"seed": 42}
 
 
@@ -36,7 +40,7 @@ def save(folder, step=3, seed=1, slots=True, **changed):
     """A checkpoint of a run -> its state."""
     params = weights(seed) | changed
     own = Optimizer().zero_slots(params) if slots else {}
-    state = TrainState(params, own, step, IDENTITY)
+    state = TrainState(params, own, step, identity=IDENTITY)
     train_state.save(folder, state, 5)
     return state
 
@@ -44,7 +48,9 @@ def save(folder, step=3, seed=1, slots=True, **changed):
 def start(folder, identity=IDENTITY, optimizer="adamw_google", **flags):
     run = FinetuneConfig(optimizer=optimizer, **flags)
     first = Optimizer(optimizer).zero_slots
-    return resume.training_state(run, SPECS, MODEL, identity, folder, first)
+    return resume.training_state(
+        run, SPECS, MODEL, identity=identity, output_dir=folder, first_slots=first
+    )
 
 
 def assert_same(found, wanted):
@@ -135,8 +141,8 @@ def test_a_trained_model_is_used_with_its_average(tmp_path, said):
     name = "output_bias"
     average = next(one for one in slots if one.startswith(f"{name}/Exponential"))
     slots[average] = np.array([5, 6], "f")
-    train_state.save(tmp_path, TrainState(params, slots, 4, IDENTITY), 5)
-    found = resume.trained_state(FinetuneConfig(), SPECS, IDENTITY, tmp_path)
+    train_state.save(tmp_path, TrainState(params, slots, 4, identity=IDENTITY), 5)
+    found = resume.trained_state(FinetuneConfig(), SPECS, IDENTITY, output_dir=tmp_path)
     assert found.params[name].tolist() == [5, 6] and found.slots == {}
 
 
@@ -145,20 +151,22 @@ def test_random_results_are_never_given(tmp_path, said):
     out = tmp_path / "out"
     out.mkdir()
     with pytest.raises(UserError, match="no trained model: pass --do_train=true"):
-        resume.trained_state(FinetuneConfig(), SPECS, IDENTITY, out)
+        resume.trained_state(FinetuneConfig(), SPECS, IDENTITY, output_dir=out)
     encoder = {name: v for name, v in weights().items() if name.startswith("bert/")}
     google_read.write(tmp_path / "bert_model.ckpt", encoder)
     run = FinetuneConfig(init_checkpoint=str(tmp_path / "bert_model.ckpt"))
     with pytest.raises(UserError, match="output_weights is not trained for this task|"
                        "output_bias is not trained for this task"):  # fmt: skip
-        resume.trained_state(run, SPECS, IDENTITY, out)
+        resume.trained_state(run, SPECS, IDENTITY, output_dir=out)
 
 
 def test_run_files_say_how_it_began(tmp_path, said):
     """The start's name is kept, whatever a later command names."""
     for given in ("start", "another"):
         run = FinetuneConfig(init_checkpoint=given, max_seq_length=9)
-        resume.write_run_files(run, MODEL, ["a", "b"], ["x"], IDENTITY, tmp_path)
+        resume.write_run_files(
+            run, MODEL, ["a", "b"], frozen=["x"], identity=IDENTITY, output_dir=tmp_path
+        )
         save(tmp_path)
     facts = json.loads((tmp_path / "run.json").read_text())
     assert facts["flags"]["init_checkpoint"].endswith("/start")

@@ -14,7 +14,14 @@ from bert_mgpu.runs.run import Run
 
 
 def job_of(run, towers=2, output_dir=None):
-    return Run(run, None, None, None, single_process(towers, ["CPU:0"]), output_dir)
+    return Run(
+        run,
+        None,
+        None,
+        data=None,
+        topology=single_process(towers, ["CPU:0"]),
+        output_dir=output_dir,
+    )
 
 
 def plan_of(run, rows, towers=2):
@@ -98,8 +105,8 @@ def test_the_weights_it_found_best_are_used_where_that_is_asked_for(
     """Of a run that does not train: else the newest."""
     used = []
 
-    def trained_state(run, specs, identity, folder):
-        used.append(folder)
+    def trained_state(run, specs, identity, *, output_dir):
+        used.append(output_dir)
         return types.SimpleNamespace(params={})
 
     monkeypatch.setattr(train.resume, "trained_state", trained_state)

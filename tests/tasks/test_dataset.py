@@ -27,12 +27,19 @@ def read(tmp_path):
         (tmp_path / "task.json").write_text(json.dumps(described))
         (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
         words = Tokenizer(tmp_path / "vocab.txt", lower)
-        model = Pretrained(BertConfig(len(tokens)), "c", words, "v", lower, None)
+        model = Pretrained(
+            BertConfig(len(tokens)),
+            "c",
+            words,
+            vocab_file="v",
+            do_lower_case=lower,
+            labels=None,
+        )
         values = {"max_seq_length": 6, "data_dir": str(tmp_path), **flags}
         config = FinetuneConfig(task_name="own", do_train=True, **values)
         files = registry.find_task_files(config)
         family, cache = registry.family_of(files), tmp_path / "cache"
-        TaskDataset(config, files, family, model, cache).read(split)
+        TaskDataset(config, files, family, model=model, cache=cache).read(split)
         return {path.name for path in cache.iterdir() if path.suffix != ".lock"}
 
     return call

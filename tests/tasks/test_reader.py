@@ -12,7 +12,9 @@ TEXT = "yes\tsun\nno\train\n\nyes\tjoy\n"
 def files_of(**columns):
     """A task whose files have a label and a text."""
     values = {"label": 0, "text_a": 1, **columns}
-    return TaskFiles("mine", ("no", "yes"), "t", "d", "p", Columns(**values))
+    return TaskFiles(
+        "mine", ("no", "yes"), "t", dev="d", test="p", columns=Columns(**values)
+    )
 
 
 def label_of(task, columns, cells):

@@ -65,7 +65,9 @@ def test_tokens_are_masked_as_by_googles_code(case):
     ids, segment_ids, words = make_row(*([1] * n for n in case["segments"]))
     places = np.arange(len(ids))
     ids = np.where(words < 0, ids, first + places * 7 % (count - first))
-    options = Masking("token", MASK, count, case["probability"], case["most"])
+    options = Masking(
+        "token", MASK, count, probability=case["probability"], most=case["most"]
+    )
     at, drawn, sizes = np.zeros(len(ids)), np.zeros(1 + count), set()
     for masked in draws(options, (ids, segment_ids, words), rows):
         sizes.add(len(masked.positions))
@@ -191,7 +193,7 @@ def test_the_mean_span_has_the_length_of_the_paper():
 @pytest.mark.parametrize("most", [1, 4, 9, 20, 1000])
 @pytest.mark.parametrize("probability", [0.15, 0.6, 1.0])
 def test_spans_are_whole_words_and_fill_the_budget(probability, most):
-    options = Masking("span", MASK, WIDE, probability, most)
+    options = Masking("span", MASK, WIDE, probability=probability, most=most)
     sizes = np.random.default_rng(1).integers(1, 4, 40).tolist()
     row = make_row(sizes[:15], [], sizes[15:])
     for masked in draws(options, row, 50):

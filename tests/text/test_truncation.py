@@ -43,7 +43,7 @@ def test_sun_et_al_keep_128_and_382_of_a_long_text():
 @pytest.mark.parametrize("how", truncation.TRUNCATIONS)
 def test_any_length_and_budget(how):
     for length, budget, head in itertools.product(range(12), repeat=3):
-        kept = truncation.truncate(range(length), budget, how, head)
+        kept = truncation.truncate(range(length), budget, how, head_tokens=head)
         assert len(kept) == min(length, budget)
         assert kept == sorted(set(kept))
         tail = {"head": 0, "tail": budget, "head_tail": max(budget - head, 0)}[how]

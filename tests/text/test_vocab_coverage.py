@@ -68,9 +68,9 @@ def test_what_is_found_has_counts_places_and_pieces(small_vocab):
     assert found["字"] == CandidateWord("字", 1, "f:4")
     assert found["☃☃"] == CandidateWord("☃☃", 1, "f:2")
     assert found["x"] == CandidateWord("x", 2, "f:2")
-    assert found["abcc"] == CandidateWord("abcc", 1, "f:1", ("abc", "##c"))
-    assert found["abcabc"] == CandidateWord("abcabc", 1, "f:2", ("abc", "##abc"))
-    assert found["ea"] == CandidateWord("ea", 1, "f:4", ("e", "##a"))
+    assert found["abcc"] == CandidateWord("abcc", 1, "f:1", pieces=("abc", "##c"))
+    assert found["abcabc"] == CandidateWord("abcabc", 1, "f:2", pieces=("abc", "##abc"))
+    assert found["ea"] == CandidateWord("ea", 1, "f:4", pieces=("e", "##a"))
     assert "abc" not in found and "中" not in found  # tokens
     assert len(found) == 10  # and 1212 ("##12" is no token), abab, 1a
 
@@ -132,14 +132,14 @@ CUT = ("a", "##b")
 
 def test_the_choice_of_new_tokens():
     found = [
-        CandidateWord("rare", 4, "", CUT),
-        CandidateWord("often", 9, "", CUT),
+        CandidateWord("rare", 4, "", pieces=CUT),
+        CandidateWord("often", 9, "", pieces=CUT),
         CandidateWord("☃☃", 5, ""),
-        CandidateWord("usual", 9, "", CUT),
-        CandidateWord("2023", 50, "", CUT),
+        CandidateWord("usual", 9, "", pieces=CUT),
+        CandidateWord("2023", 50, "", pieces=CUT),
         CandidateWord("٣", 5, ""),  # a number that is unknown
-        CandidateWord("x" * 41, 9, "", CUT),
-        CandidateWord("mp3", 6, "", CUT),
+        CandidateWord("x" * 41, 9, "", pieces=CUT),
+        CandidateWord("mp3", 6, "", pieces=CUT),
     ]
     chosen = vocab_coverage.choose(found, 5, None)
     assert [one.word for one in chosen] == ["☃☃", "often", "usual", "mp3", "٣"]

@@ -10,7 +10,7 @@ def first_params():
     from bert_mgpu.model import params
     from bert_mgpu.tasks.classification.task import Classification
 
-    specs = Classification("x", CONFIG, LABELS, LENGTH).param_specs()
+    specs = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH).param_specs()
     return params.initialize(specs, 0.1, seed=5)
 
 
@@ -34,8 +34,8 @@ def train(first_params):
         **settings,
     ):
         visible = devices.configure("cpu", n_devices)
-        task = Classification("x", config, LABELS, LENGTH)
-        towers = Towers(task, n_towers, visible, seed, xla, **settings)
+        task = Classification("x", config, LABELS, max_seq_length=LENGTH)
+        towers = Towers(task, n_towers, visible, seed=seed, xla=xla, **settings)
         towers.load(first_params, towers.first_slots(first_params))
         losses, norms = [], []
         for step, batch in enumerate(batches):

@@ -80,9 +80,9 @@ def test_parts_in_turn(train, default):
 
 
 def made(first_params, n_devices, **settings):
-    task = Classification("x", CONFIG, LABELS, LENGTH)
+    task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     visible = devices.configure("cpu", n_devices)
-    towers = Towers(task, 4, visible, 42, False, **settings)
+    towers = Towers(task, 4, visible, seed=42, xla=False, **settings)
     towers.load(first_params, towers.first_slots(first_params))
     return towers
 
@@ -143,8 +143,12 @@ def test_a_copy_that_drifts_is_noticed_after_the_first_step(first_params, defaul
     data = [towers.place(split(batch, 4)) for batch in batches(8, 1) * 9]
     with pytest.raises(RunError, match="CPU:1 holds other weights than CPU:0"):
         loop.train(
-            *(towers, TrainState({}, {}, 0, {}), loop.TrainingPlan(9, 0, RATE, 1000)),
-            *(iter(data[:2]), pytest.fail, mock.Mock()),
+            towers,
+            TrainState({}, {}, 0, identity={}),
+            loop.TrainingPlan(9, 0, RATE, save_every=1000),
+            batches=iter(data[:2]),
+            save=pytest.fail,
+            recorder=mock.Mock(),
         )
 
 
@@ -156,16 +160,23 @@ def test_copies_are_compared_after_the_first_step_and_at_saves(
     steps, compared = [], []
     step, agree = towers.train_step, towers._copies.check_replicas_equal
     monkeypatch.setattr(
-        *(towers, "train_step"), lambda *args: (steps.append(1), step(*args))[1]
+        towers,
+        "train_step",
+        lambda *args, **named: (steps.append(1), step(*args, **named))[1],
     )
     monkeypatch.setattr(
-        *(towers._copies, "check_replicas_equal"),
+        towers._copies,
+        "check_replicas_equal",
         lambda: (compared.append(len(steps)), agree()),
     )
     data = [towers.place(split(batch, 4)) for batch in batches(8, 1) * 7]
     loop.train(
-        *(towers, TrainState({}, {}, 0, {}), loop.TrainingPlan(7, 0, RATE, 3)),
-        *(iter(data), lambda state: None, mock.Mock()),
+        towers,
+        TrainState({}, {}, 0, identity={}),
+        loop.TrainingPlan(7, 0, RATE, save_every=3),
+        batches=iter(data),
+        save=lambda state: None,
+        recorder=mock.Mock(),
     )
     assert compared == [1, 3, 6, 7]
 
@@ -208,8 +219,8 @@ def test_few_operations_stand_outside_what_is_compiled(first_params, default):
     """They do not grow with the model's tensors, and little with devices."""
     counts = {}
     for n_devices in (1, 2):
-        task = Classification("x", CONFIG, LABELS, LENGTH)
-        towers = Towers(task, 2, devices.configure("cpu", n_devices), 1, True)
+        task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
+        towers = Towers(task, 2, devices.configure("cpu", n_devices), seed=1, xla=True)
         towers.load(first_params, towers.first_slots(first_params))
         towers.train_step(split(batches(8, 1)[0], 2), 0, RATE)
         (traced,) = towers._train_step._list_all_concrete_functions()

@@ -12,13 +12,13 @@ from tests.support.batches import CONFIG, LABELS, LENGTH, NO_DROPOUT, make_batch
 
 
 def frozen_names(params, layers):
-    return rules.frozen([*params], None, layers, CONFIG.num_hidden_layers)
+    return rules.frozen([*params], None, layers, count=CONFIG.num_hidden_layers)
 
 
 def make(params, frozen, config=CONFIG):
-    task = Classification("x", config, LABELS, LENGTH)
+    task = Classification("x", config, LABELS, max_seq_length=LENGTH)
     visible = devices.configure("cpu", 1)
-    towers = Towers(task, 1, visible, 1, False, frozen=frozen)
+    towers = Towers(task, 1, visible, seed=1, xla=False, frozen=frozen)
     towers.load(params, towers.first_slots(params))
     return towers
 

@@ -21,8 +21,11 @@ STEPS = 6
 def calls(first_params, monkeypatch):
     """calls(read_every) -> what happened in a training, (what, number) in order."""
     towers = Towers(
-        Classification("x", CONFIG, LABELS, LENGTH),
-        *(2, devices.configure("cpu", 2), 1, False),
+        Classification("x", CONFIG, LABELS, max_seq_length=LENGTH),
+        2,
+        devices.configure("cpu", 2),
+        seed=1,
+        xla=False,
     )
     towers.load(first_params, towers.first_slots(first_params))
     batch = split(make_batch(np.random.default_rng(0), 4, ragged=False), 2)
@@ -49,11 +52,18 @@ def calls(first_params, monkeypatch):
         reader = results.ResultReader
         monkeypatch.setattr(reader, "_ask", recorded("asked", reader._ask))
         monkeypatch.setattr(batches, "place", recorded("placed", batches.place))
-        plan = loop.TrainingPlan(STEPS, 0, RATE, 1000, read_every=read_every)
+        plan = loop.TrainingPlan(STEPS, 0, RATE, save_every=1000, read_every=read_every)
         made = (towers.place(batch) for _ in range(STEPS))
         with pipeline.prefetch(made) as ahead:
-            state = TrainState({}, {}, 0, {})
-            loop.train(towers, state, plan, ahead, lambda state: None, Recorder())
+            state = TrainState({}, {}, 0, identity={})
+            loop.train(
+                towers,
+                state,
+                plan,
+                batches=ahead,
+                save=lambda state: None,
+                recorder=Recorder(),
+            )
         return happened
 
     return run
@@ -75,7 +85,7 @@ def test_the_next_batch_is_on_its_way_before_a_step_is_launched(calls):
 def test_rows_lie_on_the_devices_that_work_with_them():
     there = devices.configure("cpu", 2)
     batch = {"input_ids": np.arange(12, dtype=np.int32).reshape(3, 2, 2)}
-    placed = batches.place(batch, there, [2, 1], 3)
+    placed = batches.place(batch, there, [2, 1], towers=3)
     for number, first, last in ((0, 0, 2), (1, 2, 3)):
         rows = placed.columns[number]["input_ids"]
         assert rows.backing_device.endswith(f"CPU:{number}")
@@ -95,8 +105,10 @@ def test_results_are_read_where_they_are_needed(calls):
 
 
 def test_one_vector_holds_all_of_a_step(first_params):
-    task = Classification("x", CONFIG, LABELS, LENGTH)
-    towers = Towers(task, 1, devices.configure("cpu", 1), 1, False, "float16")
+    task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
+    towers = Towers(
+        task, 1, devices.configure("cpu", 1), seed=1, xla=False, precision="float16"
+    )
     towers.load(first_params, towers.first_slots(first_params))
     batch = make_batch(np.random.default_rng(0), 4, ragged=False)
     done = towers.train_step(split(batch, 1), 0, RATE)

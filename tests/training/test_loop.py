@@ -16,8 +16,8 @@ STEPS, WARMUP = 6, 2
 @pytest.mark.parametrize("first", [0, 3])
 def test_each_step_has_googles_rate(first_params, first):
     """google-research/bert, optimization.py: linear warm-up, then linear decay to 0."""
-    task = Classification("x", CONFIG, LABELS, LENGTH)
-    towers = Towers(task, 1, devices.configure("cpu", 1), 1, False)
+    task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
+    towers = Towers(task, 1, devices.configure("cpu", 1), seed=1, xla=False)
     towers.load(first_params, towers.first_slots(first_params))
     batch = make_batch(np.random.default_rng(0), 4, ragged=False)
     placed = towers.place(split(batch, 1))
@@ -33,10 +33,17 @@ def test_each_step_has_googles_rate(first_params, first):
             told.append((done.step, float(done.rate)))
 
     towers.train_step = train
-    plan = loop.TrainingPlan(STEPS, WARMUP, RATE, 1000)
-    state = TrainState({}, {}, first, {})
+    plan = loop.TrainingPlan(STEPS, WARMUP, RATE, save_every=1000)
+    state = TrainState({}, {}, first, identity={})
     batches = iter([placed] * (STEPS - first))
-    end = loop.train(towers, state, plan, batches, lambda state: None, Recorder())
+    end = loop.train(
+        towers,
+        state,
+        plan,
+        batches=batches,
+        save=lambda state: None,
+        recorder=Recorder(),
+    )
     decayed = [RATE * (1 - step / STEPS) for step in range(STEPS)]
     wanted = [0, RATE / 2, *decayed[2:]]
     assert [rate for _, rate in asked] == pytest.approx(wanted[first:], rel=1e-6)

@@ -165,7 +165,7 @@ def test_default_is_googles_with_its_clip(size):
             tf.concat([tf.reshape(g, [-1]) for g in given.values()], 0)
         )
         params, slots, norm = update.apply_gradients(
-            *(Optimizer(), params, slots, given, norm, rate, number)
+            Optimizer(), params, slots, grads=given, norm=norm, rate=rate, step=number
         )
         exact = np.sqrt(sum(np.square(g, dtype="d").sum() for g in grads.values()))
         assert float(norm) == pytest.approx(exact, rel=1e-6)
@@ -191,7 +191,9 @@ def test_an_update_returns_the_slots_it_was_given(name, bits):
     optimizer = Optimizer(name, bits, ema_decay=0.9)
     params = {"a/kernel": np.ones((64, 65), "f"), "a/bias": np.ones(65, "f")}
     slots = optimizer.zero_slots(params)
-    _, after = optimizer.update(params, slots, params, 0.1, tf.constant(0, tf.int64))
+    _, after = optimizer.update(
+        params, slots, params, rate=0.1, step=tf.constant(0, tf.int64)
+    )
     assert list(after) == list(slots)
     for key, value in after.items():
         assert (value.shape, value.dtype) == (slots[key].shape, slots[key].dtype), key
@@ -209,7 +211,7 @@ def test_average_is_tensorflows():
     for step in range(120):  # (1 + 80) / (10 + 80) is 0.9
         done.assign(step)
         params, slots = optimizer.update(
-            params, slots, gradients(rng), 1e-2, tf.constant(step, tf.int64)
+            params, slots, gradients(rng), rate=1e-2, step=tf.constant(step, tf.int64)
         )
         if step == 0:  # it starts as a copy of what the variables hold
             theirs.apply([*variables.values()])

@@ -33,12 +33,17 @@ def train_on(features, first_params):
     from bert_mgpu.training.towers import Towers
 
     def run(padding, towers, *, steps=20, xla=False, config=NO_DROPOUT, devices_used=1):
-        task = Classification("x", config, LABELS, LENGTH)
+        task = Classification("x", config, LABELS, max_seq_length=LENGTH)
         visible = devices.configure("cpu", devices_used)
-        made = Towers(task, towers, visible, 3, xla)
+        made = Towers(task, towers, visible, seed=3, xla=xla)
         made.load(first_params, made.first_slots(first_params))
         order = batching.TrainingOrder(
-            features.lengths, towers, 12 // towers, padding, LENGTH, 4
+            features.lengths,
+            towers,
+            12 // towers,
+            padding=padding,
+            max_length=LENGTH,
+            seed=4,
         )
         losses, shapes = [], set()
         for step in range(steps):

@@ -44,14 +44,16 @@ def test_only_products_of_the_encoder_are_low(first_params, kind):
     batch = make_batch(np.random.default_rng(0), 3, ragged=False)
     hidden = bert.encode(params, CONFIG, batch)
     assert {state.dtype.name for state in hidden} == {kind}
-    logits = Classification("x", CONFIG, LABELS, LENGTH).outputs(params, batch)
+    logits = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH).outputs(
+        params, batch
+    )
     assert logits["logits"].dtype == tf.float32
 
 
 @pytest.mark.parametrize("kind", LOW)
 def test_softmax_and_statistics_are_float32(first_params, kind):
     """In the graph of a step: no sum over a row, and no exp, is of few bits."""
-    task = Classification("x", CONFIG, LABELS, LENGTH)
+    task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     params = {name: tf.constant(value) for name, value in first_params.items()}
     batch = make_batch(np.random.default_rng(0), 3, ragged=False)
     tensors = {name: tf.constant(value) for name, value in batch.items()}
@@ -114,8 +116,12 @@ def test_steps_below_the_last_place_of_bfloat16_add_up(first_params):
 
 def made(params, kind, group=collective.SOLO, **slots):
     towers = Towers(
-        *(Classification("x", CONFIG, LABELS, LENGTH), 1),
-        *(devices.configure("cpu", 1), 1, False, kind),
+        Classification("x", CONFIG, LABELS, max_seq_length=LENGTH),
+        1,
+        devices.configure("cpu", 1),
+        seed=1,
+        xla=False,
+        precision=kind,
         group=group,
     )
     towers.load(params, towers.first_slots(params) | slots)
@@ -193,11 +199,15 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
         def step(self, done):
             told.append(done.step)
 
-    state = task_lib.TrainState({}, {}, 0, {})
+    state = task_lib.TrainState({}, {}, 0, identity={})
     with pytest.raises(Diverged, match=r"step 25: 25 steps in a row .* scale 1:"):
         loop.train(
-            *(towers, state, loop.TrainingPlan(60, 0, RATE, 1000)),
-            *(iter(data), lambda state: None, Told()),
+            towers,
+            state,
+            loop.TrainingPlan(60, 0, RATE, save_every=1000),
+            batches=iter(data),
+            save=lambda state: None,
+            recorder=Told(),
         )
     assert told == [*range(1, precision.MAX_SKIPS)]
 
@@ -214,11 +224,15 @@ def test_a_loss_that_no_scale_mends_ends_the_run_at_once(first_params):
     towers = made(broken, "float32", group=Rounding())
     assert precision.scaling(towers.snapshot()[1])
     data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 9]
-    state = task_lib.TrainState({}, {}, 0, {})
+    state = task_lib.TrainState({}, {}, 0, identity={})
     with pytest.raises(Diverged, match=r"^step 1: loss nan"):
         loop.train(
-            *(towers, state, loop.TrainingPlan(9, 0, RATE, 1000)),
-            *(iter(data), pytest.fail, mock.Mock()),
+            towers,
+            state,
+            loop.TrainingPlan(9, 0, RATE, save_every=1000),
+            batches=iter(data),
+            save=pytest.fail,
+            recorder=mock.Mock(),
         )
 
 
@@ -238,8 +252,15 @@ def applied(optimizer, params, slots, grads, step):
     norm = update.global_norm(
         tf.concat([tf.reshape(g, [-1]) for g in grads.values()], 0)
     )
-    others = norm, tf.constant(0.1), tf.constant(step, tf.int64)
-    return update.apply_gradients(optimizer, params, slots, grads, *others)
+    return update.apply_gradients(
+        optimizer,
+        params,
+        slots,
+        grads=grads,
+        norm=norm,
+        rate=tf.constant(0.1),
+        step=tf.constant(step, tf.int64),
+    )
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb", "adafactor"])

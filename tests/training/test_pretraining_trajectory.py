@@ -53,7 +53,7 @@ def ours(params, batches, peak):
     for step in range(STEPS):
         batch = {name: value[step] for name, value in batches.items()}
         batch["is_real_example"] = np.ones(ROWS, np.float32)
-        rate = schedule.learning_rate(step, peak, PLANNED, WARMUP)
+        rate = schedule.learning_rate(step, peak, PLANNED, warmup=WARMUP)
         done = two.train_step(split(batch, 2), step, rate)
         losses.append(sum(map(float, done.losses.values())))
         norms.append(float(done.norm))

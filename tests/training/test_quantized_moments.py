@@ -31,7 +31,7 @@ def coder(signed, xla):
         return (
             codes,
             scales,
-            quantized_moments.dequantize(codes, scales, values.shape, signed),
+            quantized_moments.dequantize(codes, scales, values.shape, signed=signed),
         )
 
     jitted = tf.function(there_and_back, jit_compile=True, autograph=False)

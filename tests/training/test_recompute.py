@@ -38,7 +38,14 @@ def gradients(params, recompute, compiled, places, pack=False, low="float32"):
         with tf.GradientTape() as tape:
             tape.watch(params)
             cast = precision.cast(params, low)
-            hidden = bert.encode(cast, CONFIG, batch, dropout_key, at, recompute)
+            hidden = bert.encode(
+                cast,
+                CONFIG,
+                batch,
+                dropout_key=dropout_key,
+                places=at,
+                recompute=recompute,
+            )
             hidden = [tf.cast(state, tf.float32) for state in hidden]
             loss = tf.reduce_sum(hidden[-1] * mixture)
         return hidden, tape.gradient(loss, params, unconnected_gradients="zero")

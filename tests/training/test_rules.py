@@ -80,17 +80,17 @@ def test_factor_that_is_none(decay):
     ],
 )
 def test_parts_of_the_encoder_freeze(layers, places):
-    assert rules.frozen(NAMES, None, layers, LAYERS) == names_of(*places)
+    assert rules.frozen(NAMES, None, layers, count=LAYERS) == names_of(*places)
 
 
 def test_patterns_freeze_what_they_occur_in():
-    found = rules.frozen(NAMES, r"layer_1/|LayerNorm/beta$", None, LAYERS)
+    found = rules.frozen(NAMES, r"layer_1/|LayerNorm/beta$", None, count=LAYERS)
     assert found == [
         name for name in NAMES if place(name) == 1 or name.endswith("LayerNorm/beta")
     ]
-    both = rules.frozen(NAMES, r"^output", "0", LAYERS)
+    both = rules.frozen(NAMES, r"^output", "0", count=LAYERS)
     assert both == [n for n in NAMES if place(n) in (0, "head")]
-    assert rules.frozen(NAMES, None, None, LAYERS) == []
+    assert rules.frozen(NAMES, None, None, count=LAYERS) == []
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_patterns_freeze_what_they_occur_in():
 )
 def test_what_cannot_be_meant_is_refused(pattern, layers, said):
     with pytest.raises(ValueError, match=re.escape(said)) as raised:
-        rules.frozen(NAMES, pattern, layers, LAYERS)
+        rules.frozen(NAMES, pattern, layers, count=LAYERS)
     assert "\n" not in str(raised.value)
 
 
 def test_a_part_that_the_model_does_not_have():
     names = [name for name in NAMES if place(name) != "pooler"]
     with pytest.raises(ValueError, match="--freeze_layers=pooler freezes none of"):
-        rules.frozen(names, None, "0,pooler", LAYERS)
+        rules.frozen(names, None, "0,pooler", count=LAYERS)
 
 
 def test_embeddings_alone_keep_32_bits():
@@ -153,5 +153,5 @@ def test_layers_adapt_but_for_biases_and_layer_norms():
     ],
 )
 def test_layers_that_nothing_flows_back_through(first_params, frozen, layers):
-    names = rules.frozen([*first_params], None, frozen, 2) if frozen else []
+    names = rules.frozen([*first_params], None, frozen, count=2) if frozen else []
     assert rules.frozen_layers(first_params.keys() - set(names), 2) == layers

@@ -20,8 +20,8 @@ STEPS = 6
 
 def run(params, at, number):
     """Trains STEPS steps; the signal comes while the result of step `at` is read."""
-    task = Classification("x", CONFIG, LABELS, LENGTH)
-    towers = Towers(task, 1, devices.configure("cpu", 1), 1, False)
+    task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
+    towers = Towers(task, 1, devices.configure("cpu", 1), seed=1, xla=False)
     towers.load(params, towers.first_slots(params))
     batch = make_batch(np.random.default_rng(0), 4, ragged=False)
     batch = towers.place(split(batch, 1))
@@ -33,11 +33,15 @@ def run(params, at, number):
             if done.step == at:
                 os.kill(os.getpid(), number)
 
-    plan = loop.TrainingPlan(STEPS, 0, RATE, 1000)
+    plan = loop.TrainingPlan(STEPS, 0, RATE, save_every=1000)
     try:
         loop.train(
-            *(towers, TrainState({}, {}, 0, {}), plan, iter([batch] * STEPS)),
-            *(lambda state: saved.append(state.step), Recorder()),
+            towers,
+            TrainState({}, {}, 0, identity={}),
+            plan,
+            batches=iter([batch] * STEPS),
+            save=lambda state: saved.append(state.step),
+            recorder=Recorder(),
         )
     except (Preempted, Interrupted) as stopped:
         return str(stopped), saved, told, type(stopped)
@@ -59,9 +63,19 @@ def test_a_stop_is_not_lost_where_a_step_fails(first_params):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
         yield
 
-    task = Classification("x", CONFIG, LABELS, LENGTH)
-    towers = Towers(task, 1, devices.configure("cpu", 1), 1, False)
+    task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
+    towers = Towers(task, 1, devices.configure("cpu", 1), seed=1, xla=False)
     towers.load(first_params, towers.first_slots(first_params))
-    state, plan = TrainState({}, {}, 0, {}), loop.TrainingPlan(STEPS, 0, RATE, 1000)
+    state, plan = (
+        TrainState({}, {}, 0, identity={}),
+        loop.TrainingPlan(STEPS, 0, RATE, save_every=1000),
+    )
     with pytest.raises(Interrupted, match="goes on from the newest checkpoint"):
-        loop.train(towers, state, plan, batches(), lambda state: None, None)
+        loop.train(
+            towers,
+            state,
+            plan,
+            batches=batches(),
+            save=lambda state: None,
+            recorder=None,
+        )

@@ -142,7 +142,7 @@ def test_placement_is_told():
 def test_outputs_come_in_the_order_of_rows(first_params):
     from bert_mgpu.tasks.classification.task import Classification
 
-    task = Classification("x", CONFIG, LABELS, LENGTH)
+    task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     batch = make_batch(np.random.default_rng(0), 6, ragged=False)
     wanted = task.outputs(
         {k: tf.constant(v) for k, v in first_params.items()},
@@ -160,7 +160,9 @@ def test_noise_is_not_used_without_it(first_params):
     batch = make_batch(np.random.default_rng(0), 2, ragged=False)
 
     def last(dropout_key):
-        return bert.encode(first_params, CONFIG, batch, dropout_key)[-1].numpy()
+        return bert.encode(first_params, CONFIG, batch, dropout_key=dropout_key)[
+            -1
+        ].numpy()
 
     def dropout_key(step):
         return DropoutKey(

@@ -26,14 +26,16 @@ pytestmark = pytest.mark.skipif(
 
 def ours(params, batches, peak, xla=False):
     """Two towers, with the schedule that Google's code builds into its graph."""
-    task = Classification("x", NO_DROPOUT, LABELS, LENGTH, 0.0)
+    task = Classification(
+        "x", NO_DROPOUT, LABELS, max_seq_length=LENGTH, classifier_dropout=0.0
+    )
     two = Towers(task, 2, devices.configure("cpu", 2), seed=1, xla=xla)
     two.load(params, two.first_slots(params))
     losses, norms = [], []
     for step in range(STEPS):
         batch = {name: value[step] for name, value in batches.items()}
         batch["is_real_example"] = np.ones(ROWS, np.float32)
-        rate = schedule.learning_rate(step, peak, PLANNED, WARMUP)
+        rate = schedule.learning_rate(step, peak, PLANNED, warmup=WARMUP)
         done = two.train_step(split(batch, 2), step, rate)
         losses.append(float(done.losses["loss"]))
         norms.append(float(done.norm))
@@ -41,7 +43,7 @@ def ours(params, batches, peak, xla=False):
 
 
 def made(deviation, seed=0):
-    specs = Classification("x", NO_DROPOUT, LABELS, LENGTH).param_specs()
+    specs = Classification("x", NO_DROPOUT, LABELS, max_seq_length=LENGTH).param_specs()
     rng = np.random.default_rng(seed)
     rows = [make_batch(rng, ROWS, ragged=False) for _ in range(STEPS)]
     for row in rows:

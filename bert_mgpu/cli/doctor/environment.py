@@ -65,14 +65,15 @@ def facts() -> Facts:
         version("tensorflow") or version("tensorflow-cpu"),
         tried(lambda: hardware.gpus_of(output(SMI))),
         tried(lambda: json.loads(output([sys.executable, "-c", SEEN]).split("\n")[-2])),
-        tried(lambda: horovod_probe.find_nccl(os.environ)),
-        tried(lambda: shutil.disk_usage("/dev/shm")[::2]),
-        tried(horovod_probe.installed),
-        shutil.which("horovodrun") or shutil.which("horovodrun", path=scripts),
-        shutil.which("ssh"),
-        "" if tried(lambda: socket.gethostbyname(host)) else host,
-        tried(lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
-        os.environ,
+        nccl=tried(lambda: horovod_probe.find_nccl(os.environ)),
+        shared=tried(lambda: shutil.disk_usage("/dev/shm")[::2]),
+        horovod=tried(horovod_probe.installed),
+        horovodrun=shutil.which("horovodrun")
+        or shutil.which("horovodrun", path=scripts),
+        ssh=shutil.which("ssh"),
+        host="" if tried(lambda: socket.gethostbyname(host)) else host,
+        open_files=tried(lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        environ=os.environ,
     )
 
 

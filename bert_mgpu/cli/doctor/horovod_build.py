@@ -97,7 +97,7 @@ def reason(log: str) -> str:
 
 
 def step(
-    what: str, command: Sequence[str], environ: Environ, seconds: int | None = None
+    what: str, command: Sequence[str], environ: Environ, *, seconds: int | None = None
 ) -> str:
     """Runs a part of the work; what it prints goes to the log, and is returned.
 
@@ -187,9 +187,9 @@ def prove(environ: Environ) -> None:
     quiet = {**own, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
     load = [sys.executable, "-c", "import horovod.tensorflow"]
     # First, because horovodrun hides why not.
-    step("the import of horovod", load, quiet, PATIENCE)
+    step("the import of horovod", load, quiet, seconds=PATIENCE)
     what = "an all-reduce of two processes"
-    told = step(what, [*run, sys.executable, "-c", PROOF], quiet, PATIENCE)
+    told = step(what, [*run, sys.executable, "-c", PROOF], quiet, seconds=PATIENCE)
     if not all(line in told for line in SUMS):
         raise RunError(f"{what}: no sum of 3 on both of them: see {LOG}")
     if there := horovod_probe.installed():

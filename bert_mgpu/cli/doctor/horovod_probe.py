@@ -205,8 +205,8 @@ def installed(site: pathlib.Path | None = None) -> Installed | None:
         found.version,
         tensorflow,
         tuple(name for name, symbol in has if symbol in symbols),
-        all(patch.new in runner for patch in PATCHES if patch.file == _SHELL),
-        f"{found.version} {tensorflow} {library and library.stat().st_mtime_ns}",
+        patched=all(patch.new in runner for patch in PATCHES if patch.file == _SHELL),
+        stamp=f"{found.version} {tensorflow} {library and library.stat().st_mtime_ns}",
     )
 
 

@@ -53,7 +53,7 @@ def _write_inputs(folder: pathlib.Path) -> None:
 
 
 def _flags(
-    folder: pathlib.Path, output: str, towers: int, devices: int, device: str
+    folder: pathlib.Path, output: str, towers: int, *, devices: int, device: str
 ) -> list[str]:
     values = {
         "task_name": "selftest",
@@ -141,7 +141,7 @@ def _run_all(
 ) -> int:
     agreed, first = True, folder / "run0"
     for number, (title, (start, env, towers, devices)) in enumerate(runs.items()):
-        flags = _flags(folder, f"run{number}", towers, devices, device)
+        flags = _flags(folder, f"run{number}", towers, devices=devices, device=device)
         try:
             ended = _call([*start, sys.executable, *_SCRIPT, *flags], env)
         except subprocess.TimeoutExpired:

@@ -45,12 +45,19 @@ class Set(NamedTuple):
 def main(argv: Sequence[str]) -> int:
     """The flags -> the exit code."""
     return process.run(
-        ["", *argv], __doc__, FinetuneConfig, _tell, _explained, "nothing was changed"
+        ["", *argv],
+        __doc__,
+        FinetuneConfig,
+        work=_tell,
+        explained=_explained,
+        stopped="nothing was changed",
     )
 
 
 def _explained(config: FinetuneConfig, error: Exception) -> RunError | None:
-    return process.explain(error, pathlib.Path(), "data_dir", "use a larger machine")
+    return process.explain(
+        error, pathlib.Path(), "data_dir", smaller="use a larger machine"
+    )
 
 
 def _tell(config: FinetuneConfig) -> None:
@@ -63,7 +70,7 @@ def _tell(config: FinetuneConfig) -> None:
     others = *sources.named_files(config.eval_files), *sources.predicted(config)
     for name in ("train", "dev", *others):
         if _is_there(config, files, name):
-            sets.append(_read(config, files, family, name))
+            sets.append(_read(config, files, family, split=name))
         if name == "train" and sets:  # the other files may have no others
             files = family.with_labels_of(files, [sets[0].examples])
     if not sets:
@@ -76,9 +83,9 @@ def _tell(config: FinetuneConfig) -> None:
         one.split: CheckedSet(
             one.split,
             str(one.path),
-            family.features(one.examples, words, files, config),
-            words.unk_id,
-            one.labelled,
+            family.features(one.examples, words, files, config=config),
+            unknown=words.unk_id,
+            labelled=one.labelled,
         )
         for one in sets
         if one.examples
@@ -119,7 +126,9 @@ def _is_there(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
     return bool(name) and pathlib.Path(str(config.data_dir), str(name)).exists()
 
 
-def _read(config: FinetuneConfig, task: TaskFiles, family: Family, split: str) -> Set:
+def _read(
+    config: FinetuneConfig, task: TaskFiles, family: Family, *, split: str
+) -> Set:
     source = sources.source(task, config, split)
     faults: list[str] = []
     labelled = source.labelled and task.columns_of(source.split).label is not None
@@ -138,7 +147,7 @@ def _read(config: FinetuneConfig, task: TaskFiles, family: Family, split: str) -
             examples.append(example)
     if not (examples or faults):
         raise UserError(f"{source.path}: no rows for the task {task.name}")
-    return Set(split, source.path, examples, faults, labelled)
+    return Set(split, source.path, examples, faults=faults, labelled=labelled)
 
 
 def _sizes(config: FinetuneConfig, sets: Sequence[CheckedSet]) -> str:

@@ -21,7 +21,7 @@ class Draws:
         return (self._words(size) >> np.uint64(11)) * 2.0**-53
 
     def integers(
-        self, low: int, high: int, size: int, dtype: type = np.int64
+        self, low: int, high: int, size: int, *, dtype: type = np.int64
     ) -> np.ndarray:
         """Numbers from low to high - 1, high - low at most 2^32: [size].
 

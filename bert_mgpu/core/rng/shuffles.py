@@ -19,12 +19,14 @@ from bert_mgpu.core.rng.philox import Purpose, Stream
 class Shuffles(Protocol):
     """What is drawn at random; rows are numbered from 0."""
 
-    def epoch(self, places: np.ndarray, rows: int, epoch: int, seed: int) -> np.ndarray:
+    def epoch(
+        self, places: np.ndarray, rows: int, epoch: int, *, seed: int
+    ) -> np.ndarray:
         """The rows at these places of an epoch, int64 [...] both."""
         ...
 
     def window(
-        self, batches: np.ndarray, first: int, last: int, seed: int
+        self, batches: np.ndarray, first: int, last: int, *, seed: int
     ) -> np.ndarray:
         """The batches of the steps [first, last) in another order: int64 [S, B]."""
         ...
@@ -35,11 +37,13 @@ class Shuffles(Protocol):
 
 
 class _ByCounters:
-    def epoch(self, places: np.ndarray, rows: int, epoch: int, seed: int) -> np.ndarray:
+    def epoch(
+        self, places: np.ndarray, rows: int, epoch: int, *, seed: int
+    ) -> np.ndarray:
         return permuted(places, rows, Stream(seed, Purpose.ROWS, epoch))
 
     def window(
-        self, batches: np.ndarray, first: int, last: int, seed: int
+        self, batches: np.ndarray, first: int, last: int, *, seed: int
     ) -> np.ndarray:
         stream = Stream(seed, Purpose.WINDOW, first)
         return batches[permuted(np.arange(len(batches)), len(batches), stream)]
@@ -51,11 +55,13 @@ class _ByCounters:
 class _ByNumpy:
     """As version 0.1.0 did before its runs were drawn by counters."""
 
-    def epoch(self, places: np.ndarray, rows: int, epoch: int, seed: int) -> np.ndarray:
+    def epoch(
+        self, places: np.ndarray, rows: int, epoch: int, *, seed: int
+    ) -> np.ndarray:
         return _numpys_epoch(rows, epoch, seed)[places]
 
     def window(
-        self, batches: np.ndarray, first: int, last: int, seed: int
+        self, batches: np.ndarray, first: int, last: int, *, seed: int
     ) -> np.ndarray:
         return np.random.default_rng([seed, first, last]).permutation(batches)
 

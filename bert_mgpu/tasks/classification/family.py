@@ -47,16 +47,17 @@ class ClassificationFamily(Family):
         examples: Sequence[Example],
         tokenizer: Tokenizer,
         files: TaskFiles,
+        *,
         config: FinetuneConfig,
     ) -> Features:
         return classification.featurise(
             examples,
             tokenizer,
             files.labels,
-            config.max_seq_length,
-            config.truncation,
-            config.head_tokens,
-            PROBLEM_TYPES[files.task_type],
+            max_seq_length=config.max_seq_length,
+            how=config.truncation,
+            head_tokens=config.head_tokens,
+            kind=PROBLEM_TYPES[files.task_type],
         )
 
     def resolve_labels(
@@ -64,9 +65,10 @@ class ClassificationFamily(Family):
         config: FinetuneConfig,
         files: TaskFiles,
         model: Pretrained,
+        *,
         output_dir: pathlib.Path,
     ) -> TaskFiles:
-        found = labels.find_labels(config, files, model, output_dir)
+        found = labels.find_labels(config, files, model, output_dir=output_dir)
         kind = PROBLEM_TYPES[files.task_type]
         if not config.do_train and model.problem_type not in (None, kind.problem_type):
             raise UserError(
@@ -86,6 +88,7 @@ class ClassificationFamily(Family):
         config: FinetuneConfig,
         model: Pretrained,
         files: TaskFiles,
+        *,
         data: TaskData,
     ) -> Classification:
         kind = PROBLEM_TYPES[files.task_type]
@@ -93,11 +96,11 @@ class ClassificationFamily(Family):
             files.name,
             model.bert_config,
             files.labels,
-            config.max_seq_length,
+            max_seq_length=config.max_seq_length,
             classifier_dropout=config.classifier_dropout,
             recompute=config.recompute,
             kind=kind,
-            loss=_loss(config, kind, files.labels, data),
+            loss=_loss(config, kind, files.labels, data=data),
             thresholds=label_weights.thresholds(config.threshold, kind, files.labels),
         )
 
@@ -125,16 +128,16 @@ class ClassificationFamily(Family):
         self, train: Features, sets: Mapping[str, Features], task: FinetuningTask
     ) -> dict[str, dict[str, float]]:
         assert isinstance(task, Classification)
-        return naive_bayes.scores(train, sets, task.labels, task.kind)
+        return naive_bayes.scores(train, sets, task.labels, kind=task.kind)
 
 
 def _loss(
-    config: FinetuneConfig, kind: ProblemType, labels: Sequence[str], data: TaskData
+    config: FinetuneConfig, kind: ProblemType, labels: Sequence[str], *, data: TaskData
 ) -> Loss:
     """How the losses of training rows are weighed."""
     balances = config.do_train and config.class_weights == label_weights.BALANCED
     truth = data.read("train")[0].dense["label_ids"] if balances else None
-    weights = label_weights.weights(config.class_weights, kind, labels, truth)
+    weights = label_weights.weights(config.class_weights, kind, labels, truth=truth)
     if config.focal_gamma and not kind.has_labels:
         raise UserError(
             f"--focal_gamma={config.focal_gamma:g}: the type {kind.name!r} has no"

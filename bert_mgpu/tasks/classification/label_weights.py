@@ -16,7 +16,11 @@ BALANCED = "balanced"
 
 
 def weights(
-    said: str | None, kind: ProblemType, labels: Sequence[str], truth: np.ndarray | None
+    said: str | None,
+    kind: ProblemType,
+    labels: Sequence[str],
+    *,
+    truth: np.ndarray | None,
 ) -> np.ndarray | None:
     """--class_weights as float32 [L]; None: all are alike.
 
@@ -28,7 +32,7 @@ def weights(
         raise UserError(f"--class_weights={said}: the type {kind.name!r} has no labels")
     if said == BALANCED:
         return None if truth is None else kind.balanced(truth, labels)
-    return _read(said, labels, "class_weights", 1e-6, 1e6).astype(np.float32)
+    return _read(said, labels, "class_weights", least=1e-6, most=1e6).astype(np.float32)
 
 
 def thresholds(
@@ -45,14 +49,14 @@ def thresholds(
     try:
         value = float(said)
     except ValueError:
-        return _read(said, labels, "threshold", 0, 1)
+        return _read(said, labels, "threshold", least=0, most=1)
     if not 0 <= value <= 1:
         raise UserError(f"--threshold={said}: pass a probability, 0 to 1, or a file")
     return np.full(len(labels), value)
 
 
 def _read(
-    path: str, labels: Sequence[str], flag: str, least: float, most: float
+    path: str, labels: Sequence[str], flag: str, *, least: float, most: float
 ) -> np.ndarray:
     """A file of lines `label TAB number`, each label once."""
     found: dict[str, float] = {}

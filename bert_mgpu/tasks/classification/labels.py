@@ -20,6 +20,7 @@ def find_labels(
     config: FinetuneConfig,
     files: TaskFiles,
     model: Pretrained,
+    *,
     output_dir: pathlib.Path,
 ) -> list[str]:
     """The labels in the order of the classes. Raises UserError on a conflict.

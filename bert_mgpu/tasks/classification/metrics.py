@@ -23,6 +23,7 @@ def classification_metrics(
     labels: np.ndarray,
     probabilities: np.ndarray,
     losses: np.ndarray,
+    *,
     label_names: Sequence[str],
     predictions: np.ndarray | None = None,
 ) -> dict[str, float]:
@@ -76,7 +77,11 @@ def classification_metrics(
 
 
 def multi_label_metrics(
-    truth: np.ndarray, probabilities: np.ndarray, chosen: np.ndarray, losses: np.ndarray
+    truth: np.ndarray,
+    probabilities: np.ndarray,
+    chosen: np.ndarray,
+    *,
+    losses: np.ndarray,
 ) -> dict[str, float]:
     """eval_accuracy is the share of rows all of whose labels are right.
 

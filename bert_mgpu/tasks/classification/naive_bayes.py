@@ -23,6 +23,7 @@ def scores(
     train: Features,
     sets: Mapping[str, Features],
     labels: Sequence[str],
+    *,
     kind: ProblemType,
 ) -> dict[str, dict[str, float]]:
     """Name of a set -> its scores; empty where the task has no labels.
@@ -59,7 +60,7 @@ def _counts(rows: Features, width: int) -> Any:
 
 
 def _single(
-    counts: Any, truth: np.ndarray, sets: Mapping[str, Any], n_labels: int
+    counts: Any, truth: np.ndarray, sets: Mapping[str, Any], *, n_labels: int
 ) -> dict[str, np.ndarray]:
     """Log probabilities [rows, labels]."""
     from sklearn.naive_bayes import MultinomialNB
@@ -77,10 +78,12 @@ def _single(
 
 
 def _multi(
-    counts: Any, truth: np.ndarray, sets: Mapping[str, Any], n_labels: int
+    counts: Any, truth: np.ndarray, sets: Mapping[str, Any], *, n_labels: int
 ) -> dict[str, np.ndarray]:
     """Logits [rows, labels], each label by a model of its own."""
-    by_label = [_single(counts, truth[:, label], sets, 2) for label in range(n_labels)]
+    by_label = [
+        _single(counts, truth[:, label], sets, n_labels=2) for label in range(n_labels)
+    ]
     return {
         name: np.stack([one[name][:, 1] - one[name][:, 0] for one in by_label], -1)
         for name in sets

@@ -72,7 +72,11 @@ class Single(ProblemType):
     def score(self, found: ScoredRows) -> dict[str, float]:
         shares, classes = np.exp(log_softmax(found.logits)), self._classes(found)
         return metrics.classification_metrics(
-            found.truth, shares, self.row_losses(found), found.labels, classes
+            found.truth,
+            shares,
+            self.row_losses(found),
+            label_names=found.labels,
+            predictions=classes,
         )
 
     def row_losses(self, found: ScoredRows) -> np.ndarray:
@@ -171,7 +175,7 @@ class Multi(ProblemType):
     def score(self, found: ScoredRows) -> dict[str, float]:
         shares, chosen = self._chosen(found)
         losses = self.row_losses(found)
-        return metrics.multi_label_metrics(found.truth, shares, chosen, losses)
+        return metrics.multi_label_metrics(found.truth, shares, chosen, losses=losses)
 
     def row_losses(self, found: ScoredRows) -> np.ndarray:
         wide = found.logits.astype(np.float64)

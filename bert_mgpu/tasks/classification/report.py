@@ -19,6 +19,7 @@ def sections(
     kind: ProblemType,
     name: str,
     found: ScoredRows,
+    *,
     path: pathlib.Path,
     examples: Callable[[], Sequence[Example]],
 ) -> list[ReportSection]:
@@ -34,7 +35,7 @@ def sections(
     matrix = kind.confusion(found)
     if matrix is not None:
         blocks.append(ConfusionMatrix(matrix, found.labels, name))
-    errors = _errors(kind, found, path, examples)
+    errors = _errors(kind, found, path, examples=examples)
     return [
         ReportSection(name, blocks),
         ReportSection(f"{name}: worst errors", [errors]),
@@ -45,6 +46,7 @@ def _errors(
     kind: ProblemType,
     found: ScoredRows,
     path: pathlib.Path,
+    *,
     examples: Callable[[], Sequence[Example]],
 ) -> str | ReportTable:
     """The rows with the highest losses that are wrong, and their texts."""

@@ -54,6 +54,7 @@ class Classification(FinetuningTask):
         name: str,
         bert_config: BertConfig,
         labels: Sequence[str],
+        *,
         max_seq_length: int,
         classifier_dropout: float | None = None,
         recompute: str = "none",
@@ -105,20 +106,27 @@ class Classification(FinetuningTask):
     ) -> tf.Tensor:
         places = bert.first_tokens(batch)
         last = bert.encode(
-            params, self._config, batch, dropout_key, places, self._recompute
+            params,
+            self._config,
+            batch,
+            dropout_key=dropout_key,
+            places=places,
+            recompute=self._recompute,
         )[-1]  # [R, S, H]
         pooled = bert.pool(params, tf.reshape(last, [-1, last.shape[-1]]))
         if dropout_key is not None:  # its rows are examples now
             dropout_key = dropout_key._replace(
                 first_row=dropout_key.first_row * places.shape[1]
             )
-        return heads.classification_logits(params, pooled, self._dropout, dropout_key)
+        return heads.classification_logits(
+            params, pooled, self._dropout, dropout_key=dropout_key
+        )
 
     def scored_rows(
         self, outputs: Outputs, rows: Features, examples: ReadExamples
     ) -> ScoredRows:
         truth = rows.dense["label_ids"]
-        return ScoredRows(outputs["logits"], self.labels, self._thresholds, truth)
+        return ScoredRows(outputs["logits"], self.labels, self._thresholds, truth=truth)
 
     def scores(self, found: ScoredRows) -> dict[str, float]:
         return self.kind.score(found)
@@ -145,15 +153,17 @@ class Classification(FinetuningTask):
         name: str,
         found: ScoredRows,
         path: pathlib.Path,
+        *,
         examples: Callable[[], Sequence[Example]],
     ) -> list[ReportSection]:
-        return report.sections(self.kind, name, found, path, examples)
+        return report.sections(self.kind, name, found, path=path, examples=examples)
 
 
 def featurise(
     examples: Sequence[Example],
     tokenizer: Tokenizer,
     labels: Sequence[str],
+    *,
     max_seq_length: int,
     how: str,
     head_tokens: int,
@@ -179,7 +189,7 @@ def featurise(
                 keep_a, keep_b = truncation.truncate_pair_lengths(len(a), len(b), room)
                 a, b = a[:keep_a], b[:keep_b]
             else:
-                a = truncation.truncate(a, room, how, head_tokens)
+                a = truncation.truncate(a, room, how, head_tokens=head_tokens)
         row = [tokenizer.cls_id, *a, tokenizer.sep_id]
         second = [*b, tokenizer.sep_id] if pair else []
         rows.append(row + second)
@@ -192,7 +202,7 @@ def featurise(
         },
         {"label_ids": known},
         np.array([example.line for example in examples], np.int64),
-        cache.length_notes(np.array(lengths), truncated),
+        notes=cache.length_notes(np.array(lengths), truncated),
         keys=np.array([_key(example) for example in examples], np.uint64),
     )
 

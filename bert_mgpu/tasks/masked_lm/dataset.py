@@ -116,6 +116,7 @@ class RecordDataset:
         config: PretrainConfig,
         model: Pretrained,
         cache: pathlib.Path,
+        *,
         topology: Topology,
     ):
         """Looks through all records that the run will read. Raises UserError for any
@@ -126,9 +127,11 @@ class RecordDataset:
         if self._draw and (note := too_few(self._draw.masking, config.max_seq_length)):
             say(note)
         form = RecordSchema(
-            *(config.max_seq_length, config.max_predictions_per_seq),
-            *(model.bert_config.vocab_size, model.bert_config.type_vocab_size),
-            config.dynamic_masking,
+            config.max_seq_length,
+            config.max_predictions_per_seq,
+            model.bert_config.vocab_size,
+            segments=model.bert_config.type_vocab_size,
+            dynamic=config.dynamic_masking,
         )
         self._files = files_of(config)
         self._indices: dict[str, list[RecordIndex]] = {}
@@ -137,9 +140,14 @@ class RecordDataset:
                 _check_vocabulary(file, model)
             # The others find what the first one wrote, or make it for themselves.
             with collective.first_process_first(topology.group):
-                how = config.skip_bad_records, cache, topology.group.rank == 0
                 self._indices[split] = [
-                    pretraining_records.index(file, form, *how)
+                    pretraining_records.index(
+                        file,
+                        form,
+                        config.skip_bad_records,
+                        cache=cache,
+                        writes=topology.group.rank == 0,
+                    )
                     for file in progress_bar(files, "look through", "file")
                 ]
             for file, index in zip(files, self._indices[split], strict=True):
@@ -155,11 +163,16 @@ class RecordDataset:
             return None
         tokenizer = model.tokenizer
         masking = Masking(
-            *(config.masking, tokenizer.mask_id, len(tokenizer.tokens)),
-            *(config.masked_lm_prob, config.max_predictions_per_seq),
+            config.masking,
+            tokenizer.mask_id,
+            len(tokenizer.tokens),
+            probability=config.masked_lm_prob,
+            most=config.max_predictions_per_seq,
         )
         special = tokenizer.cls_id, tokenizer.sep_id
-        return DynamicMasking(masking, special, config.seed, config.random_numbers)
+        return DynamicMasking(
+            masking, special, config.seed, random_numbers=config.random_numbers
+        )
 
     def _says_what_follows(self) -> bool:
         """Have the rows next_sentence_labels? All of them, or none."""
@@ -223,7 +236,7 @@ class RecordDataset:
     def load(self, split: str) -> tuple[RecordRows, str]:
         """(rows, fingerprint) of train or dev, described in the log."""
         files, indices = self._files[split], self._indices[split]
-        rows = RecordRows(files, indices, self._draw, self._most(split))
+        rows = RecordRows(files, indices, self._draw, most=self._most(split))
         for index in indices:
             for line in index.bad[:3]:
                 say(f"left out: {line}")

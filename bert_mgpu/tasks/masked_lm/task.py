@@ -43,6 +43,7 @@ class Pretraining:
         bert_config: BertConfig,
         max_seq_length: int,
         next_sentence: bool,
+        *,
         recompute: str = "none",
     ):
         """next_sentence: the rows say whether their second text is the next one."""
@@ -107,7 +108,12 @@ class Pretraining:
         first, masked = bert.first_tokens(batch), batch[POSITIONS]  # [R, S], [R, P]
         places = tf.concat([first, masked], 1) if self._next_sentence else masked
         hidden = bert.encode(
-            params, self._config, batch, dropout_key, places, self._recompute
+            params,
+            self._config,
+            batch,
+            dropout_key=dropout_key,
+            places=places,
+            recompute=self._recompute,
         )[-1]
         first_hidden, masked_hidden = tf.split(
             hidden, [places.shape[1] - masked.shape[1], masked.shape[1]], 1
@@ -120,14 +126,15 @@ class Pretraining:
         masked_losses = heads.cross_entropy(words, word_ids)
         masked_hits = tf.argmax(words, -1, tf.int32) == word_ids
         if not self._next_sentence:
-            return _Losses(masked_losses, masked_hits, None, None)
+            return _Losses(masked_losses, masked_hits, None, next_hit=None)
         pooled = bert.pool(params, tf.reshape(first_hidden, [-1, width]))
         following = heads.next_sentence_logits(params, pooled)  # [B, 2]
         label_ids = batch["next_sentence_labels"]
         return _Losses(
-            *(masked_losses, masked_hits),
+            masked_losses,
+            masked_hits,
             heads.cross_entropy(following, label_ids),
-            tf.argmax(following, -1, tf.int32) == label_ids,
+            next_hit=tf.argmax(following, -1, tf.int32) == label_ids,
         )
 
     def infer(self, rows: Rows, forward: Forward) -> Outputs:

@@ -17,7 +17,7 @@ def test_fractions_are_uniform():
 
 
 def test_integers_are_uniform_and_of_the_type_asked_for():
-    found = draws().integers(3, 10, 70_000, np.int32)
+    found = draws().integers(3, 10, 70_000, dtype=np.int32)
     assert found.dtype == np.int32 and found.min() == 3 and found.max() == 9
     assert scipy.stats.chisquare(np.bincount(found - 3)).pvalue > 1e-3
     assert draws().integers(5, 6, 3).tolist() == [5, 5, 5]

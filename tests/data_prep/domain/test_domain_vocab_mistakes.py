@@ -126,7 +126,7 @@ def test_a_full_disk_leaves_the_old_file(files, call, monkeypatch):
 
 
 def test_ctrl_c_writes_nothing(files, call, monkeypatch):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(domain_vocab.vocabulary, "count", interrupt)

@@ -53,12 +53,10 @@ def straight(tiny, tmp_path_factory, script):
     [
         ("killed", 1, [LOST, KILLED], "connection broke"),
         pytest.param(
-            *("killed", 0, [KILLED, LOST], "connection broke"),
-            marks=pytest.mark.faults,
+            "killed", 0, [KILLED, LOST], "connection broke", marks=pytest.mark.faults
         ),
         pytest.param(
-            *("hangs", 1, [LOST, LOST], "see --peer_timeout"),
-            marks=pytest.mark.faults,
+            "hangs", 1, [LOST, LOST], "see --peer_timeout", marks=pytest.mark.faults
         ),
     ],
 )

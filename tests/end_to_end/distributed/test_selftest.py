@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 def test_says_that_towers_and_processes_agree(cluster):
     command = [sys.executable, "-m", "bert_mgpu", "doctor", "--selftest"]
     done = subprocess.run(
-        *(command,), cwd=ROOT, capture_output=True, text=True, check=False
+        command, cwd=ROOT, capture_output=True, text=True, check=False
     )
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout + done.stderr

@@ -45,7 +45,7 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
     assert np.array_equal(pooler, first) == (not with_next)
     # The vocabulary, the sizes and the casing come from the folder.
     args = tiny.flags(
-        *(tmp_path / "tuned",),
+        tmp_path / "tuned",
         init_checkpoint=out,
         do_train=True,
         vocab_file=None,
@@ -89,7 +89,8 @@ def test_a_run_of_before_keeps_numpys_rows_and_masks(
     whole, stopped, new = (tmp_path / name for name in ("whole", "stopped", "new"))
     with monkeypatch.context() as patch:
         patch.setattr(
-            *(identity, "as_begun"),
+            identity,
+            "as_begun",
             lambda run, *_: dataclasses.replace(run, random_numbers="numpy"),
         )
         assert pretrain(flags(whole, "unmasked", **settings))[0] == 0

@@ -124,8 +124,13 @@ def test_evaluated_records_without_one_mask(tmp_path, data, flags, pretrain):
     few = {"do_eval": True, "max_eval_steps": 1, "eval_input_file": folder}
     result = pretrain(flags(tmp_path / "out", **few))
     assert_refused(
-        *(result, "a.tfrecord", "b.tfrecord", "not one token is masked in the first"),
-        *("16 rows", "raise --max_eval_steps", "--eval_input_file"),
+        result,
+        "a.tfrecord",
+        "b.tfrecord",
+        "not one token is masked in the first",
+        "16 rows",
+        "raise --max_eval_steps",
+        "--eval_input_file",
     )
     assert not list((tmp_path / "out").glob("model.ckpt*"))
     code, _, err = pretrain(flags(tmp_path / "out", **{**few, "max_eval_steps": 2}))
@@ -139,11 +144,9 @@ def test_evaluated_records_in_which_nothing_can_be_masked(tmp_path, flags, pretr
     args = flags(tmp_path / "out", "single", do_eval=True, eval_input_file=empty)
     result = pretrain(args)
     assert_refused(
-        *(
-            result,
-            "empty.tfrecord",
-            "--masking=token masks not one token of the 3 rows",
-        ),
+        result,
+        "empty.tfrecord",
+        "--masking=token masks not one token of the 3 rows",
         "pass records of longer texts as --eval_input_file",
     )
     assert (tmp_path / "out" / "model.ckpt-12.index").exists()  # it was trained

@@ -58,7 +58,9 @@ class Pointing(FinetuningTask):
 
     def _logits(self, weights, batch, dropout_key):
         first = bert.first_tokens(batch)
-        hidden = bert.encode(weights, self._config, batch, dropout_key, first)[-1]
+        hidden = bert.encode(
+            weights, self._config, batch, dropout_key=dropout_key, places=first
+        )[-1]
         pooled = bert.pool(weights, tf.reshape(hidden, [-1, hidden.shape[-1]]))
         logits = tf.matmul(pooled, weights[_HEAD], transpose_b=True)
         return logits + weights[_BIAS]
@@ -108,7 +110,7 @@ class PointingFamily(Family):
     def read_label(self, files, columns, cells):
         return cells[columns.label]
 
-    def features(self, examples, tokenizer, files, config):
+    def features(self, examples, tokenizer, files, *, config):
         texts = tokenizer.batch_ids([example.text_a for example in examples])
         room, rows, truth, cut = config.max_seq_length - 2, [], [], 0
         for number, example in enumerate(examples):
@@ -124,10 +126,10 @@ class PointingFamily(Family):
             columns,
             {"label_ids": np.array(truth, np.int32)},
             np.array([example.line for example in examples], np.int64),
-            cache.length_notes(texts.lengths + 2, cut),
+            notes=cache.length_notes(texts.lengths + 2, cut),
         )
 
-    def task(self, config, model, files, data):
+    def task(self, config, model, files, *, data):
         tokens = model.tokenizer.tokens
         return Pointing(files.name, model.bert_config, config.max_seq_length, tokens)
 

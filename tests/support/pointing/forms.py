@@ -62,7 +62,7 @@ class TokenPointing(FinetuningTask):
         return {"logits": self._logits(weights, batch, None)}
 
     def _logits(self, weights, batch, dropout_key):
-        hidden = bert.encode(weights, self._config, batch, dropout_key)[-1]
+        hidden = bert.encode(weights, self._config, batch, dropout_key=dropout_key)[-1]
         return tf.tensordot(tf.cast(hidden, tf.float32), weights[_HEAD][0], 1)  # [R, T]
 
     def scored_rows(self, outputs, rows, examples):
@@ -156,7 +156,7 @@ class TokenFamily(PointingFamily):
         }
         lines = np.array([examples[number].line for number in owners], np.int64)
         notes = cache.length_notes(columns["input_ids"].lengths, 0)
-        return Features(columns, {}, lines, notes, owners=np.array(owners))
+        return Features(columns, {}, lines, notes=notes, owners=np.array(owners))
 
     def task(self, config, model, files, data):
         return self.made(

@@ -32,10 +32,17 @@ def looked_at(words):
                 Example(str(n), *texts, label, n)
                 for n, (texts, label) in enumerate(pairs, 1)
             ]
-            how = labels, length, "head", 0, PROBLEM_TYPES[kind]
-            features = task.featurise(examples, words, *how)
+            features = task.featurise(
+                examples,
+                words,
+                labels,
+                max_seq_length=length,
+                how="head",
+                head_tokens=0,
+                kind=PROBLEM_TYPES[kind],
+            )
             path, unknown = f"{split}.tsv", words.unk_id
-            read[split] = data_checks.CheckedSet(split, path, features, unknown)
+            read[split] = data_checks.CheckedSet(split, path, features, unknown=unknown)
         return data_checks.warnings(
             read, lambda one: label_checks.warnings(one, PROBLEM_TYPES[kind], labels)
         )
@@ -117,8 +124,10 @@ def test_the_share_of_unknown_tokens_of_pairs(words):
     """[CLS] a b [SEP] z [SEP], [CLS] a [SEP] and [CLS] z [SEP] b [SEP]: 2 of 6."""
     pairs = [("a b", "z"), ("a", None), ("z", "b")]
     examples = [Example(str(n), *pair, "no", n) for n, pair in enumerate(pairs)]
-    features = task.featurise(examples, words, LABELS, 16, "head", 0)
-    one = data_checks.CheckedSet("train", "train.tsv", features, words.unk_id)
+    features = task.featurise(
+        examples, words, LABELS, max_seq_length=16, how="head", head_tokens=0
+    )
+    one = data_checks.CheckedSet("train", "train.tsv", features, unknown=words.unk_id)
     assert one.unknown_share == pytest.approx(2 / 6)
 
 

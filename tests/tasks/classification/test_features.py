@@ -55,7 +55,9 @@ def test_inputs_are_googles(tmp_path, length):
         check=True,
     )
     wanted = json.loads(done.stdout)
-    features = task_lib.featurise(examples, tokenizer, labels, length, "head", 0)
+    features = task_lib.featurise(
+        examples, tokenizer, labels, max_seq_length=length, how="head", head_tokens=0
+    )
     placement = packing.one_a_row(np.arange(len(examples)), 1, length)
     batch = pipeline.collate(features, placement)
     for name in ("input_ids", "input_mask", "segment_ids"):
@@ -78,7 +80,14 @@ def test_truncation_of_long_texts(tmp_path, how, head_tokens, kept):
     tokenizer = Tokenizer(vocab)
     text = " ".join("abcdefghijklmnopqr")
     examples = [task_lib.Example("x", text), task_lib.Example("y", "a b")]
-    features = task_lib.featurise(examples, tokenizer, ["0"], LENGTH, how, head_tokens)
+    features = task_lib.featurise(
+        examples,
+        tokenizer,
+        ["0"],
+        max_seq_length=LENGTH,
+        how=how,
+        head_tokens=head_tokens,
+    )
     row = [tokenizer.tokens[index] for index in features.ragged["input_ids"].row(0)]
     assert row == ["[CLS]", *kept.split(), "[SEP]"]
     assert features.notes["truncated"] == 1 and features.notes["rows"] == 2

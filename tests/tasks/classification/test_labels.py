@@ -27,7 +27,7 @@ def labels(tmp_path):
         if continues:
             (tmp_path / "model.ckpt-1.index").write_bytes(b"")
         model = types.SimpleNamespace(labels=trained)
-        return find_labels(config, files, model, tmp_path)
+        return find_labels(config, files, model, output_dir=tmp_path)
 
     return find
 

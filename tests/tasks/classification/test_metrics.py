@@ -39,7 +39,7 @@ def _columns(text):
 def test_metrics_equal_scikit_learn(num_classes):
     labels, probabilities, losses = _random_set(num_classes, 400)
     names = [str(i) for i in range(num_classes)]
-    scores = classification_metrics(labels, probabilities, losses, names)
+    scores = classification_metrics(labels, probabilities, losses, label_names=names)
     assert list(scores)[:5] == [
         "eval_accuracy",
         "eval_loss",
@@ -72,7 +72,7 @@ def test_metrics_equal_scikit_learn(num_classes):
 def test_macro_mean_leaves_out_classes_that_do_not_occur():
     labels = np.array([0, 0, 2, 2])
     probabilities = np.eye(5)[[0, 2, 2, 2]]
-    scores = classification_metrics(labels, probabilities, labels, "abcde")
+    scores = classification_metrics(labels, probabilities, labels, label_names="abcde")
     f1_0, f1_2 = 2 / 3, 4 / 5
     assert scores["macro_f1"] == pytest.approx((f1_0 + f1_2) / 2)
 
@@ -82,7 +82,7 @@ def test_macro_mean_leaves_out_classes_that_do_not_occur():
 def test_one_class_alone_is_no_error(labels, predicted):
     probabilities = np.eye(2)[[predicted] * len(labels)]
     scores = classification_metrics(
-        np.array(labels), probabilities, np.ones(len(labels)), ["no", "yes"]
+        np.array(labels), probabilities, np.ones(len(labels)), label_names=["no", "yes"]
     )
     assert scores["eval_accuracy"] == float(predicted == labels[0])
     assert scores["recall"] == float(predicted == labels[0] == 1)
@@ -94,7 +94,7 @@ def test_loss_is_summed_in_double_precision():
     losses = np.full(1_000_000, 0.1, np.float16)
     labels = np.zeros(len(losses), np.int64)
     probabilities = np.eye(2, dtype=np.float32)[labels]
-    scores = classification_metrics(labels, probabilities, losses, "ab")
+    scores = classification_metrics(labels, probabilities, losses, label_names="ab")
     assert scores["eval_loss"] == pytest.approx(float(losses[0]), rel=1e-9)
 
 

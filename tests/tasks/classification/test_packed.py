@@ -39,14 +39,14 @@ def features():
 
 @pytest.fixture(scope="module")
 def weights():
-    task = Classification("x", CONFIG, LABELS, 24)
+    task = Classification("x", CONFIG, LABELS, max_seq_length=24)
     return params_lib.initialize(task.param_specs(), 0.3, seed=2)
 
 
 def placements(features):
     numbers = np.arange(37)
     shape = packing.packed_shape([features.lengths], 24)
-    packed = packing.pack(numbers, features.lengths, 1, [shape])
+    packed = packing.pack(numbers, features.lengths, 1, shapes=[shape])
     assert packed.numbers.shape[2] > 1 and packed.numbers.shape[1] < 37 / 1.5
     return packing.one_a_row(numbers, 1, 24), packed
 
@@ -66,7 +66,7 @@ def by_row(values, placement):
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
 def test_logits_and_gradients_are_those_of_single_rows(features, weights, compiled):
-    task = Classification("x", CONFIG, LABELS, 24)
+    task = Classification("x", CONFIG, LABELS, max_seq_length=24)
     tensors = {name: tf.constant(value) for name, value in weights.items()}
 
     @tf.function(jit_compile=compiled, autograph=False)
@@ -94,7 +94,7 @@ def test_logits_and_gradients_are_those_of_single_rows(features, weights, compil
 
 def test_gradient_of_one_example_does_not_reach_its_neighbours(features, weights):
     """Block-diagonal: only words of the example itself get a gradient from it."""
-    task = Classification("x", CONFIG, LABELS, 24)
+    task = Classification("x", CONFIG, LABELS, max_seq_length=24)
     _, placement = placements(features)
     batch = one_tower(features, placement)
     tensors = {name: tf.constant(value) for name, value in weights.items()}
@@ -119,7 +119,9 @@ def test_examples_of_different_towers_have_masks_of_their_own(
     config = dataclasses.replace(
         CONFIG, hidden_dropout_prob=encoder, attention_probs_dropout_prob=encoder
     )
-    task = Classification("x", config, LABELS, 24, classifier_dropout=head)
+    task = Classification(
+        "x", config, LABELS, max_seq_length=24, classifier_dropout=head
+    )
     same = Features(
         {
             name: Ragged.from_rows([column.row(0).tolist()] * 37)
@@ -147,7 +149,7 @@ def test_only_the_first_tokens_go_through_the_last_layer(features):
     """Counts the rows of each layer's product of the intermediate size."""
     inner = 80  # as no other product has it
     config = dataclasses.replace(CONFIG, intermediate_size=inner)
-    task = Classification("x", config, LABELS, 24)
+    task = Classification("x", config, LABELS, max_seq_length=24)
     weights = params_lib.initialize(task.param_specs(), 0.3, seed=2)
     batch = one_tower(features, packing.one_a_row(np.arange(6), 1, 24))
     traced = tf.function(task.outputs, autograph=False)

@@ -75,7 +75,7 @@ def test_regression(rng):
     kind = PROBLEM_TYPES["regression"]
     wanted = (values[:, 0] - truth) ** 2
     np.testing.assert_allclose(kind.losses(values, truth, Loss()), wanted, 1e-6)
-    scores = kind.score(ScoredRows(values, (), None, truth))
+    scores = kind.score(ScoredRows(values, (), None, truth=truth))
     assert scores == pytest.approx(
         {
             "eval_loss": sk.mean_squared_error(truth, values),
@@ -89,13 +89,15 @@ def test_regression(rng):
     assert np.array_equal(np.array(decisions.texts, "f"), values[:, 0])  # every bit
     values = [*map(float, decisions.texts)]
     assert decisions.records == [{"value": value} for value in values]
-    assert "pearson" not in kind.score(ScoredRows(np.ones((3, 1)), (), None, truth[:3]))
+    assert "pearson" not in kind.score(
+        ScoredRows(np.ones((3, 1)), (), None, truth=truth[:3])
+    )
 
 
 def test_scores_of_several_labels(rng):
     logits = rng.normal(0, 1, (60, 3)).astype("f")
     truth = (rng.random((60, 3)) < 0.4).astype(np.uint8)
-    found = ScoredRows(logits, LABELS, None, truth)
+    found = ScoredRows(logits, LABELS, None, truth=truth)
     scores = PROBLEM_TYPES["multi"].score(found)
     chosen, shares = logits >= 0, 1 / (1 + np.exp(-logits.astype(np.float64)))
     wanted = {
@@ -119,7 +121,7 @@ def test_scores_of_several_labels(rng):
 
 def test_a_label_that_never_occurs_is_no_trouble(rng):
     truth = np.zeros((5, 3), np.uint8)
-    found = ScoredRows(rng.normal(size=(5, 3)).astype("f"), LABELS, None, truth)
+    found = ScoredRows(rng.normal(size=(5, 3)).astype("f"), LABELS, None, truth=truth)
     scores = PROBLEM_TYPES["multi"].score(found)
     assert "mean_average_precision" not in scores
     assert all(np.isfinite(value) for value in scores.values())
@@ -145,8 +147,12 @@ def test_thresholds_decide(rng):
     assert decided(single, ScoredRows(two, labels, lower)) == ["yes", "yes"]
     assert decided(single, ScoredRows(two, labels, higher)) == ["no", "no"]
     truth = np.array([1, 1])
-    assert single.score(ScoredRows(two, labels, lower, truth))["eval_accuracy"] == 1
-    assert single.score(ScoredRows(two, labels, None, truth))["eval_accuracy"] == 0.5
+    assert (
+        single.score(ScoredRows(two, labels, lower, truth=truth))["eval_accuracy"] == 1
+    )
+    assert (
+        single.score(ScoredRows(two, labels, None, truth=truth))["eval_accuracy"] == 0.5
+    )
 
 
 def test_a_probability_at_its_threshold_is_enough():
@@ -159,21 +165,27 @@ def test_a_probability_at_its_threshold_is_enough():
 def test_balanced_weights_count_labels_without_rows():
     """rows / (labels * rows of the label), of all labels of the task."""
     found = label_weights.weights(
-        "balanced", PROBLEM_TYPES["single"], LABELS, np.array([0, 1])
+        "balanced", PROBLEM_TYPES["single"], LABELS, truth=np.array([0, 1])
     )
     assert found == pytest.approx([2 / 3, 2 / 3, 2 / 3])
     truth = np.array([0, 0, 0, 1])
-    found = label_weights.weights("balanced", PROBLEM_TYPES["single"], LABELS, truth)
+    found = label_weights.weights(
+        "balanced", PROBLEM_TYPES["single"], LABELS, truth=truth
+    )
     assert found[:2] == pytest.approx([4 / 9, 4 / 3])
 
 
 def test_balanced_weights_are_those_of_scikit_learn(rng):
     truth = rng.choice(3, 200, p=[0.7, 0.2, 0.1]).astype(np.int32)
     wanted = compute_class_weight("balanced", classes=np.arange(3), y=truth)
-    found = label_weights.weights("balanced", PROBLEM_TYPES["single"], LABELS, truth)
+    found = label_weights.weights(
+        "balanced", PROBLEM_TYPES["single"], LABELS, truth=truth
+    )
     np.testing.assert_allclose(found, wanted, 1e-6)
     several = (rng.random((200, 3)) < [0.5, 0.1, 0.01]).astype(np.uint8)
-    found = label_weights.weights("balanced", PROBLEM_TYPES["multi"], LABELS, several)
+    found = label_weights.weights(
+        "balanced", PROBLEM_TYPES["multi"], LABELS, truth=several
+    )
     assert found == pytest.approx((200 - several.sum(0)) / several.sum(0), 1e-6)
 
 
@@ -193,10 +205,12 @@ def test_a_file_of_weights_has_a_line_for_each_label(tmp_path, text, said):
     path = tmp_path / "weights.tsv"
     path.write_text(text)
     with pytest.raises(UserError) as error:
-        label_weights.weights(str(path), PROBLEM_TYPES["single"], LABELS, None)
+        label_weights.weights(str(path), PROBLEM_TYPES["single"], LABELS, truth=None)
     assert said in str(error.value)
     path.write_text("c\t3\n\na\t1\nb\t0.5\n")
-    found = label_weights.weights(str(path), PROBLEM_TYPES["single"], LABELS, None)
+    found = label_weights.weights(
+        str(path), PROBLEM_TYPES["single"], LABELS, truth=None
+    )
     assert found.tolist() == [1, 0.5, 3]
 
 

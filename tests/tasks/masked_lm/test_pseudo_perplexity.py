@@ -43,7 +43,7 @@ def placements(features):
     """One a row, and packed; both have places for targets to spare."""
     numbers = np.arange(ROWS)
     shape = packing.packed_shape([features.lengths], LONGEST)
-    packed = packing.pack(numbers, features.lengths, 1, [shape])
+    packed = packing.pack(numbers, features.lengths, 1, shapes=[shape])
     most = packing.most_targets(packed.numbers, features.counts)
     assert packed.numbers.shape[2] > 1 and most > 4
     alone = packing.one_a_row(numbers, 1, LONGEST)
