@@ -10,6 +10,7 @@ import collections
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
 import pathlib
@@ -47,6 +48,11 @@ def is_there(path: str | os.PathLike[str]) -> bool:
     except (FileNotFoundError, NotADirectoryError, ValueError):  # of a NUL
         return False
     return True
+
+
+def expand(name: str) -> list[str]:
+    """The paths that a glob matches, sorted; a name that exists is no glob."""
+    return [name] if os.path.exists(name) else sorted(glob.glob(name))
 
 
 def read_text(path: pathlib.Path, most: int) -> str:

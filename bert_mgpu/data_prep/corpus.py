@@ -20,7 +20,7 @@ import sys
 from collections.abc import Generator, Iterator, Sequence
 from typing import IO, NamedTuple
 
-from bert_mgpu.core import text_files
+from bert_mgpu.core import files, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.data_prep.text_lines import decode, lines, opened
 
@@ -92,9 +92,7 @@ def find_files(names: str, root: str | None = None) -> list[str]:
 
 
 def _matches(name: str) -> list[str]:
-    if os.path.isfile(name):  # a name may hold brackets
-        return [name]
-    return [path for path in sorted(glob.glob(name)) if os.path.isfile(path)]
+    return [path for path in files.expand(name) if os.path.isfile(path)]
 
 
 def _other(name: str) -> list[str]:

@@ -58,7 +58,7 @@ def shares(job: Preparation, block: Block) -> list[Share]:
 class Part(NamedTuple):
     """What is known when a part is made; of the text the first of a block's says it."""
 
-    runs: list[shuffle.Run]
+    runs: list[shuffle.SortedRun]
     counts: collections.Counter[str]
     longest: int  # characters of a line
     malformed: str | None  # the first line that is: file:line
@@ -83,7 +83,7 @@ def find(job: Preparation, share: Share) -> Part | None:
             return None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-    runs = [shuffle.Run(path, *run) for run in facts["runs"]]
+    runs = [shuffle.SortedRun(path, *run) for run in facts["runs"]]
     counts = collections.Counter(facts["counts"])
     return Part(runs, counts, facts["longest"], facts["malformed"], *hashes)
 

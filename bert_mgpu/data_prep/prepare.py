@@ -27,7 +27,7 @@ from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.data_prep import corpus, parts, processes, shuffle
 from bert_mgpu.data_prep.corpus import Cut
-from bert_mgpu.data_prep.shuffle import Run
+from bert_mgpu.data_prep.shuffle import SortedRun
 from bert_mgpu.data_prep.statistics import PreparationTotals
 from bert_mgpu.data_prep.tokenized import Preparation, tools
 
@@ -130,11 +130,11 @@ def _clean(folder: pathlib.Path) -> None:
 
 def _make_parts(
     job: Preparation, files: Sequence[str], workers: int
-) -> tuple[PreparationTotals, list[Run]]:
+) -> tuple[PreparationTotals, list[SortedRun]]:
     total = sum(map(os.path.getsize, files))
     window = corpus.WINDOW if job.objective == "nsp" else 0
     blocks = corpus.blocks(files, job.folder, Cut(job.each_line, window))
-    totals, runs = PreparationTotals(), list[Run]()
+    totals, runs = PreparationTotals(), list[SortedRun]()
     is_cut = False
     position = 0
     make = functools.partial(parts.make, job)
@@ -186,7 +186,7 @@ def _fault(
 
 def _write(
     job: Preparation,
-    runs: Sequence[Run],
+    runs: Sequence[SortedRun],
     outputs: Sequence[pathlib.Path],
     *,
     facts: Mapping[str, Any],

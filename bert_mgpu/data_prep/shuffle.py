@@ -72,9 +72,9 @@ class _Reader:
     have files.
     """
 
-    def __init__(self, config: SortedRun, buffer: int) -> None:
-        self._path, self._at = config.path, config.offset
-        self._end = config.offset + config.size
+    def __init__(self, run: SortedRun, buffer: int) -> None:
+        self._path, self._at = run.path, run.offset
+        self._end = run.offset + run.size
         self._buffer = buffer
         self._held, self._place = b"", 0
 

@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_mgpu.checkpoints import pretrained
+from bert_mgpu.core import units
 from bert_mgpu.core.errors import memory_advice
 from bert_mgpu.core.log import say
 from bert_mgpu.core.task import Batch
@@ -162,9 +163,9 @@ def _memory(run: Run, rows: int, length: int, *, targets: int = 0) -> Iterator[s
     there = parts["weights"] + parts["slots"]  # already
     left = devices.free_memory(run.devices)
     room = math.inf if left is None else there + left
-    of = "" if left is None else f", of {_gigabytes(room)}"
-    yield f"about {_gigabytes(sum(parts.values()))} a device{of}:"
-    yield ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts.items())
+    of = "" if left is None else f", of {units.size_text(room)}"
+    yield f"about {units.size_text(sum(parts.values()))} a device{of}:"
+    yield ", ".join(f"{name} {units.size_text(size)}" for name, size in parts.items())
     if left is None:
         return
     share = config.train_batch_size * config.gradient_accumulation_steps
@@ -215,7 +216,8 @@ def _time(
         yield "  one does: see also --recompute=block"
         return
     seconds = step * share * steps
-    yield f"about {_duration(seconds)} for {steps} steps of {step * share:.2f} s,"
+    about = units.duration_text(seconds)
+    yield f"about {about} for {steps} steps of {step * share:.2f} s,"
     each = f" for each of {shapes} shapes of batches" * (shapes > 1)
     yield f"  after {first[0]:.0f} s of compilation{each}"
     if (count := len(towers.devices)) > 1:
@@ -279,17 +281,6 @@ def _devices(run: Run) -> Iterator[str]:
 def _peak(run: Run) -> str:
     if run.devices[0].startswith("GPU"):
         peak = tf.config.experimental.get_memory_info(run.devices[0])["peak"]
-        return f"the device held up to {_gigabytes(peak)}"
+        return f"the device held up to {units.size_text(peak)}"
     peak = devices.peak_memory()
-    return f"the process, TensorFlow included, held up to {_gigabytes(peak)}"
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
-
-
-def _duration(seconds: float) -> str:
-    for unit, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.1f} {name}"
-    return f"{seconds:.0f} seconds"
+    return f"the process, TensorFlow included, held up to {units.size_text(peak)}"

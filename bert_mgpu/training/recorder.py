@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tqdm
 
-from bert_mgpu.core import files, tensor_names
+from bert_mgpu.core import files, tensor_names, units
 from bert_mgpu.core.log import say
 from bert_mgpu.training import precision
 from bert_mgpu.training.loop import StepRecord
@@ -126,7 +126,7 @@ class Recorder:
                 f"step {record['step']}/{self._steps}  loss {loss:.4f}"
                 f"  lr {record['learning_rate']:.2e}"
                 + (f"  {speed:.1f} examples/s, input wait {wait}" if speed else "")
-                + (f"  {_duration(left)} left" if left else "")
+                + (f"  {units.clock_text(left)} left" if left else "")
             )
 
     def __enter__(self) -> Recorder:
@@ -152,12 +152,6 @@ def _mean(values: Iterable[float]) -> float:
 
 def _plain_name(tensor: str) -> str:
     return tensor.rpartition("/")[2]
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def read_records(path: pathlib.Path) -> list[dict[str, Any]]:

@@ -30,15 +30,15 @@ from bert_mgpu.cli.doctor import hardware, horovod_probe
 from bert_mgpu.cli.doctor.hardware import SEEN, SMI, Gpu, output, tried, version
 from bert_mgpu.cli.doctor.horovod_probe import Installed, Nccl
 from bert_mgpu.core import extras, log
+from bert_mgpu.core.units import size_text
 from bert_mgpu.distributed import host as host_lib
 
 WIDTH = 80
-GB = 1 << 30
 INSTALL = "python -m bert_mgpu install_horovod"  # in a clone: make horovod
 BUILD = f"{INSTALL} --force"
 OPEN_FILES = 1024  # files and sockets of one process
 MEASURING = "make gpu (in a clone) measures what this card does, within 45 minutes"
-SHARED_MEMORY = GB // 2  # bytes: NCCL's buffers between the GPUs of a machine
+SHARED_MEMORY = 1 << 29  # bytes: NCCL's buffers between the GPUs of a machine
 
 
 class Facts(NamedTuple):
@@ -157,10 +157,6 @@ def _variables(there: Facts) -> list[str]:
     return lines
 
 
-def gb(count: float) -> str:
-    return f"{count / GB:.1f} GB"
-
-
 def gpu_line(there: Facts) -> str:
     if there.gpus is None:
         return "none that nvidia-smi tells of"
@@ -199,12 +195,12 @@ def cores_line() -> str:
 def memory_line() -> str:
     total, free = host_lib.memory_of(pathlib.Path("/proc/meminfo").read_text())
     group = host_lib.cgroup_limits(pathlib.Path("/proc/self/cgroup").read_text())[1]
-    limit = gb(group) if group else "none"
-    return f"{gb(total)}, {gb(free)} available, cgroup limit {limit}"
+    limit = size_text(group) if group else "none"
+    return f"{size_text(total)}, {size_text(free)} available, cgroup limit {limit}"
 
 
 def disk_line() -> str:
-    return f"{gb(shutil.disk_usage('.').free)} free in {pathlib.Path.cwd()}"
+    return f"{size_text(shutil.disk_usage('.').free)} free in {pathlib.Path.cwd()}"
 
 
 def lines(there: Facts) -> list[str]:
@@ -227,7 +223,7 @@ def lines(there: Facts) -> list[str]:
         "cores": cores_line,
         "memory": memory_line,
         "/dev/shm": lambda: (
-            f"{gb(shared[0])}, {gb(shared[1])} free" if shared else "none"
+            f"{size_text(shared[0])}, {size_text(shared[1])} free" if shared else "none"
         ),
         "disk": disk_line,
         "Horovod": lambda: horovod_line(there),

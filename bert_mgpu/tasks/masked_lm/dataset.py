@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import pathlib
 from typing import Any
@@ -11,9 +12,8 @@ import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.pretraining import PretrainConfig
-from bert_mgpu.core import hashing
+from bert_mgpu.core import files, hashing
 from bert_mgpu.core.errors import UserError, listed
-from bert_mgpu.core.files import read_json
 from bert_mgpu.core.log import progress_bar, say
 from bert_mgpu.core.rows import Example, Outputs
 from bert_mgpu.data import pretraining_records
@@ -33,21 +33,21 @@ def find_files(named: str, flag: str) -> list[str]:
     A folder names all its *.tfrecord, as in bert-ad. Raises UserError where one names
     nothing.
     """
-    files = []
+    paths = []
     for name in filter(None, map(str.strip, named.split(","))):
         if os.path.isdir(name):
-            found = glob.glob(os.path.join(glob.escape(name), f"*{_SUFFIX}"))
+            found = files.expand(os.path.join(glob.escape(name), f"*{_SUFFIX}"))
             missing = f"no file of the folder ends in {_SUFFIX}"
         else:
-            found = [name] if os.path.exists(name) else glob.glob(name)
+            found = files.expand(name)
             missing = "there is no such file"
         if not found:
             raise UserError(
                 f"--{flag}={name}: {missing}: pass the files that"
                 " data_prep/create_pretraining_data.py wrote"
             )
-        files += sorted(found)
-    return files
+        paths += found
+    return paths
 
 
 def files_of(config: PretrainConfig) -> dict[str, list[str]]:
@@ -65,7 +65,7 @@ def _facts(file: str) -> dict[str, Any]:
     """What create_pretraining_data.py says of a file, if it was that."""
     path = pathlib.Path(file)
     try:
-        said = read_json(path.with_name(f".{path.name}.json"))
+        said = files.read_json(path.with_name(f".{path.name}.json"))
     except UserError:
         return {}
     kinds = {"settings": dict, "rows": int, "vocabulary": str}
@@ -74,7 +74,7 @@ def _facts(file: str) -> dict[str, Any]:
 
 def made_with(config: PretrainConfig) -> dict[str, Any]:
     """The vocabulary and the casing that the first file was made with, if it says."""
-    for file in [file for files in files_of(config).values() for file in files][:1]:
+    for file in [*itertools.chain(*files_of(config).values())][:1]:
         settings = _facts(file).get("settings", {})
         path, lower = (settings.get(n) for n in ("vocab_file", "do_lower_case"))
         known = isinstance(path, str) and isinstance(lower, bool)
@@ -135,8 +135,8 @@ class RecordDataset:
         )
         self._files = files_of(config)
         self._indices: dict[str, list[RecordIndex]] = {}
-        for split, files in self._files.items():
-            for file in files:
+        for split, paths in self._files.items():
+            for file in paths:
                 _check_vocabulary(file, model)
             # The others find what the first one wrote, or make it for themselves.
             with collective.first_process_first(topology.group):
@@ -148,12 +148,12 @@ class RecordDataset:
                         cache=cache,
                         writes=topology.group.rank == 0,
                     )
-                    for file in progress_bar(files, "look through", "file")
+                    for file in progress_bar(paths, "look through", "file")
                 ]
-            for file, index in zip(files, self._indices[split], strict=True):
+            for file, index in zip(paths, self._indices[split], strict=True):
                 _check_count(file, len(index.sizes), config.skip_bad_records)
             if not any(len(index.sizes) for index in self._indices[split]):
-                raise UserError(f"{listed(files, 3)}: no records in there")
+                raise UserError(f"{listed(paths, 3)}: no records in there")
         self.next_sentence = self._says_what_follows()
         self._check_masks()
 

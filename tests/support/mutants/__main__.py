@@ -15,7 +15,8 @@ import sys
 import tempfile
 import time
 
-from tests.support.mutants.table import MUTANTS, Mutant
+from tests.support.mutants.mutant import Mutant
+from tests.support.mutants.table import MUTANTS
 from tests.support.paths import ROOT
 
 KILLED, SURVIVED = 1, 0  # pytest's exit codes

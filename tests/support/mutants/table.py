@@ -1,23 +1,14 @@
 """Small faults, each of which some test must notice.
 
 A fault stands where it would hurt a user: a wrong number, a lost row, a run that goes
-on with other settings. `make mutants` plants them one by one.
+on with other settings. `make mutants` plants them one by one. The tables beside this
+one hold those of the other packages.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Mutant(NamedTuple):
-    """A text of a file that is replaced, and the tests that must fail then."""
-
-    name: str
-    file: str  # below bert_mgpu/
-    old: str  # stands there once
-    new: str
-    tests: str  # below tests/, with pytest's -k behind a blank, if any
-
+from tests.support.mutants import base, ends, engine, tasks
+from tests.support.mutants.mutant import Mutant
 
 _TYPES = "tasks/classification/problem_types.py"
 _LABELS = "tasks/classification/test_labels.py"
@@ -154,5 +145,9 @@ MUTANTS = [
     Mutant("a sum depends on the towers' order", "distributed/pairwise.py",
            "total = held.read(digit) + total\n    return",
            "total = total - held.read(digit)\n    return", "training/test_towers.py"),
+    *base.MUTANTS,
+    *engine.MUTANTS,
+    *tasks.MUTANTS,
+    *ends.MUTANTS,
 ]
 # fmt: on

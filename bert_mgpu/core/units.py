@@ -1,0 +1,26 @@
+"""Sizes of memory and lengths of time in words."""
+
+from __future__ import annotations
+
+_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
+
+
+def size_text(count: float) -> str:
+    """A number of bytes, as "16.4 GB" or "120 MB": powers of ten."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def duration_text(seconds: float) -> str:
+    """A rough length of time, as "3.5 hours" or "40 seconds"."""
+    for unit, name in _UNITS:
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.1f} {name}"
+    whole = round(seconds)
+    return f"{whole} second{'s' * (whole != 1)}"
+
+
+def clock_text(seconds: float) -> str:
+    """A length of time to the second, as "1:02:03" or "2:03"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
