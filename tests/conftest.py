@@ -49,19 +49,25 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(1200))
 
 
-@pytest.fixture(scope="session")
-def logical_cpus():
-    """Before any test uses TensorFlow: a process can divide its CPU only once."""
+@functools.cache
+def _divide():
+    """Before TensorFlow works: a process can divide its CPU only once."""
     from bert_mgpu.distributed import devices
 
     devices.configure("cpu", 6)
 
 
-@pytest.fixture(autouse=True)
-def divided(request):
-    """Where a test file has imported TensorFlow, see `logical_cpus`."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Where a test file has imported TensorFlow: before fixtures of any scope."""
     if "tensorflow" in sys.modules:
-        request.getfixturevalue("logical_cpus")
+        _divide()
+
+
+@pytest.fixture(scope="session")
+def logical_cpus():
+    """What asks for this imports TensorFlow."""
+    _divide()
 
 
 @pytest.fixture
