@@ -87,7 +87,7 @@ def ended(args, output_dir, number):
     return code, err
 
 
-FEW = {**SETTINGS, "num_train_epochs": 20}  # 120 steps
+FEW = {**SETTINGS, "num_train_epochs": 10}  # 60 steps
 
 
 def test_killed_it_ends_with_the_same_bits(tiny, tmp_path, trained, script):
@@ -125,14 +125,14 @@ def test_killed_at_random_it_ends_with_the_same_bits(tiny, tmp_path, script):
 @pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
 def test_terminated_run_is_saved_and_goes_on(tiny, tmp_path, trained, script, xla):
     """No save was due."""
-    settings = {**FEW, "save_checkpoints_steps": 1000, "xla": "on" if xla else "off"}
-    broken = tmp_path / "broken"
+    same = {**FEW, "xla": "on"} if xla else FEW
+    settings, broken = {**same, "save_checkpoints_steps": 1000}, tmp_path / "broken"
     code, err = ended(flags(tiny, broken, **settings), broken, signal.SIGTERM)
     assert code == 75, err
     assert err.splitlines()[-1].startswith("stopped: step ")
     code, _, err = script(flags(tiny, broken, **settings))
     assert code == 0, err
-    assert_same_bits(trained(**{**FEW, "xla": settings["xla"]}), broken)
+    assert_same_bits(trained(**same), broken)
 
 
 def test_finished_run_says_so_and_more_epochs_go_on(tiny, tmp_path, inside):
