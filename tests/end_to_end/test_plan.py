@@ -173,7 +173,7 @@ def test_memory_follows_from_the_batch():
     assert need(64, recompute="block")[work] < 0.6 * plain[work]
     assert need(64, recompute="attention")[work] < plain[work]
     assert need(64, precision="bfloat16")[work] < 0.6 * plain[work]
-    half = need(64, freeze_layers="embeddings,0")
+    half = need(64, freeze_layers="embeddings,0-1")
     assert 0.3 * plain[work] < half[work] < 0.7 * plain[work]
     assert need(64, freeze_layers="1-2")[work] > 0.95 * plain[work]  # flows through
     turns = need(16, gradient_accumulation_steps=4)
@@ -237,7 +237,7 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
     assert "--freeze_layers=embeddings,0-1" in text
     assert "4 layers x 256" not in text  # this one is smaller
     base = job_of()
-    model = dataclasses.replace(base.model, config=BertConfig(1000))
+    model = dataclasses.replace(base.model, bert_config=BertConfig(1000))
     base = base._replace(model=model)
     assert re.search(r"4 layers x 256: about \d% of that", told(base))
     times["seconds"] = 1.0
