@@ -157,7 +157,7 @@ def conversions() -> Iterator[Result]:
         steps = zip((MINILM, folders[0]), folders, ("google", "hf"), strict=True)
         for source, target, kind in steps:
             flags = [f"--init_checkpoint={source}", f"--export_{kind}={target}"]
-            if convert.main(["", *flags]):
+            if convert.main(flags):
                 raise SystemExit(f"{source} is not converted")
         model = transformers_model.load(folders[1])
         tokenizer = transformers.AutoTokenizer.from_pretrained(folders[1])

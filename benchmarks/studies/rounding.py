@@ -185,7 +185,7 @@ def measure(steps: int) -> dict[str, Any]:
             print(json.dumps(exact), flush=True)
         for name in RUNS:
             rate, number = rate_of(step), tf.constant(step, tf.int64)
-            norm = update.global_norm(grads[name])
+            norm = tf.linalg.global_norm(list(grads[name].values()))
             params, moments, _ = updated(*now[name], grads[name], norm, rate, number)
             now[name] = (params, moments)
     return {"steps": rows, "float64": exact}
