@@ -1,7 +1,7 @@
-"""Masks for many rows at once, as data preparation draws them.
+"""The masks of many rows at once, for data preparation.
 
-The masks of `masking.apply`. Those of single words numpy draws for all rows together,
-in a fraction of the time.
+They are those of `masking.apply`. Masks of single words are drawn by numpy for all rows
+together, in a fraction of the time.
 
 Letters: R rows, T tokens of a row, W words, P masked tokens of a row at most.
 """
@@ -18,16 +18,17 @@ from bert_mgpu.text.masking import Masking
 
 
 class MaskedRows(NamedTuple):
-    """Rows with their masks; behind the masks of a row zeros."""
+    """Rows and their masks; behind the masks of a row there are zeros."""
 
     input_ids: np.ndarray  # int32 [R, T], with the masks in
     positions: np.ndarray  # int32 [R, P], ascending
-    labels: np.ndarray  # int32 [R, P], the ids that stood there
+    labels: np.ndarray  # int32 [R, P], the ids that were masked
     weights: np.ndarray  # float32 [R, P], 1 where there is a mask
     kept: np.ndarray  # bool [R], False where nothing can be masked
 
 
 def mask_rows(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
+    """The rows of a batch with their masks."""
     draw = _words if how.kind == "token" else _one_by_one
     return draw(how, batch, rng)
 
@@ -64,14 +65,14 @@ def _one_by_one(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedR
 
 
 def _words(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
-    """Shuffled words while they fit, as masking._words, in all rows at a time."""
+    """Masks on shuffled words while they fit, as masking._words, in all rows."""
     rows, width = batch.input_ids.shape
     word_of = _numbered(batch)  # [R, T], 0 where there is none
     flat = word_of + np.arange(rows)[:, None] * width
     sizes: np.ndarray = np.bincount(flat.ravel(), minlength=rows * width)
     sizes = sizes.reshape(rows, width)
     sizes[:, 0] = 0
-    # The words of a row in random order, those of no token last.
+    # The words of a row in random order, those without a token last.
     drawn = rng.random((rows, width), np.float32)
     drawn[sizes == 0] = 2
     order = np.argsort(drawn, axis=1)
@@ -79,18 +80,18 @@ def _words(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
     budgets = np.array([masking.budget(how, length) for length in range(width + 1)])
     left = budgets[batch.lengths]
     taken = np.zeros((rows, width), bool)
-    for place in range(width):
-        size = sizes[:, place]
+    for rank in range(width):
+        size = sizes[:, rank]
         fits = (size > 0) & (size <= left)
         left -= size * fits
-        taken[np.arange(rows), order[:, place]] = fits
+        taken[np.arange(rows), order[:, rank]] = fits
         if not (left > 0).any() or not size.any():
             break
     return _replaced(how, batch, np.take_along_axis(taken, word_of, axis=1), rng=rng)
 
 
 def _numbered(batch: Batch) -> np.ndarray:
-    """As words.numbered, from 1, and 0 for what is no text: int64 [R, T]."""
+    """The number of each token's word, from 1, and 0 beside the text: int64 [R, T]."""
     begins = batch.is_text.copy()
     if batch.starts is not None:
         begins &= batch.starts
@@ -102,19 +103,19 @@ def _numbered(batch: Batch) -> np.ndarray:
 def _replaced(
     how: Masking, batch: Batch, chosen: np.ndarray, *, rng: np.random.Generator
 ) -> MaskedRows:
-    """Puts [MASK], the token itself or a random one where `chosen`, bool [R, T], is."""
+    """Rows with [MASK], the token or a random one where `chosen`, bool [R, T], is."""
     row, position = chosen.nonzero()
     labels = batch.input_ids[row, position]
     chance = rng.random(len(row))
-    put = rng.integers(0, how.vocab_size, len(row), dtype=np.int32)
-    np.copyto(put, labels, where=chance < masking.MASK_SHARE + masking.KEEP_SHARE)
-    put[chance < masking.MASK_SHARE] = how.mask_id
+    masks = rng.integers(0, how.vocab_size, len(row), dtype=np.int32)
+    np.copyto(masks, labels, where=chance < masking.MASK_SHARE + masking.KEEP_SHARE)
+    masks[chance < masking.MASK_SHARE] = how.mask_id
     result = _unmasked(how, batch)
-    result.input_ids[row, position] = put
+    result.input_ids[row, position] = masks
     counts = chosen.sum(axis=1)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    result.positions[row, place] = position
-    result.labels[row, place] = labels
-    result.weights[row, place] = 1
+    slot = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    result.positions[row, slot] = position
+    result.labels[row, slot] = labels
+    result.weights[row, slot] = 1
     result.kept[:] = counts > 0
     return result
