@@ -185,7 +185,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
         key = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {shortened(key)!r} stands there {counts[key]} times")
+        raise ValueError(f"the key {shortened(key)!r} appears {counts[key]} times")
     return record
 
 

@@ -149,7 +149,7 @@ def scan(path: str | os.PathLike[str], skip_bad: bool = False) -> FrameIndex:
 
     With `skip_bad`, a record whose data is damaged is left out. Where a length is
     damaged, or the file cut, nothing says where the next record begins: the file ends
-    there. Both are told in `bad`.
+    there. Both are listed in `bad`.
 
     Raises:
       UserError: no such file; without `skip_bad`, the first bad record.
@@ -202,13 +202,13 @@ def _next(file: BinaryIO, left: int) -> tuple[int, str]:
 
 
 def read(file: BinaryIO, offset: int, size: int) -> bytes:
-    """The data of a record that `scan` found; UserError if it is another one now."""
+    """The data of a record that `scan` found. Raises UserError if it has changed."""
     file.seek(offset)
     data = file.read(size + FOOTER)
     if _checksum(data[:size]) != data[size:]:
         raise UserError(
             f"{file.name} at byte {offset}: not the record of {size} bytes that was"
-            " there: the file was changed since it was looked through: start again,"
+            " there: the file was changed after it was indexed: start again,"
             " without its index in the cache"
         )
     return data[:size]

@@ -99,7 +99,7 @@ def _print_corpus(
 def _proposal(
     chosen: Sequence[CandidateWord], min_count: int, n_free: int
 ) -> list[str]:
-    """What --output_vocab_file would write."""
+    """Lines on the words that --output_vocab_file would add."""
     if not chosen:
         text = f"No word that occurs {min_count} times or more lacks a token."
         return terminal.wrap(text)

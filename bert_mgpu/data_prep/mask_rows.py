@@ -1,7 +1,7 @@
 """The masks of many rows at once, for data preparation.
 
-They are those of `masking.apply`. Masks of single words are drawn by numpy for all rows
-together, in a fraction of the time.
+They are those of `masking.apply`. Masks of single words are drawn by numpy for all
+rows together, in a fraction of the time.
 
 Letters: R rows, T tokens of a row, W words, P masked tokens of a row at most.
 """
@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_mgpu.data_prep.instances import Batch
-from bert_mgpu.text import masking, whole_words
+from bert_mgpu.text import masking as masking_lib
+from bert_mgpu.text import whole_words
 from bert_mgpu.text.masking import Masking
 
 
@@ -27,25 +28,25 @@ class MaskedRows(NamedTuple):
     kept: np.ndarray  # bool [R], False where nothing can be masked
 
 
-def mask_rows(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
+def mask_rows(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
     """The rows of a batch with their masks."""
-    draw = _words if how.kind == "token" else _one_by_one
-    return draw(how, batch, rng)
+    draw = _words if masking.kind == "token" else _one_by_one
+    return draw(masking, batch, rng)
 
 
-def _unmasked(how: Masking, batch: Batch) -> MaskedRows:
+def _unmasked(masking: Masking, batch: Batch) -> MaskedRows:
     rows = len(batch.input_ids)
     return MaskedRows(
         batch.input_ids.copy(),
-        np.zeros((rows, how.most), np.int32),
-        np.zeros((rows, how.most), np.int32),
-        weights=np.zeros((rows, how.most), np.float32),
+        np.zeros((rows, masking.most), np.int32),
+        np.zeros((rows, masking.most), np.int32),
+        weights=np.zeros((rows, masking.most), np.float32),
         kept=np.zeros(rows, bool),
     )
 
 
-def _one_by_one(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
-    result = _unmasked(how, batch)
+def _one_by_one(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
+    result = _unmasked(masking, batch)
     for row, length in enumerate(batch.lengths.tolist()):
         is_text = batch.is_text[row, :length]
         if batch.starts is None:
@@ -53,7 +54,7 @@ def _one_by_one(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedR
         else:
             word_of = whole_words.numbered(batch.starts[row, :length], is_text)
         ids, segments = batch.input_ids[row, :length], batch.segment_ids[row, :length]
-        masked = masking.apply(how, ids, segments, words=word_of, rng=rng)
+        masked = masking_lib.apply(masking, ids, segments, words=word_of, rng=rng)
         if masked:
             count = len(masked.positions)
             result.input_ids[row, :length] = masked.input_ids
@@ -64,7 +65,7 @@ def _one_by_one(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedR
     return result
 
 
-def _words(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
+def _words(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
     """Masks on shuffled words while they fit, as masking._words, in all rows."""
     rows, width = batch.input_ids.shape
     word_of = _numbered(batch)  # [R, T], 0 where there is none
@@ -77,7 +78,9 @@ def _words(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
     drawn[sizes == 0] = 2
     order = np.argsort(drawn, axis=1)
     sizes = np.take_along_axis(sizes, order, axis=1)
-    budgets = np.array([masking.budget(how, length) for length in range(width + 1)])
+    budgets = np.array(
+        [masking_lib.budget(masking, length) for length in range(width + 1)]
+    )
     left = budgets[batch.lengths]
     taken = np.zeros((rows, width), bool)
     for rank in range(width):
@@ -87,7 +90,9 @@ def _words(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
         taken[np.arange(rows), order[:, rank]] = fits
         if not (left > 0).any() or not size.any():
             break
-    return _replaced(how, batch, np.take_along_axis(taken, word_of, axis=1), rng=rng)
+    return _replaced(
+        masking, batch, np.take_along_axis(taken, word_of, axis=1), rng=rng
+    )
 
 
 def _numbered(batch: Batch) -> np.ndarray:
@@ -101,16 +106,18 @@ def _numbered(batch: Batch) -> np.ndarray:
 
 
 def _replaced(
-    how: Masking, batch: Batch, chosen: np.ndarray, *, rng: np.random.Generator
+    masking: Masking, batch: Batch, chosen: np.ndarray, *, rng: np.random.Generator
 ) -> MaskedRows:
     """Rows with [MASK], the token or a random one where `chosen`, bool [R, T], is."""
     row, position = chosen.nonzero()
     labels = batch.input_ids[row, position]
     chance = rng.random(len(row))
-    masks = rng.integers(0, how.vocab_size, len(row), dtype=np.int32)
-    np.copyto(masks, labels, where=chance < masking.MASK_SHARE + masking.KEEP_SHARE)
-    masks[chance < masking.MASK_SHARE] = how.mask_id
-    result = _unmasked(how, batch)
+    masks = rng.integers(0, masking.vocab_size, len(row), dtype=np.int32)
+    np.copyto(
+        masks, labels, where=chance < masking_lib.MASK_SHARE + masking_lib.KEEP_SHARE
+    )
+    masks[chance < masking_lib.MASK_SHARE] = masking.mask_id
+    result = _unmasked(masking, batch)
     result.input_ids[row, position] = masks
     counts = chosen.sum(axis=1)
     slot = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -8,7 +8,7 @@ from bert_mgpu.data_prep import instances
 from bert_mgpu.data_prep.duplicates import Distinct
 from bert_mgpu.data_prep.parts import Part, Share
 from bert_mgpu.data_prep.tokenized import Preparation, tools
-from bert_mgpu.text import masking
+from bert_mgpu.text.masking import too_few
 
 
 class PreparationTotals:
@@ -72,8 +72,8 @@ class PreparationTotals:
                 lines.append("  --objective=documents would keep them")
         if counts["skipped"]:
             lines.append(f"left out: {counts['skipped']} rows too short to be masked")
-        how = tools(job).masking
-        if how and (note := masking.too_few(how, job.max_seq_length)):
+        masking = tools(job).masking
+        if masking and (note := too_few(masking, job.max_seq_length)):
             lines.append(note)
         return lines + self._notes(job.objective)
 

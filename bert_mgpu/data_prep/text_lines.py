@@ -46,7 +46,7 @@ def lines(path: str, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
             yield number, line if line.endswith(b"\n") else line + b"\n"
     except _DAMAGED as error:
         raise UserError(
-            f"{path}: damaged or cut after line {number} ({error}): copy it anew"
+            f"{path}: damaged or cut after line {number} ({error}): copy it again"
         ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None

@@ -115,7 +115,7 @@ def _in_both(train: CheckedSet, other: CheckedSet) -> Iterator[str]:
         share = len(shared) / len(other.features)
         yield (
             f"{other.locations(shared)}: {_rows(len(shared))} ({share:.1%}) with the"
-            f" text of a row of {train.path}: what is measured there is memory"
+            f" text of a row of {train.path}: a model may have memorised them"
         )
 
 

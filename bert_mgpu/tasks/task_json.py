@@ -225,7 +225,7 @@ def _checked(
     if len(labels) == 1:
         raise UserError(f"{origin('labels')} has one label: give two or more")
     if any("\n" in label or "\r" in label for label in labels):
-        raise UserError(f"{origin('labels')}: a label has a line's end in it")
+        raise UserError(f"{origin('labels')}: a label contains a line break")
     if len(set(labels)) < len(labels):
         raise UserError(f"{origin('labels')} names a label twice")
     if labels and not types[task_type].names_labels:
@@ -236,5 +236,5 @@ def _checked(
         owners = [name for name, each in types.items() if key in each.keys]
         if owners and task_type not in owners:
             names = " or ".join(map(repr, owners))
-            raise UserError(f"{origin(key)} is of the type {names} alone")
+            raise UserError(f"{origin(key)} is only for the type {names}")
     return values

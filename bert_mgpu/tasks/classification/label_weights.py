@@ -86,7 +86,7 @@ def _read(
                 f"{location}: {text!r}: pass a number, {least:g} to {most:g}"
             )
         if label in numbers:
-            raise UserError(f"{location}: {label!r} stands there twice")
+            raise UserError(f"{location}: {label!r} appears twice")
         numbers[label] = value
     if missing := [label for label in labels if label not in numbers]:
         raise UserError(f"--{flag}={path}: has no line for {listed(missing)}")

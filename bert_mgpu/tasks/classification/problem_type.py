@@ -19,7 +19,7 @@ from bert_mgpu.tasks.classification import metrics
 
 
 class Loss(NamedTuple):
-    """How the loss of training differs from that of evaluation.
+    """The options of the loss of training, which that of evaluation lacks.
 
     weights: of each label, float32 [L], or None. focal_gamma: every loss is multiplied
     by (1 - probability of the true label) to this power (Lin et al. 2017).
@@ -95,7 +95,7 @@ class ProblemType(abc.ABC):
 
     @abc.abstractmethod
     def wrong(self, scored: ScoredRows) -> np.ndarray:
-        """Which rows may be errors to look at: bool [rows]."""
+        """Rows to show as errors: bool [rows]."""
 
     @abc.abstractmethod
     def error_row(self, scored: ScoredRows, row: int) -> ErrorRow:

@@ -100,7 +100,7 @@ def _check_count(file: str, count: int, skip_bad: bool) -> None:
         side = f".{os.path.basename(file)}.json"
         raise UserError(
             f"{file}: {count} records, but {side} beside it says {written}: copy both"
-            f" anew, or remove {side} where other code has written the records since"
+            f" again, or remove {side} where other code has written the records since"
         )
     if count < written:
         say(f"{file}: {count} of the {written} records that were written")
@@ -148,12 +148,12 @@ class RecordDataset:
                         cache=cache,
                         writes=topology.group.rank == 0,
                     )
-                    for file in progress_bar(paths, "look through", "file")
+                    for file in progress_bar(paths, "check records", "file")
                 ]
             for file, index in zip(paths, self._indices[split], strict=True):
                 _check_count(file, len(index.sizes), config.skip_bad_records)
             if not any(len(index.sizes) for index in self._indices[split]):
-                raise UserError(f"{listed(paths, 3)}: no records in there")
+                raise UserError(f"{listed(paths, 3)}: no records")
         self.next_sentence = self._has_next_sentence_labels()
         self._check_masks()
 
@@ -212,14 +212,14 @@ class RecordDataset:
             if self._masking:  # whether any is masked is known when masks are drawn
                 continue
             if not any(index.counts.any() for index in indices):
-                raise UserError(f"{listed(files, 3)}: not one token is masked in there")
+                raise UserError(f"{listed(files, 3)}: no token is masked")
             most = self._most(split)
             if most is None:
                 continue
             counts = np.concatenate([index.counts for index in indices])[:most]
             if not counts.any():
                 raise UserError(
-                    f"{listed(files, 3)}: not one token is masked in the first"
+                    f"{listed(files, 3)}: no token is masked in the first"
                     f" {len(counts)} rows, which are evaluated: raise --max_eval_steps,"
                     " or pass other records as --eval_input_file"
                 )
@@ -268,7 +268,7 @@ class RecordDataset:
         counts = outputs["masked_lm_counts"]
         if not counts.any():
             raise UserError(
-                f"{self.named(split)}: --masking={self._config.masking} masks not one"
+                f"{self.named(split)}: --masking={self._config.masking} masks no"
                 f" token of the {len(counts)} rows that are evaluated: pass records of"
                 " longer texts as --eval_input_file, or leave --do_eval out"
             )

@@ -77,9 +77,9 @@ def test_rows_of_dev_that_were_trained_on(looked_at):
     found = looked_at(train=rows, dev=[*fine(16, 1), *rows[:4]], test=rows[:20])
     assert found == [
         "dev.tsv:17, 18, 19 and 1 more: 4 rows (20.0%) with the text of a row of"
-        " train.tsv: what is measured there is memory",
+        " train.tsv: a model may have memorised them",
         "test.tsv:1, 2, 3 and 17 more: 20 rows (100.0%) with the text of a row of"
-        " train.tsv: what is measured there is memory",
+        " train.tsv: a model may have memorised them",
     ]
 
 

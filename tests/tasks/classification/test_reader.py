@@ -22,7 +22,7 @@ def test_one_label_is_one_of_the_tasks():
 
 def test_every_label_is_taken_where_none_is_known():
     assert read("anything", labels=()) == "anything"
-    with pytest.raises(ValueError, match="has a line's end in it"):
+    with pytest.raises(ValueError, match="contains a line break"):
         read("a\nb", labels=())
 
 
