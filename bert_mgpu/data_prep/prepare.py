@@ -96,13 +96,8 @@ def prepare(
         if fault := _fault(job.objective, files, totals):
             shutil.rmtree(job.folder)  # there is nothing to go on from
             raise UserError(fault)
-        _write(
-            job,
-            runs,
-            outputs,
-            facts={"settings": settings, "vocabulary": key},
-            totals=totals,
-        )
+        facts = {"settings": settings, "vocabulary": key, "counts": totals.counts}
+        _write(runs, outputs, job.seed, facts=facts)
         shutil.rmtree(job.folder)
     return totals
 
@@ -188,17 +183,16 @@ def _fault(
 
 
 def _write(
-    job: Preparation,
     runs: Sequence[SortedRun],
     outputs: Sequence[pathlib.Path],
+    seed: int,
     *,
     facts: Mapping[str, Any],
-    totals: PreparationTotals,
 ) -> None:
     """Merges the runs into files beside the outputs, then renames them."""
     temporary = [output.with_name(f".{output.name}.making") for output in outputs]
     fact_files = [output.with_name(f".{output.name}.json") for output in outputs]
-    rng = np.random.default_rng(job.seed)
+    rng = np.random.default_rng(seed)
     try:
         with contextlib.ExitStack() as stack:
             opened = [stack.enter_context(open(path, "wb")) for path in temporary]
@@ -213,6 +207,6 @@ def _write(
         for path in temporary:
             path.unlink(missing_ok=True)
     for fact_file, output, count in zip(fact_files, outputs, rows, strict=True):
-        text = json.dumps({"rows": count, **facts, "counts": totals.counts}, indent=1)
+        text = json.dumps({"rows": count, **facts}, indent=1)
         files.write_text(fact_file, text + "\n")
         say(f"wrote {output}: {count} rows, {output.stat().st_size / 1e6:.1f} MB")

@@ -107,13 +107,15 @@ def _unknown(name: str, builtin: Collection[str]) -> UserError:
     )
 
 
-def overlooked(config: FinetuneConfig, builtin: Collection[str]) -> str | None:
+def overlooked(
+    task_name: str, data_dir: pathlib.Path, builtin: Collection[str]
+) -> str | None:
     """A remark where there is a task.json but the task's name is a built-in one."""
-    path = pathlib.Path(str(config.data_dir), FILE)
-    if str(config.task_name).lower() not in builtin or not path.is_file():
+    path = data_dir / FILE
+    if task_name.lower() not in builtin or not path.is_file():
         return None
     return (
-        f"{path} is not read: {config.task_name} is a built-in task: for your own, pass"
+        f"{path} is not read: {task_name} is a built-in task: for your own, pass"
         " another --task_name"
     )
 

@@ -37,7 +37,7 @@ MUTANTS: list[Mutant] = [
            "np.cumsum(gathered(column.lengths))", "np.cumsum(column.lengths)",
            "distributed/test_gathered_rows.py"),
     Mutant("an error while batches are made ends the data", "data/pipeline.py",
-           "put(False, error)", "put(False, None)", _PIPELINE),
+           "put(False, error)", "put(False, None)", f"{_PIPELINE} ahead"),
     # Batches.
     Mutant("examples of a packed row have one number", "data/pipeline.py",
            "np.repeat(filled % slots + 1, block.lengths)",
