@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How well a vocabulary fits the texts of a domain, and one that fits it better.
+"""Reports how a vocabulary fits the texts of a domain, and writes a better one.
 
-`python data_prep/domain_vocab.py --help` tells the rest.
+See `python data_prep/domain_vocab.py --help`.
 """
 
 import pathlib

@@ -48,5 +48,9 @@ def _convert(config: ConvertConfig) -> None:
         raise UserError("nothing to do: pass --export_hf or --export_google")
     from bert_mgpu.export import convert
 
-    types = {one.problem_type: name for name, one in TYPES.items() if one.problem_type}
+    types = {
+        task_type.huggingface_problem_type: name
+        for name, task_type in TYPES.items()
+        if task_type.huggingface_problem_type
+    }
     convert.convert(config, types)

@@ -81,7 +81,7 @@ class Task(Protocol):
         """The outputs of a set of `Rows` beside the truth: what `scores` takes."""
         ...
 
-    def scores(self, found: Any) -> dict[str, Any]:
+    def scores(self, scored: Any) -> dict[str, Any]:
         """Metrics of a whole set, Google's names first."""
         ...
 
@@ -89,7 +89,7 @@ class Task(Protocol):
         """The lines of eval_results.txt, in their order."""
         ...
 
-    def summary(self, found: Any, scores: Mapping[str, Any]) -> list[str]:
+    def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
         """What the log says of an evaluation: texts of one or several lines."""
         ...
 

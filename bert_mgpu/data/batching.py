@@ -1,6 +1,6 @@
-"""Which rows a batch holds, and where in it: by (seed, step) alone.
+"""The placement of rows in batches, which follows from (seed, step) alone.
 
-Letters: N towers, R rows of tokens a tower, S places for examples a row.
+Letters: N towers, R rows of tokens per tower, S slots for examples per row.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from bert_mgpu.data.packing import EMPTY, Placement
 
 POLICIES = ("max_length", "longest", "bucket", "pack")
 _WINDOW = 50  # steps that bucket sorts together
-_SAMPLE = 300  # steps, or rows, that shapes are chosen by
-_FEWEST_SAMPLED = 50  # steps: a set of few batches has others in each epoch
-_SHAPED_BY = 0  # a seed: what is compiled for one seed of a run serves the others
-_PACKED_ROWS = 100_000  # that packed shapes are tried on
-# To compile for a width more takes as long as some 10 batches of BERT-base and 60 of a
-# model of 4 layers: it has to save so many of an epoch, or of a prediction.
+_SAMPLE = 300  # steps, or rows, from which shapes are chosen
+_FEWEST_SAMPLED = 50  # steps: a set of few batches has new ones in each epoch
+_SHAPE_SEED = 0  # so that all seeds of a run share what is compiled
+_PACKED_ROWS = 100_000  # on which packed shapes are tried
+# To compile one more width takes as long as some 10 batches of BERT-base, or 60 of a
+# model of 4 layers: it has to save so many in an epoch, or in a prediction.
 _WORTH_A_WIDTH = 10
 _EVEN, _EIGHTS = 2, 8  # what widths are multiples of
 
 
 def _widths(longest: np.ndarray, max_length: int, worth: float) -> list[int]:
-    """Tokens to pad to, no more than the model has places for.
+    """The numbers of tokens to pad to, at most `max_length`.
 
     longest: int [batches]; worth: see `packing.few_widths`.
     """
@@ -35,7 +35,7 @@ def _widths(longest: np.ndarray, max_length: int, worth: float) -> list[int]:
 
 
 class TrainingOrder:
-    """Which rows each step trains on and where they stand in its batch."""
+    """The rows that each step trains on, and their placement in its batch."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class TrainingOrder:
             lambda width: _most_targets_to(width, lengths, self._counts)
         )
         epoch = len(lengths) // self._batch
-        if random_numbers != "numpy":  # those shapes were chosen by the seed's own rows
-            self._seed, epoch = _SHAPED_BY, max(epoch, _FEWEST_SAMPLED)
+        if random_numbers != "numpy":  # older runs chose shapes by their own seed
+            self._seed, epoch = _SHAPE_SEED, max(epoch, _FEWEST_SAMPLED)
         most = min(sample or _SAMPLE, epoch)
         if padding == "pack":
             most = min(most, _PACKED_ROWS // self._batch)
@@ -103,8 +103,8 @@ class TrainingOrder:
         return self._lengths[numbers % len(self._lengths)]
 
     def _packed_shapes(self, groups: list[np.ndarray]) -> list[packing.Shape]:
-        """The shape for almost all steps and one for longer ones; none if packing
-        saves nothing: towers of few rows have no room to share.
+        """The shape of almost all steps and one for longer ones; none if packing
+        saves nothing, as with towers of few rows.
         """
         shape = packing.packed_shape(groups, self._longest, self._towers)
         widths = [self._width_for(sizes) for sizes in groups]
@@ -115,7 +115,7 @@ class TrainingOrder:
 
     @property
     def compilations(self) -> int:
-        """Shapes of batches that may come, almost surely all of them."""
+        """The number of shapes of batches, almost surely all that will come."""
         return len(self._shapes) or len(self._widths)
 
     def widest(self) -> Placement:
@@ -138,13 +138,13 @@ class TrainingOrder:
         return placed._replace(targets=self._most_targets(length))
 
     def _packed(self, step: int, shapes: list[packing.Shape]) -> Placement | None:
-        """None where the batch is too long for all the shapes."""
+        """A packed batch, or None where it is too long for all shapes."""
         numbers = self._numbers(step)
         sizes = self._sizes(numbers)
         placed = packing.pack(numbers, sizes, self._towers, shapes=shapes)
         if placed is None:
             return None
-        # More targets than in all of the sample: one compilation more.
+        # More targets than any batch of the sample: one more compilation.
         need = packing.rounded(packing.most_targets(placed.numbers, self._counts))
         return placed._replace(targets=max(need, self._targets))
 
@@ -156,7 +156,7 @@ class TrainingOrder:
         return self._sorted(first, last)[step - first]
 
     def _sorted_window(self, first: int, last: int) -> np.ndarray:
-        """The rows of some steps sorted by length, in batches of random order."""
+        """The rows of the steps [first, last) sorted by length, as shuffled batches."""
         numbers = np.concatenate([self._shuffled(s) for s in range(first, last)])
         numbers = numbers[np.argsort(self._sizes(numbers), kind="stable")]
         batches = numbers.reshape(-1, self._batch)
@@ -176,7 +176,7 @@ class TrainingOrder:
 def rows_of_step(
     rows: int, batch: int, step: int, *, seed: int, random_numbers: str = "counters"
 ) -> np.ndarray:
-    """Row numbers (see task.Rows) of the global batch of a step, int64 [batch].
+    """The row numbers (see `rows.Rows`) of the global batch of a step, int64 [batch].
 
     Epochs follow each other without a gap: no row is dropped at their ends.
     random_numbers: one of SHUFFLES.
@@ -194,8 +194,8 @@ def rows_of_step(
 def window_of_step(rows: int, batch: int, step: int, *, size: int) -> tuple[int, int]:
     """The steps [first, last) that are sorted together with this one.
 
-    No window reaches across the step at which an epoch ends: a run of whole epochs
-    sees every row, and goes on in the same order if it is given more of them.
+    No window crosses the step at which an epoch ends: a run of whole epochs sees
+    every row, and keeps its order if it is given more epochs.
     """
     epoch = ((step + 1) * batch - 1) // rows
     begin, end = rows * epoch // batch, rows * (epoch + 1) // batch
@@ -212,11 +212,11 @@ def forward_placements(
     max_length: int,
     counts: np.ndarray | None = None,
 ) -> list[Placement]:
-    """Every row once, rows of like length together, the longest first.
+    """The placements of every row once, by length, the longest first.
 
-    packs: several may share a row of tokens, where that leaves fewer of them to padding
-    than a few widths do. The longest come first so that a lack of memory shows at once.
-    A tower gets at most `rows_per_tower` rows of the longest example, or as many
+    packs: several may share a row of tokens, where that leaves less padding than a few
+    widths do. The longest come first so that a lack of memory shows at once. A tower
+    gets at most `rows_per_tower` rows of the longest example, or as many
     tokens. counts: targets of each row at most.
     """
     counts = np.zeros_like(lengths) if counts is None else counts
@@ -239,7 +239,7 @@ def _sorted_rows(
     max_length: int,
     counts: np.ndarray,
 ) -> list[Placement]:
-    """One example a row, of a few widths."""
+    """Placements of one example per row, in a few widths."""
     size = towers * rows_per_tower
     order = np.argsort(-lengths, kind="stable")
     full = -(-len(order) // size) * size
@@ -247,10 +247,10 @@ def _sorted_rows(
     batches = order.reshape(-1, size)
     widths = _widths(lengths[batches[:, 0]], max_length, _WORTH_A_WIDTH)
     targets = {width: _most_targets_to(width, lengths, counts) for width in widths}
-    lengths_of = [next(w for w in widths if w >= lengths[ns[0]]) for ns in batches]
+    width_of = [next(w for w in widths if w >= lengths[ns[0]]) for ns in batches]
     return [
         packing.one_a_row(numbers, towers, width)._replace(targets=targets[width])
-        for numbers, width in zip(batches, lengths_of, strict=True)
+        for numbers, width in zip(batches, width_of, strict=True)
     ]
 
 
@@ -262,23 +262,23 @@ def _packed_rows(
     max_length: int,
     counts: np.ndarray,
 ) -> list[Placement]:
-    """Several examples a row; nothing where there is no room for that."""
+    """Placements of several examples per row; none where no two fit into one."""
     longest = min(int(packing.rounded(lengths.max())), max_length)
     few = min(_SAMPLE, len(lengths))
     sample = lengths[SHUFFLES["counters"].sample(len(lengths), few, 0)]
     shape = packing.packed_shape([np.append(sample, longest)], longest)
-    share = rows_per_tower * longest // shape.length
-    if share == 0 or shape.places == 1:
+    per_tower = rows_per_tower * longest // shape.length
+    if per_tower == 0 or shape.examples_per_row == 1:
         return []
-    rows = packing.fill_rows(lengths, shape.length, shape.places)
-    shape = shape._replace(rows=min(share, -(-len(rows) // towers)))
-    placed = _in_turn(rows, lengths, towers, shape=shape)
-    most = max(packing.most_targets(one.numbers, counts) for one in placed)
-    return [one._replace(targets=most) for one in placed]
+    rows = packing.fill_rows(lengths, shape.length, shape.examples_per_row)
+    shape = shape._replace(rows=min(per_tower, -(-len(rows) // towers)))
+    placed = _in_batches(rows, lengths, towers, shape=shape)
+    most = max(packing.most_targets(each.numbers, counts) for each in placed)
+    return [each._replace(targets=most) for each in placed]
 
 
 def _tokens(placements: list[Placement]) -> int:
-    """Of all rows, padding included."""
+    """The number of tokens of all rows, padding included."""
     return sum(np.prod(p.numbers.shape[:2]) * p.length for p in placements)
 
 
@@ -287,7 +287,7 @@ def _most_targets_to(width: int, lengths: np.ndarray, counts: np.ndarray) -> int
     return int(counts[lengths <= width].max(initial=0))
 
 
-def _in_turn(
+def _in_batches(
     rows: list[list[int]], lengths: np.ndarray, towers: int, *, shape: packing.Shape
 ) -> list[Placement]:
     """Batches of packed rows, shape.rows of them for each tower."""

@@ -1,8 +1,8 @@
-"""The feature cache: tokenized rows in one file, named by what made them.
+"""The feature cache: tokenized rows in files named by a hash of all their inputs.
 
-A cache file's name is a fingerprint of the data, the vocabulary, the settings
-and the code version, so a file that is found is never stale. It is written under
-a temporary name and renamed. Format: safetensors, which maps it into memory.
+The hash covers the data, the vocabulary, the settings and the code, so a file that is
+found is never stale. It is written under a temporary name and renamed. Format:
+safetensors, which is mapped into memory.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _OPTIONAL = ("keys", "owners")  # columns that not all sets have
 
 
 def file_name(text: str) -> str:
-    """What tells a person whose a file of the cache is: never a path, never too long.
+    """The readable part of a cache file's name, for people: no path, never too long.
 
-    The fingerprint behind it tells files apart.
+    The fingerprint behind it distinguishes the files.
     """
     return re.sub(r"[^\w.-]", "-", text)[-40:]
 
 
 def digest(tensors: Mapping[str, np.ndarray]) -> str:
-    """safetensors has no checksum: this one finds what a bad disk changed."""
+    """A checksum of tensors, which finds a damaged file: safetensors has none."""
     total = hashlib.sha256()
     for name in sorted(tensors):
         total.update(name.encode())
@@ -45,7 +45,7 @@ def digest(tensors: Mapping[str, np.ndarray]) -> str:
 
 
 def save(path: pathlib.Path, tensors: Tensors, notes: Mapping[str, Any]) -> None:
-    """notes: JSON values."""
+    """Writes a cache file. notes: JSON values."""
     metadata = {"notes": json.dumps(notes), "sha256": digest(tensors)}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def save(path: pathlib.Path, tensors: Tensors, notes: Mapping[str, Any]) -> None
 
 
 def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
-    """What a cache file holds; None where it is absent or damaged."""
+    """The tensors and notes of a cache file; None where it is absent or damaged."""
     if not path.is_file():
         return None
     try:
@@ -81,7 +81,7 @@ def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
 
 
 def to_tensors(features: Features) -> Tensors:
-    """All of them but the notes."""
+    """The arrays of features: all but the notes."""
     tensors = {f"dense/{name}": value for name, value in features.dense.items()}
     tensors["lines"] = features.lines
     for name in _OPTIONAL:
@@ -96,10 +96,10 @@ def to_tensors(features: Features) -> Tensors:
 def from_tensors(tensors: Tensors, notes: dict[str, Any]) -> Features:
     ragged, dense = {}, {}
     for name, value in tensors.items():
-        kind, _, column = name.partition("/")
-        if kind == "ragged":
+        group, _, column = name.partition("/")
+        if group == "ragged":
             ragged[column] = Ragged(value, tensors[f"offsets/{column}"])
-        elif kind == "dense":
+        elif group == "dense":
             dense[column] = value
     optional: dict[str, Any] = {name: tensors.get(name) for name in _OPTIONAL}
     return Features(ragged, dense, tensors["lines"], notes=notes, **optional)
@@ -113,27 +113,28 @@ def cached(
     make: Callable[[], tuple[Tensors, dict[str, Any]]],
     writes: bool = True,
 ) -> tuple[Tensors, dict[str, Any]]:
-    """Tensors and notes from the cache, else from `make`.
+    """The tensors and notes of the cache, else those of `make`.
 
-    `parts` are all that they depend on: data, settings, code. writes: keep them.
+    parts: all that they depend on: data, settings, code. writes: keep new ones.
     """
     path = directory / f"{name}-{fingerprint(parts)}.safetensors"
-    found = load(path)
-    if found is None:
-        found = make()
-        if writes:
-            save(path, *found)
-    return found
+    if known := load(path):
+        return known
+    tensors, notes = make()
+    if writes:
+        save(path, tensors, notes)
+    return tensors, notes
 
 
 def length_notes(lengths: np.ndarray, truncated: int) -> dict[str, Any]:
-    """How long the rows are, before truncation: what a run says at its start."""
-    shares = (50, 90, 95, 99, 100)
-    values = np.percentile(lengths, shares).astype(int) if len(lengths) else []
+    """Percentiles of the lengths of rows before truncation, which a run logs."""
+    percents = (50, 90, 95, 99, 100)
+    values = np.percentile(lengths, percents).astype(int) if len(lengths) else []
     return {
         "rows": len(lengths),
         "truncated": truncated,
         "length_percentiles": {
-            str(share): int(value) for share, value in zip(shares, values, strict=False)
+            str(percent): int(value)
+            for percent, value in zip(percents, values, strict=False)
         },
     }

@@ -1,4 +1,4 @@
-"""Masks that are drawn while training, for records that hold none."""
+"""Masks drawn during training, for records that hold none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DRAWS = {"counters": Draws, "numpy": np.random.Generator}
 
 @dataclasses.dataclass(frozen=True)
 class DynamicMasking:
-    """Masks that are drawn anew in each epoch: by (seed, number of the row) alone."""
+    """Masks drawn anew in each epoch, by (seed, number of the row) alone."""
 
     masking: masking.Masking
     special: tuple[int, ...]  # ids that are never masked: [CLS], [SEP]
@@ -26,7 +26,7 @@ class DynamicMasking:
     random_numbers: str = "counters"
 
     def most(self, lengths: np.ndarray) -> np.ndarray:
-        """How many tokens of rows of these lengths are masked at most."""
+        """The most tokens that are masked of rows of these lengths."""
         if self.masking.kind == "infill":
             return np.minimum(lengths, self.masking.most)
         sizes = range(int(lengths.max(initial=0)) + 1)
@@ -34,39 +34,39 @@ class DynamicMasking:
         return np.array(budgets, np.int32)[lengths]
 
     def masked(self, rows: Features, starts: Ragged, numbers: np.ndarray) -> Features:
-        """starts: 1 where a word begins; empty where every token is one."""
+        """The rows, masked. starts: 1 where a word begins; empty: at every token."""
         ids, segments = rows.ragged["input_ids"], rows.ragged["segment_ids"]
         is_text = ~np.isin(ids.values, self.special)
-        places, labels, counts = [], [], []
+        positions, labels, counts = [], [], []
         values = ids.values.copy()
         for row, number in enumerate(numbers.tolist()):
             here = slice(ids.offsets[row], ids.offsets[row + 1])
             if starts.lengths[row]:
-                own = starts.row(row) > 0
-                numbered = whole_words.numbered(own, is_text[here])
+                begins = starts.row(row) > 0
+                word_of = whole_words.numbered(begins, is_text[here])
             else:
-                numbered = whole_words.alone(is_text[here])
+                word_of = whole_words.alone(is_text[here])
             # A stream of its own: the counter's last word is the number.
             bits = np.random.Philox(key=self.seed, counter=[0, 0, 0, number])
-            found = masking.apply(
+            masked = masking.apply(
                 self.masking,
                 ids.values[here],
                 segments.values[here],
-                words=numbered,
+                words=word_of,
                 rng=_DRAWS[self.random_numbers](bits),
             )
-            counts.append(0 if found is None else len(found.positions))
-            if found is not None:
-                values[here] = found.input_ids
-                places.append(found.positions)
-                labels.append(found.labels)
+            counts.append(0 if masked is None else len(masked.positions))
+            if masked is not None:
+                values[here] = masked.input_ids
+                positions.append(masked.positions)
+                labels.append(masked.labels)
         offsets = np.concatenate([[0], np.cumsum(counts)])
         none = np.zeros(0, np.int32)
         return dataclasses.replace(
             rows,
             ragged=rows.ragged | {"input_ids": Ragged(values, ids.offsets)},
             targets={
-                POSITIONS: Ragged(np.concatenate([none, *places]), offsets),
+                POSITIONS: Ragged(np.concatenate([none, *positions]), offsets),
                 "masked_lm_ids": Ragged(np.concatenate([none, *labels]), offsets),
             },
         )

@@ -1,4 +1,4 @@
-"""The padding policies compared: how much of a batch each fills with padding."""
+"""The padding policies compared by the fraction of tokens that are padding."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bert_mgpu.core.rows import Rows
 from bert_mgpu.data import pipeline
 from bert_mgpu.data.batching import POLICIES, TrainingOrder
 
-_SAMPLED_EXAMPLES = 20_000  # that shares are told from
+_SAMPLED_EXAMPLES = 20_000  # of which padding is counted
 _SAMPLED_STEPS = 50
 
 
 class Batching(NamedTuple):
-    """How a training makes its batches."""
+    """The settings by which a training makes its batches."""
 
     padding: str  # one of POLICIES
     parts: int  # of a batch: towers x accumulation steps
@@ -27,7 +27,7 @@ class Batching(NamedTuple):
 
     @property
     def examples(self) -> int:
-        """Of a batch."""
+        """The number of examples of a batch."""
         return self.parts * self.rows
 
     @property
@@ -36,9 +36,9 @@ class Batching(NamedTuple):
 
 
 def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
-    """Which rows each step gets, under each policy.
+    """The order of rows under each policy.
 
-    Those policies that are not used are only to be compared, by a few steps.
+    Policies that are not used are only compared, by a few steps.
     """
     return {
         policy: TrainingOrder(
@@ -63,7 +63,7 @@ def shares(
     *,
     steps: int,
 ) -> dict[str, float]:
-    """How much of the batches of so many steps would be padding, under each policy."""
+    """The fraction of padding in the batches of the first steps, under each policy."""
     sample = range(min(steps, batching.sampled_steps))
     return {
         policy: pipeline.padding_share(map(order.placement, sample), lengths)

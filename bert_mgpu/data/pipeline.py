@@ -1,6 +1,6 @@
-"""Rows -> batches, and batches -> outputs of rows.
+"""Batches made of rows, and the outputs of batches put back in the order of rows.
 
-Letters: N towers, R rows of tokens a tower, S places for examples a row, T tokens,
+Letters: N towers, R rows of tokens per tower, S slots for examples per row, T tokens,
 P targets of a row.
 """
 
@@ -31,48 +31,47 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
     where each example starts. If P > 0 also every column of targets [N, R, P], and
     `masked_lm_weights`, 1 where one is.
     """
-    towers, per_tower, places = placement.numbers.shape
+    towers, per_tower, slots = placement.numbers.shape
     shape = (towers, per_tower, placement.length)
-    at = np.flatnonzero(placement.numbers.reshape(-1) != EMPTY)
-    block = rows.take(placement.numbers.reshape(-1)[at])
-    inside = block.ragged["input_ids"].positions
-    offsets = placement.offsets.reshape(-1)[at]
-    goals = placement.token_indices(block.lengths)
+    filled = np.flatnonzero(placement.numbers.reshape(-1) != EMPTY)  # slots
+    block = rows.take(placement.numbers.reshape(-1)[filled])
+    offsets = placement.offsets.reshape(-1)[filled]
+    indices = placement.token_indices(block.lengths)
 
-    def spread(values: np.ndarray) -> np.ndarray:
+    def of_tokens(values: np.ndarray) -> np.ndarray:
         tokens = np.zeros(np.prod(shape), np.int32)
-        tokens[goals] = values
+        tokens[indices] = values
         return tokens.reshape(shape)
 
-    def of_places(values: np.ndarray) -> np.ndarray:
+    def of_slots(values: np.ndarray) -> np.ndarray:
         inner = values.shape[1:]
-        filled = np.zeros((placement.numbers.size, *inner), values.dtype)
-        filled[at] = values
-        return filled.reshape(towers, per_tower * places, *inner)
+        examples = np.zeros((placement.numbers.size, *inner), values.dtype)
+        examples[filled] = values
+        return examples.reshape(towers, per_tower * slots, *inner)
 
-    batch = {name: spread(column.values) for name, column in block.ragged.items()}
-    batch["input_mask"] = spread(np.repeat(at % places + 1, block.lengths))
-    if places > 1:
-        batch["position_ids"] = spread(inside)
+    batch = {name: of_tokens(column.values) for name, column in block.ragged.items()}
+    batch["input_mask"] = of_tokens(np.repeat(filled % slots + 1, block.lengths))
+    if slots > 1:
+        batch["position_ids"] = of_tokens(block.ragged["input_ids"].positions)
         batch["first_tokens"] = placement.offsets.astype(np.int32)
     for name, values in block.dense.items():
-        batch[name] = of_places(values)
-    batch["is_real_example"] = of_places(np.ones(len(at), np.float32))
+        batch[name] = of_slots(values)
+    batch["is_real_example"] = of_slots(np.ones(len(filled), np.float32))
     if placement.targets:
-        batch |= _targets(block, at // places, offsets, placement=placement)
+        batch |= _targets(block, filled // slots, offsets, placement=placement)
     return batch
 
 
 def _targets(
     block: Features, row: np.ndarray, offsets: np.ndarray, *, placement: Placement
 ) -> dict[str, np.ndarray]:
-    """What stands at the targets of each row of tokens: every column [N, R, P].
+    """The columns of targets by row of tokens: [N, R, P] each.
 
     row, offsets: int [examples], the row of tokens of each example and its start there.
     """
     counts = block.targets[POSITIONS].lengths
     rows = np.repeat(row, counts)  # of each target, ascending
-    slots = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    in_row = np.arange(len(rows)) - np.searchsorted(rows, rows)
     shape = (*placement.numbers.shape[:2], placement.targets)
     columns = {name: column.values for name, column in block.targets.items()}
     columns[POSITIONS] = columns[POSITIONS] + np.repeat(offsets, counts)
@@ -81,13 +80,13 @@ def _targets(
     for name, values in columns.items():
         dtype = np.float32 if values.dtype.kind == "f" else np.int32
         filled = np.zeros(shape, dtype).reshape(-1, placement.targets)
-        filled[rows, slots] = values
+        filled[rows, in_row] = values
         batch[name] = filled.reshape(shape)
     return batch
 
 
 def padding_share(placements: Iterable[Placement], lengths: np.ndarray) -> float:
-    """The share of all tokens that are padding."""
+    """The fraction of all tokens that are padding."""
     tokens = real = 0
     for placement in placements:
         numbers = placement.numbers
@@ -105,12 +104,12 @@ def forward_all(
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
     token_outputs: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """Outputs of the rows that are placed, and their numbers: an entry a row.
+    """The outputs of the placed rows, and their numbers: an entry per row.
 
-    place: makes of a batch what `ask` takes; ask: its answer can be `read()`, which is
-    done when the next batch has been asked for. token_outputs: those with a value for
-    each token, [N * R, T, ...]; each row gets those of its own tokens. In the order of
-    the placements; see `in_order`.
+    place: puts a batch on the devices; ask: launches it and returns an answer to
+    `read()`, which is read when the next batch has been launched. token_outputs: those
+    with a value for each token, [N * R, T, ...]; each row gets those of its own tokens.
+    Rows are in the order of the placements; see `in_order`.
     """
     results: dict[str, list[Any]] = {}
 
@@ -120,7 +119,7 @@ def forward_all(
         lengths = rows.lengths[numbers[real] % len(rows)]
         for name, values in (answer.read() | {NUMBERS: numbers}).items():
             if name in token_outputs:
-                own: Any = _of_tokens(name, values, placement, lengths=lengths)
+                own: Any = _of_own_tokens(name, values, placement, lengths=lengths)
             else:
                 own = values[real]
             results.setdefault(name, []).append(own)
@@ -132,23 +131,24 @@ def forward_all(
             asked.append((placement, ask(batch)))
             if len(asked) > 1:
                 keep(*asked.pop(0))
-        for one in asked:
-            keep(*one)
+        for placement, answer in asked:
+            keep(placement, answer)
     return {
         name: (Ragged.concatenated if name in token_outputs else np.concatenate)(parts)
         for name, parts in results.items()
     }
 
 
-def _of_tokens(
+def _of_own_tokens(
     name: str, values: np.ndarray, placement: Placement, *, lengths: np.ndarray
 ) -> Ragged:
-    """The values of each placed example's own tokens, of [N * R, T, ...]."""
+    """The values [N * R, T, ...] at the tokens of each placed example."""
     towers, per_tower, _ = placement.numbers.shape
-    wanted = towers * per_tower, placement.length
-    if values.shape[:2] != wanted:
+    expected = towers * per_tower, placement.length
+    if values.shape[:2] != expected:
         raise ValueError(
-            f"{name} is {[*values.shape]}: an output of tokens is {[*wanted]} and more"
+            f"{name} is {[*values.shape]}: an output of tokens is {[*expected]} and"
+            " more"
         )
     flat = values.reshape(-1, *values.shape[2:])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -156,7 +156,7 @@ def _of_tokens(
 
 
 def in_order(results: Outputs) -> dict[str, Any]:
-    """What `forward_all` gives of all rows, in the order of the rows."""
+    """The results of `forward_all` for all rows, in the order of the rows."""
     order = np.argsort(results[NUMBERS])
     return {
         name: column.take(order) if isinstance(column, Ragged) else column[order]
@@ -167,7 +167,7 @@ def in_order(results: Outputs) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def prefetch(items: Iterable[Item], depth: int = 4) -> Iterator[Iterator[Item]]:
-    """Gives the same items, made in a thread of its own up to `depth` ahead."""
+    """The same items, made in a thread of its own, up to `depth` of them ahead."""
     made: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
     stop = threading.Event()
 

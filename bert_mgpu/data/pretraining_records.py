@@ -1,6 +1,6 @@
-"""Records of pretraining as rows: found by an index, read when a batch wants them.
+"""The index of a file of pretraining records, and the parsing of records.
 
-A file's index says where each record stands and how long its row is. It is made by
+The index holds the position of each record and the length of its row. It is made by
 reading the file once, which checks every checksum and every value, and is kept in the
 cache folder.
 """
@@ -33,7 +33,7 @@ _UNMASKED = ("input_ids", "segment_ids")
 _ALL = (*_MASKED, NEXT, WORDS)
 _CHUNK = 1024  # records that are parsed together
 _VERSION = 2  # of the index
-# TensorFlow quotes bytes that are no text, and fails over its own message.
+# TensorFlow quotes bytes that are no text, and its own message cannot be decoded.
 _NO_EXAMPLE = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 _ABSENT = {
     False: "it has no {}: if its masks are to be drawn, pass --dynamic_masking=true",
@@ -42,21 +42,21 @@ _ABSENT = {
 
 
 class RecordIndex(NamedTuple):
-    """Where the records of a file stand and what they are: int64 [records] each."""
+    """The positions and sizes of the records of a file: int64 [records] each."""
 
     offsets: np.ndarray
     sizes: np.ndarray  # bytes
     lengths: np.ndarray  # tokens of the row
     counts: np.ndarray  # masked tokens; 0 where masks are drawn later
-    follows: np.ndarray  # 1 where it says whether its second text is the next one
+    follows: np.ndarray  # 1 where it has next_sentence_labels
     pairs: np.ndarray  # 1 where it has a second text
-    bad: list[str]  # what was left out, a line each
+    bad: list[str]  # records that were left out, a line each
     content: str  # a fingerprint of all records
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordSchema:
-    """What the records have to be."""
+    """The shape and the ranges of values that records must have."""
 
     max_seq_length: int
     max_predictions: int  # masked tokens of a row at most
@@ -65,12 +65,12 @@ class RecordSchema:
     dynamic: bool  # without masks
 
     def faults(self, columns: Mapping[str, Ragged]) -> np.ndarray:
-        """What is wrong with each row, "" where nothing is: str [rows]."""
+        """The fault of each row, "" where there is none: str [rows]."""
         lengths = columns["input_ids"].lengths
-        wrong = np.full(len(lengths), "", object)
+        faults = np.full(len(lengths), "", object)
 
         def note(bad: np.ndarray, text: str) -> None:
-            wrong[bad & (wrong == "")] = text
+            faults[bad & (faults == "")] = text
 
         for name in _UNMASKED if self.dynamic else _MASKED:
             note(columns[name].lengths == 0, _ABSENT[self.dynamic].format(name))
@@ -91,7 +91,7 @@ class RecordSchema:
             for name in _TARGETS[1:]:
                 note(columns[name].lengths != masked, f"{name}: another length")
         note(columns["segment_ids"].lengths != lengths, "segment_ids: another length")
-        for name, limit, what in (
+        for name, limit, limit_name in (
             ("input_ids", self.vocab_size, "vocab_size"),
             ("masked_lm_ids", self.vocab_size, "vocab_size"),
             ("segment_ids", self.segments, "type_vocab_size"),
@@ -102,40 +102,40 @@ class RecordSchema:
             outside = (values < 0) | (values >= limit)
             sums = np.concatenate([[0], np.cumsum(outside)])
             bad = sums[offsets[1:]] > sums[offsets[:-1]]
-            note(bad, f"{name} has values that are not below {what} = {limit}")
+            note(bad, f"{name} has values that are not below {limit_name} = {limit}")
         labels = columns[NEXT]
         note(labels.lengths > 1, f"it has several {NEXT}")
-        if not self.dynamic and (wrong == "").all():
+        if not self.dynamic and (faults == "").all():
             self._check_masks(columns, note)
-        return wrong
+        return faults
 
     def _check_masks(self, columns: Mapping[str, Ragged], note: Any) -> None:
-        """Of rows whose columns have the right lengths."""
+        """Notes the faults of masks, in rows whose columns have the right lengths."""
         mask = columns["input_mask"].values.reshape(-1, self.max_seq_length)
         real = (mask != 0).sum(1)
         prefix = mask == (np.arange(self.max_seq_length) < real[:, None])
         note(~prefix.all(1) | (real == 0), "input_mask: not ones and then zeros")
         shape = (-1, self.max_predictions)
-        weights, places = (
+        weights, positions = (
             columns[n].values.reshape(shape) for n in (WEIGHTS, POSITIONS)
         )
         note(~np.isin(weights, (0, 1)).all(1), f"{WEIGHTS}: not 0 or 1")
-        outside = (weights > 0) & (places >= real[:, None])
-        note(outside.any(1), f"{POSITIONS} has places behind the last token")
+        outside = (weights > 0) & (positions >= real[:, None])
+        note(outside.any(1), f"{POSITIONS} has positions behind the last token")
 
     def _check_size(
-        self, note: Any, flag: str, found: np.ndarray, *, wanted: int
+        self, note: Any, flag: str, sizes: np.ndarray, *, wanted: int
     ) -> None:
-        for other in np.unique(found[found != wanted]):
+        for other in np.unique(sizes[sizes != wanted]):
             note(
-                found == other,
+                sizes == other,
                 f"made with --{flag}={other}, but the run has {wanted}: pass what the"
                 " records were made with",
             )
 
 
 def parse(serialized: Sequence[bytes]) -> dict[str, Ragged]:
-    """tf.train.Examples -> every known feature; an absent one has no values."""
+    """The known features of tf.train.Examples; an absent one has no values."""
     spec = {
         name: tf.io.RaggedFeature(
             tf.float32 if name == WEIGHTS else tf.int64, row_splits_dtype=tf.int64
@@ -151,13 +151,13 @@ def parse(serialized: Sequence[bytes]) -> dict[str, Ragged]:
 
 
 def _kept(column: Ragged, keep: np.ndarray) -> Ragged:
-    """The values for which `keep`, bool [values], is true."""
+    """The values where `keep`, bool [values], is true."""
     sums = np.concatenate([[0], np.cumsum(keep)])
     return Ragged(column.values[keep].astype(np.int32), sums[column.offsets])
 
 
 def unpadded(columns: Mapping[str, Ragged]) -> Features:
-    """Rows of records, without what fills them up."""
+    """The rows of records, without padding."""
     tokens = columns["input_ids"].values >= 0  # all
     targets = {}
     if len(columns[POSITIONS].values):
@@ -174,59 +174,64 @@ def unpadded(columns: Mapping[str, Ragged]) -> Features:
 
 def index(
     path: str,
-    form: RecordSchema,
+    schema: RecordSchema,
     skip_bad: bool,
     *,
     cache: pathlib.Path,
     writes: bool = True,
 ) -> RecordIndex:
-    """Where the records of a file are, from the cache if the file has not changed.
+    """The index of a file's records, from the cache if the file has not changed.
 
-    writes: keep what is found in the cache.
+    writes: keep a new index in the cache.
 
-    Raises UserError with file and byte for the first record that is no good, but for
-    what `skip_bad` leaves out (see tfrecord.scan).
+    Raises UserError with file and byte for the first bad record, except those that
+    `skip_bad` leaves out (see tfrecord.scan).
     """
     text_files.check_file(path)
-    about = os.stat(path)
+    status = os.stat(path)
     parts = {
         "path": os.path.abspath(path),
-        "changed": [about.st_size, about.st_mtime_ns],
-        "form": dataclasses.asdict(form),
+        "changed": [status.st_size, status.st_mtime_ns],
+        "form": dataclasses.asdict(schema),
         "skip_bad": skip_bad,
         "version": _VERSION,
     }
 
     def make() -> tuple[cache_lib.Tensors, dict[str, Any]]:
-        found = tfrecord.scan(path, skip_bad)
+        frames = tfrecord.scan(path, skip_bad)
         chunks = []
         with open(path, "rb") as file:
-            for first in range(0, len(found.offsets), _CHUNK):
+            for first in range(0, len(frames.offsets), _CHUNK):
                 part = slice(first, first + _CHUNK)
-                at, sizes = found.offsets[part].tolist(), found.sizes[part].tolist()
-                chunks.append(_look(file, at, sizes, form=form))
+                offsets = frames.offsets[part].tolist()
+                sizes = frames.sizes[part].tolist()
+                chunks.append(_examine(file, offsets, sizes, schema=schema))
         names = ("lengths", "counts", "follows", "pairs", "hashes")
         columns = [np.concatenate(column) for column in zip(*chunks, strict=True)]
         tensors = dict(zip(names, columns or [np.zeros(0, np.int64)] * 5, strict=True))
         digest = cache_lib.digest(tensors)
-        tensors |= {"offsets": found.offsets, "sizes": found.sizes.astype(np.int32)}
-        return tensors, {"bad": found.bad, "content": digest}
+        sizes = frames.sizes.astype(np.int32)
+        tensors |= {"offsets": frames.offsets, "sizes": sizes}
+        return tensors, {"bad": frames.bad, "content": digest}
 
     name = cache_lib.file_name(f"{pathlib.Path(path).name}-index")
     tensors, notes = cache_lib.cached(cache, name, parts, make=make, writes=writes)
-    found: dict[str, Any] = tensors | notes
-    return RecordIndex(**{name: found[name] for name in RecordIndex._fields})
+    known: dict[str, Any] = tensors | notes
+    return RecordIndex(**{name: known[name] for name in RecordIndex._fields})
 
 
-def _look(
-    file: BinaryIO, offsets: list[int], sizes: list[int], *, form: RecordSchema
+def _examine(
+    file: BinaryIO, offsets: list[int], sizes: list[int], *, schema: RecordSchema
 ) -> tuple[np.ndarray, ...]:
-    """Of these records: tokens, masked tokens, follows, pairs, and a hash."""
-    read = [tfrecord.read(file, *at) for at in zip(offsets, sizes, strict=True)]
+    """The lengths, counts, follows, pairs and hashes of these records."""
+    records = [
+        tfrecord.read(file, offset, size)
+        for offset, size in zip(offsets, sizes, strict=True)
+    ]
     try:
-        columns = parse(read)
+        columns = parse(records)
     except _NO_EXAMPLE:
-        for record, offset in zip(read, offsets, strict=True):
+        for record, offset in zip(records, offsets, strict=True):
             try:
                 parse([record])
             except _NO_EXAMPLE as error:
@@ -237,18 +242,18 @@ def _look(
                     f"{file.name} at byte {offset}: not a record of pretraining: {why}"
                 ) from None
         raise
-    faults = form.faults(columns)
-    for place in np.flatnonzero(faults != ""):
-        raise UserError(f"{file.name} at byte {offsets[place]}: {faults[place]}")
+    faults = schema.faults(columns)
+    for row in np.flatnonzero(faults != ""):
+        raise UserError(f"{file.name} at byte {offsets[row]}: {faults[row]}")
     rows = unpadded(columns)
-    hashes = np.array([zlib.crc32(record) for record in read], np.uint32)
+    hashes = np.array([zlib.crc32(record) for record in records], np.uint32)
     segments = rows.ragged["segment_ids"]
     sums = np.concatenate([[0], np.cumsum(segments.values)])[segments.offsets]
-    small = np.int8
+    flag = np.int8
     return (
         rows.lengths.astype(np.int32),
         rows.counts.astype(np.int32),
-        (columns[NEXT].lengths > 0).astype(small),
-        (np.diff(sums) > 0).astype(small),
+        (columns[NEXT].lengths > 0).astype(flag),
+        (np.diff(sums) > 0).astype(flag),
         hashes,
     )

@@ -1,4 +1,4 @@
-"""Rows of pretraining records, read when a batch wants them."""
+"""The rows of pretraining records, each read when a batch needs it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _OPEN_FILES = 64
 
 
 class RecordRows:
-    """The records of several files as rows (a `task.Rows`)."""
+    """The records of several files as rows (`core.rows.Rows`)."""
 
     def __init__(
         self,
         files: Sequence[str],
         indices: Sequence[RecordIndex],
-        draw: DynamicMasking | None = None,
+        masking: DynamicMasking | None = None,
         *,
         most: int | None = None,
     ):
-        """draw: masks rows that hold no masks; most: the first so many rows."""
+        """masking: masks rows that hold no masks; most: only the first rows."""
         self._files = tuple(files)
-        self._draw = draw
+        self._masking = masking
 
         def joined(columns: Sequence[np.ndarray]) -> np.ndarray:
             return np.concatenate(columns)[:most]
@@ -41,8 +41,8 @@ class RecordRows:
         self._sizes = joined([x.sizes for x in indices])
         self.lengths = joined([x.lengths for x in indices])
         self.counts = joined([x.counts for x in indices])
-        if draw:
-            self.counts = draw.most(self.lengths)
+        if masking:
+            self.counts = masking.most(self.lengths)
         self.notes: dict[str, Any] = {}
         self._open = functools.lru_cache(maxsize=_OPEN_FILES)(self._opened)
 
@@ -53,9 +53,9 @@ class RecordRows:
         return open(self._files[number], "rb")
 
     def take(self, numbers: np.ndarray) -> Features:
-        """See task.Rows: the masks of a row follow from its number."""
+        """See `Rows`. The masks of a row follow from its number."""
         rows = numbers % len(self)
-        read = [
+        records = [
             tfrecord.read(self._open(file), offset, size)
             for file, offset, size in zip(
                 self._file[rows].tolist(),
@@ -64,8 +64,8 @@ class RecordRows:
                 strict=True,
             )
         ]
-        columns = parse(read)
-        found = unpadded(columns)
-        if self._draw is None:
-            return found
-        return self._draw.masked(found, columns[WORDS], numbers)
+        columns = parse(records)
+        features = unpadded(columns)
+        if self._masking is None:
+            return features
+        return self._masking.masked(features, columns[WORDS], numbers)

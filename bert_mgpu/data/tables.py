@@ -1,4 +1,4 @@
-"""Rows of table files (TSV, CSV, JSON Lines, Parquet) as the cells of some columns.
+"""The rows of table files (TSV, CSV, JSON Lines, Parquet), as cells of some columns.
 
 A TSV line is split at tabs and quotes are ordinary characters, as in Google's code. CSV
 is RFC 4180's: commas, quotes doubled within quotes, a cell may hold line ends.
@@ -33,14 +33,14 @@ _SUFFIXES = {
     ".json": "jsonl",
     ".parquet": "parquet",
 }
-_HALVES = re.compile("[\ud800-\udfff]")
-# Characters of a row of CSV, which may have many lines: a quote too many ends there.
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# Characters of a row of CSV, which may span lines: an unclosed quote ends there.
 _LONGEST_ROW = 1 << 24
 _NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
 
 
 class TableFormat(NamedTuple):
-    """How the files of a task are to be read."""
+    """The format, header and encoding of a task's files."""
 
     format: str | None = None  # one of FORMATS; None: by the name of the file
     header: bool = False  # TSV and CSV: the first line holds the names of columns
@@ -54,7 +54,7 @@ class TableFormat(NamedTuple):
 
 
 class _RowFault(str):
-    """What is wrong with a row, instead of its cells; the next ones can be read."""
+    """The fault of a row, in place of its cells; the next rows can be read."""
 
 
 def rows(
@@ -64,16 +64,16 @@ def rows(
     *,
     faults: list[str] | None = None,
 ) -> Iterator[tuple[int, Cells | None]]:
-    """Yields (line from 1, the cells of these columns in this order), a row in memory.
+    """Pairs (line from 1, cells of these columns in this order), one row in memory.
 
-    A row of Parquet counts as a line. None instead of cells: a blank line. Where a row
-    of CSV has several lines, its first.
+    The cells of a blank line are None. The line of a row of CSV is its first one, that
+    of a row of Parquet its number.
 
     Args:
-      faults: gets what is wrong with rows, which are left out, instead of an error.
+      faults: gets a line for each faulty row, which is skipped, instead of an error.
 
     Raises:
-      UserError: with file:line, what does not fit the format; a column is missing.
+      UserError: with file:line, where a row does not fit or a column is missing.
     """
     for number, cells in FORMATS[form.format_of(path)](path, form, columns):
         try:
@@ -88,39 +88,39 @@ def rows(
 
 
 def _text(value: Any, column: Column | None) -> Cell | None:
-    """What a JSON value is as a cell. Raises ValueError for what is none."""
-    if isinstance(value, str) and not value.isascii() and _HALVES.search(value):
+    """A JSON value as a cell. Raises ValueError where it is none."""
+    if isinstance(value, str) and not value.isascii() and _SURROGATES.search(value):
         raise ValueError(f"column {column!r} has half a surrogate pair, no character")
     if column is None or isinstance(value, str):
         return value
     if isinstance(value, list):
-        if any(isinstance(one, (list, dict)) for one in value):
+        if any(isinstance(item, (list, dict)) for item in value):
             raise ValueError(f"column {column!r} is a list of lists: pass strings")
-        return [str(_text(one, column)) for one in value]
+        return [str(_text(item, column)) for item in value]
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         return str(value)
-    kind = "null" if value is None else f"{str(value)[:40]!r}"
-    raise ValueError(f"column {column!r} is {kind}: pass a string, a number or a list")
+    shown = "null" if value is None else f"{str(value)[:40]!r}"
+    raise ValueError(f"column {column!r} is {shown}: pass a string, a number or a list")
 
 
 _Raw = Iterator[tuple[int, list[Any] | _RowFault | None]]
 
 
 def _tsv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
-    places: list[int | None] = _numbers(columns)
+    numbers: list[int | None] = _numbers(columns)
     for number, line in read_lines(path, form.encoding):
         cells = line.split("\t")
         if number == 1 and form.header:
-            places = _places(path, cells, columns)
+            numbers = _header_numbers(path, cells, columns)
         else:
-            yield number, _pick(cells, places) if line.strip() else None
+            yield number, _pick(cells, numbers) if line.strip() else None
 
 
 def _csv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
     csv.field_size_limit(_LONGEST_ROW)
-    places: list[int | None] = _numbers(columns)
+    numbers: list[int | None] = _numbers(columns)
     held = 0  # characters of the row so far
 
     def ends() -> Iterator[str]:
@@ -144,7 +144,8 @@ def _csv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw
                 ' quotes into quotes, and double those inside, or pass format "tsv"'
             ) from None
         if number == 1 and form.header:
-            places, width = _places(path, cells, columns), len(cells)
+            numbers = _header_numbers(path, cells, columns)
+            width = len(cells)
         elif not "".join(cells).strip() and len(cells) < 2:
             yield number, None
         elif width is not None and len(cells) > width:
@@ -156,7 +157,7 @@ def _csv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw
                 ),
             )
         else:
-            yield number, _pick(cells, places)
+            yield number, _pick(cells, numbers)
 
 
 def _jsonl(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
@@ -179,12 +180,12 @@ def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | _RowFault:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of equal keys `json` would take the last one without a word."""
+    """A JSON object without repeated keys, of which `json` would take the last one."""
     record = dict(pairs)
     if len(record) < len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
         key = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {shortened(key)!r} stands there {counts[key]} times")
+        raise ValueError(f"the key {shortened(key)!r} appears {counts[key]} times")
     return record
 
 
@@ -224,7 +225,7 @@ FORMATS: dict[str, Callable[[Any, TableFormat, Sequence[Column | None]], _Raw]] 
 
 
 def _numbers(columns: Sequence[Column | None]) -> list[int | None]:
-    """Columns of a file without a header; names come with one."""
+    """The columns that are numbers; names need a header."""
     return [column if isinstance(column, int) else None for column in columns]
 
 
@@ -238,17 +239,17 @@ def _names(path: Any, columns: Sequence[Column | None]) -> list[str | None]:
 
 
 def _absent(name: str, known: Sequence[str]) -> str:
-    shown = [shortened(one) for one in known]
+    shown = [shortened(other) for other in known]
     near = difflib.get_close_matches(shortened(name), shown[:_NAMES_COMPARED], n=2)
     meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    there = listed([*map(repr, shown)])
-    return f"no column {shortened(name)!r}{meant} (there are {there})"
+    existing = listed([*map(repr, shown)])
+    return f"no column {shortened(name)!r}{meant} (there are {existing})"
 
 
-def _places(
+def _header_numbers(
     path: Any, header: list[str], columns: Sequence[Column | None]
 ) -> list[int | None]:
-    """Where the columns stand, by the names of the first line."""
+    """The numbers of the columns, by the names in the first line."""
     for column in columns:
         if isinstance(column, str) and header.count(column) != 1:
             why = _absent(column, header)
@@ -259,15 +260,15 @@ def _places(
 
 
 def _pick(
-    cells: list[str], places: Sequence[int | None]
+    cells: list[str], numbers: Sequence[int | None]
 ) -> list[str | None] | _RowFault:
-    asked = [place for place in places if place is not None]
-    most = max(asked, default=0)
-    if min(asked, default=0) < 0 <= most:  # the last column is another one
+    wanted = [number for number in numbers if number is not None]
+    most = max(wanted, default=0)
+    if min(wanted, default=0) < 0 <= most:  # the last column is a further one
         most += 1
     if len(cells) <= most:
         plural = "s" * (len(cells) > 1)
         return _RowFault(
             f"{len(cells)} column{plural}, column {most} is needed (counted from 0)"
         )
-    return [None if place is None else cells[place] for place in places]
+    return [None if number is None else cells[number] for number in numbers]

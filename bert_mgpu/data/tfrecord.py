@@ -1,7 +1,7 @@
 """TFRecord files of tf.train.Example, written and checked without TensorFlow.
 
-Importing TensorFlow costs three seconds and 400 MB a process, and data preparation has
-many processes. The two formats are small. A file is a chain of records:
+Importing TensorFlow takes three seconds and 400 MB per process, and data preparation
+has many processes. The two formats are small. A file is a chain of records:
 
     length    uint64, little endian
     checksum  of the length: masked CRC-32C, uint32
@@ -43,7 +43,7 @@ _FLOATS, _INTS = (bytes([n << 3 | 2]) for n in (2, 3))
 
 
 class FrameIndex(NamedTuple):
-    """Where the good records of a file are, and what is wrong with the others."""
+    """The positions of a file's good records, and the faults of the others."""
 
     offsets: np.ndarray  # int64 [records], of the data
     sizes: np.ndarray  # int64 [records], bytes of data
@@ -51,29 +51,29 @@ class FrameIndex(NamedTuple):
 
 
 def encode(features: Mapping[str, np.ndarray]) -> bytes:
-    """One tf.train.Example: whole numbers become an int64_list, others a float_list."""
-    one = {name: Ragged(v, np.array([0, len(v)])) for name, v in features.items()}
-    return encode_rows(one)[0]
+    """A tf.train.Example: whole numbers become an int64_list, others a float_list."""
+    columns = {name: Ragged(v, np.array([0, len(v)])) for name, v in features.items()}
+    return encode_rows(columns)[0]
 
 
 def encode_rows(columns: Mapping[str, Ragged]) -> list[bytes]:
     """A tf.train.Example for each row of columns that have equally many.
 
-    Features stand in the order of their names, so equal rows are equal bytes. Numpy
-    encodes the numbers of all rows together: some hundreds at once are quick.
+    Features are in the order of their names, so equal rows are equal bytes. Numpy
+    encodes the numbers of all rows together, which is quick for some hundreds at once.
     """
     encoded = []
     for name in sorted(columns):
         values, offsets = columns[name]
         if values.dtype.kind == "f":
-            kind, data, ends = _FLOATS, values.astype("<f4").tobytes(), offsets * 4
+            list_type, data, ends = _FLOATS, values.astype("<f4").tobytes(), offsets * 4
         else:
-            kind, (data, ends) = _INTS, _varints(values, offsets)
-        places = ends.tolist()
+            list_type, (data, ends) = _INTS, _varints(values, offsets)
+        bounds = ends.tolist()
         encoded.append(
             [
-                _entry(name, kind, end - start) + data[start:end]
-                for start, end in zip(places, places[1:], strict=False)
+                _entry(name, list_type, end - start) + data[start:end]
+                for start, end in zip(bounds, bounds[1:], strict=False)
             ]
         )
     rows = map(b"".join, zip(*encoded, strict=True))
@@ -81,10 +81,10 @@ def encode_rows(columns: Mapping[str, Ragged]) -> list[bytes]:
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _entry(name: str, kind: bytes, size: int) -> bytes:
-    """What stands in a map entry of Features before `size` bytes of values."""
+def _entry(name: str, list_type: bytes, size: int) -> bytes:
+    """The head of a map entry of Features, before `size` bytes of values."""
     head = _VALUES + _varint(size) if size else b""
-    head = kind + _varint(len(head) + size) + head
+    head = list_type + _varint(len(head) + size) + head
     head = _FEATURE + _varint(len(head) + size) + head
     key = name.encode()
     head = _KEY + _varint(len(key)) + key + head
@@ -92,7 +92,7 @@ def _entry(name: str, kind: bytes, size: int) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Seven bits a byte, low ones first; the eighth bit says that more follow."""
+    """A number in groups of seven bits, low ones first; bit 8 says that more follow."""
     groups = bytearray()
     while number >> _GROUP:
         groups.append(number & 0x7F | 0x80)
@@ -101,7 +101,7 @@ def _varint(number: int) -> bytes:
 
 
 def _varints(values: np.ndarray, offsets: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """All values as varints, and where each row begins and ends in those bytes.
+    """All values as varints, and the bounds of each row in those bytes.
 
     A negative number takes ten bytes, as the 64-bit number with the same bits.
     """
@@ -115,13 +115,13 @@ def _varints(values: np.ndarray, offsets: np.ndarray) -> tuple[bytes, np.ndarray
     groups = np.empty((len(bits), longest), np.uint8)
     kept = np.ones((len(bits), longest), bool)  # of zero too, the first group
     sizes = np.ones(len(bits), np.uint8)
-    for place in range(longest):  # numpy is slow along an axis as short as this
-        rest = bits >> bits.dtype.type(place * _GROUP)
-        groups[:, place] = rest & 0x7F
-        if place:
+    for group in range(longest):  # numpy is slow along an axis as short as this
+        rest = bits >> bits.dtype.type(group * _GROUP)
+        groups[:, group] = rest & 0x7F
+        if group:
             more = rest != 0
-            kept[:, place] = more
-            groups[:, place - 1] |= more * np.uint8(0x80)
+            kept[:, group] = more
+            groups[:, group - 1] |= more * np.uint8(0x80)
             sizes += more
     ends = np.zeros(len(bits) + 1, np.int64)
     np.cumsum(sizes, out=ends[1:], dtype=np.int64)
@@ -149,7 +149,7 @@ def scan(path: str | os.PathLike[str], skip_bad: bool = False) -> FrameIndex:
 
     With `skip_bad`, a record whose data is damaged is left out. Where a length is
     damaged, or the file cut, nothing says where the next record begins: the file ends
-    there. Both are told in `bad`.
+    there. Both are listed in `bad`.
 
     Raises:
       UserError: no such file; without `skip_bad`, the first bad record.
@@ -202,13 +202,13 @@ def _next(file: BinaryIO, left: int) -> tuple[int, str]:
 
 
 def read(file: BinaryIO, offset: int, size: int) -> bytes:
-    """The data of a record that `scan` found; UserError if it is another one now."""
+    """The data of a record that `scan` found. Raises UserError if it has changed."""
     file.seek(offset)
     data = file.read(size + FOOTER)
     if _checksum(data[:size]) != data[size:]:
         raise UserError(
             f"{file.name} at byte {offset}: not the record of {size} bytes that was"
-            " there: the file was changed since it was looked through: start again,"
+            " there: the file was changed after it was indexed: start again,"
             " without its index in the cache"
         )
     return data[:size]

@@ -1,9 +1,8 @@
-"""Raw text for pretraining: files -> blocks of documents -> sentences.
+"""Raw text for pretraining, cut into blocks of documents of sentences.
 
-One sentence a line, blank lines between documents; a file's end ends a document too.
-Whoever reads the files cuts them into blocks, each a file of its own, so that any
-number of processes can take one each and none of them ever holds more: `blocks` holds
-no text at all, `documents` one document.
+One sentence per line, blank lines between documents; a file's end ends a document too.
+The reader cuts the files into blocks, each a file of its own, so that every process
+takes one block at a time: `blocks` holds no text in memory, `documents` one document.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from bert_mgpu.core import files, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.data_prep.text_lines import decode, lines, opened
 
-WINDOW = (
-    10_000  # documents of a block at least: a random next sentence is one of theirs
-)
-_LEAST = 4 << 20  # bytes of a block at least, so that short documents make no tiny ones
+# Documents of a block at least: a random next sentence comes from one of them.
+WINDOW = 10_000
+_LEAST = 4 << 20  # bytes of a block at least, also where documents are short
 _MOST = 256 << 20  # bytes of a block at most, whatever the documents
-# Every byte of a character that `str.strip` takes off.
+# The bytes of all characters that `str.strip` removes.
 _SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 _SPACE_BYTES = bytes(sorted(set(_SPACES.encode("utf-8", "surrogatepass"))))
 
 
 class Segment(NamedTuple):
-    """Lines of one file that stand together in a block."""
+    """Consecutive lines of one file in a block."""
 
     path: str
     first: int  # number of the first of these lines in the file, from 1
@@ -49,7 +47,7 @@ class Block(NamedTuple):
     text: pathlib.Path
     segments: tuple[Segment, ...]
     digest: str  # of the text and of where its files begin
-    context: int  # so many documents at its start belong to the block before it
+    context: int  # number of documents at its start that belong to the block before
     is_cut: bool  # smaller than the window, or within a document, to bound its bytes
     position: int  # bytes of the input, as on the disk, that have been read
     size: int  # bytes of text; this and what follows are without the context
@@ -59,6 +57,8 @@ class Block(NamedTuple):
 
 
 class Document(NamedTuple):
+    """The sentences of a document and their line numbers."""
+
     path: str
     lines: list[int]  # the number of each sentence's line, from 1
     sentences: list[str]  # stripped, not empty
@@ -66,40 +66,40 @@ class Document(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Cut:
-    """Where blocks end."""
+    """The limits of blocks."""
 
-    each_line: bool = False  # is a document
+    each_line: bool = False  # every line is a document
     window: int = WINDOW  # documents at least; 0: no document needs another
     least: int = _LEAST  # bytes
     most: int = _MOST
 
 
 def find_files(names: str, root: str | None = None) -> list[str]:
-    """Files of comma-separated names and globs, in this order, a glob's sorted.
+    """The files of comma-separated names and globs, in this order, a glob's sorted.
 
-    A relative name that is nothing as it stands is looked for below `root`.
+    A relative name that matches nothing is looked for below `root`.
 
     Raises:
       UserError: a name without a file.
     """
-    found: list[str] = []
+    paths: list[str] = []
     for name in filter(None, map(str.strip, names.split(","))):
         below = os.path.join(root, name) if root else name  # an absolute name stays
-        found += _matches(name) or _matches(below) or _other(below)
-    if not found:
+        paths += _matches(name) or _matches(below) or _pipe(below)
+    if not paths:
         raise UserError(f"--input_file={names}: pass the name of a text file")
-    return found
+    return paths
 
 
 def _matches(name: str) -> list[str]:
     return [path for path in files.expand(name) if os.path.isfile(path)]
 
 
-def _other(name: str) -> list[str]:
+def _pipe(name: str) -> list[str]:
     if glob.has_magic(name):
         raise UserError(f"--input_file: {name} matches no file")
     text_files.check_file(name, pipe=True)
-    return [name]  # a pipe
+    return [name]
 
 
 def _is_blank(line: bytes) -> bool:
@@ -107,7 +107,7 @@ def _is_blank(line: bytes) -> bool:
 
 
 class _Spool:
-    """A block in the making: its text goes to its file as it comes."""
+    """A block in the making, whose text is written to its file line by line."""
 
     def __init__(self, folder: pathlib.Path, number: int) -> None:
         self.number = number
@@ -120,7 +120,7 @@ class _Spool:
         self.file = open(self.path, "wb")  # noqa: SIM115
 
     def begin(self, path: str, line: int) -> None:
-        """What follows is `path` from this line on."""
+        """Starts a segment: the next lines are those of `path` from this one on."""
         self._segments.append((path, line, self.size))
 
     def add(self, line: bytes, each_line: bool) -> None:
@@ -136,7 +136,7 @@ class _Spool:
         self.lines += 1
 
     def segments(self, start: int = 0) -> list[Segment]:
-        """Of the text from byte `start` on; the number of its first line is lost."""
+        """The segments from byte `start` on; one that is cut there starts at line 0."""
         ends = [begin for _, _, begin in self._segments[1:]] + [self.size]
         return [
             Segment(path, first if begin >= start else 0, end - max(begin, start))
@@ -166,16 +166,16 @@ class _Spool:
 def blocks(
     files: Sequence[str], folder: pathlib.Path, cut: Cut
 ) -> Generator[Block, None, None]:
-    """Cuts the text of the files into blocks, whose texts are files in `folder`.
+    """Yields the text of the files as blocks, whose texts are files in `folder`.
 
-    The caller removes a block's text when it is done with it. Should fewer documents
-    than the window be left at the end, the last ones of the block before come with them
-    as `context`, so that random sentences always have a whole window to come from.
+    The caller removes a block's text when it is done with it. If fewer documents than
+    the window are left at the end, they come with the last ones of the block before as
+    `context`, so that random sentences always come from a whole window.
 
     Raises:
       UserError: a file that cannot be read or is damaged, a line that is too long.
     """
-    before = 0  # bytes of the files that are done
+    before = 0  # bytes of the files that have been read
     waiting: tuple[_Spool, Block] | None = None
     spool = _Spool(folder, 0)
     try:
@@ -210,7 +210,7 @@ def _position(packed: IO[bytes]) -> int:
 
 
 def _with_context(before: _Spool, spool: _Spool, block: Block, *, cut: Cut) -> Block:
-    """The block behind the last documents of the one before it, as far as they fit."""
+    """The block with the last documents of the one before it, as far as they fit."""
     fitting = bisect.bisect_left(before.documents, before.size + spool.size - cut.most)
     wanted = cut.window - len(spool.documents)
     count = min(wanted, len(before.documents) - fitting)
@@ -219,9 +219,9 @@ def _with_context(before: _Spool, spool: _Spool, block: Block, *, cut: Cut) -> B
     start = before.documents[-count]
     joined = spool.path.with_suffix(".joined")
     with open(joined, "wb") as target:
-        for path, place in ((before.path, start), (spool.path, 0)):
+        for path, offset in ((before.path, start), (spool.path, 0)):
             with open(path, "rb") as source:
-                source.seek(place)
+                source.seek(offset)
                 shutil.copyfileobj(source, target)
     joined.replace(spool.path)
     digest = hashlib.sha256(

@@ -1,4 +1,4 @@
-"""How well a vocabulary fits a corpus, and a larger one that fits it better."""
+"""A report on the fit of a vocabulary to a corpus, and a larger vocabulary."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _SHOWN = 8
 
 
 def report(config: DomainVocabConfig) -> None:
-    """Counts, prints, and writes what is asked for."""
+    """Counts the words of the corpus, prints the report, and writes the new files."""
     tokenizer = Tokenizer(str(config.vocab_file), config.do_lower_case)
-    free = len(vocab_coverage.free_rows(tokenizer.tokens))
+    n_free = len(vocab_coverage.free_rows(tokenizer.tokens))
     bert_config = None
     if config.place == "append":
-        bert_config = _read_config(config, tokenizer)
-    if config.output_vocab_file and config.place == "unused" and not free:
+        bert_config = _read_config(
+            str(config.bert_config_file), str(config.vocab_file), tokenizer
+        )
+    if config.output_vocab_file and config.place == "unused" and not n_free:
         raise UserError(
             f"{config.vocab_file}: has no places [unused1], [unused2] and so on: pass"
             " --place=append, --bert_config_file and --output_config_file"
@@ -37,34 +39,35 @@ def report(config: DomainVocabConfig) -> None:
     if config.max_lines:
         sample = vocabulary.sample(files, config.max_lines, config.random_seed)
     segment = segmenter.cutter(()) if config.segmenter == "jieba" else None
-    census = vocabulary.count(Census(tokenizer, segment), files, sample, what="count")
+    census = vocabulary.count(Census(tokenizer, segment), files, sample, title="count")
     if not census.totals.rows:
         raise UserError(f"--input_file={config.input_file}: no text in {listed(files)}")
-    _print_corpus(config, files, census, free=free)
-    found = census.found()
-    for line in vocab_report.lists(census, found):
-        print(line)
-    chosen = vocab_coverage.choose(found, config.min_count, config.add)
+    _print_corpus(config, files, census, n_free=n_free)
+    candidates = census.found()
+    _print_lines(vocab_report.lists(census, candidates))
+    chosen = vocab_coverage.choose(candidates, config.min_count, config.add)
     if config.output_vocab_file is None:
-        _print_lines(_proposal(config, chosen, free))
+        _print_lines(_proposal(chosen, config.min_count, n_free))
         return
     _extend(config, tokenizer, bert_config, chosen=chosen)
     larger = Tokenizer(config.output_vocab_file, config.do_lower_case)
-    after = vocabulary.count(Census(larger), files, sample, what="count again")
+    after = vocabulary.count(Census(larger), files, sample, title="count again")
     print("\nThe same text, cut with the old and with the new vocabulary:")
     print(vocab_report.rates([("before", census.totals), ("after", after.totals)]))
-    _print_lines(_harmed(found, larger))
-    _print_lines(_next_steps(config))
+    _print_lines(_worse_words(candidates, larger))
+    _print_lines(_next_steps(config.output_vocab_file, config.output_config_file))
 
 
-def _read_config(config: DomainVocabConfig, tokenizer: Tokenizer) -> dict[str, Any]:
-    """The file as it is; other keys than vocab_size are handed on."""
-    path = pathlib.Path(str(config.bert_config_file))
+def _read_config(
+    bert_config_file: str, vocab_file: str, tokenizer: Tokenizer
+) -> dict[str, Any]:
+    """All keys of --bert_config_file; those but vocab_size are written as they are."""
+    path = pathlib.Path(bert_config_file)
     rows = BertConfig.from_json_file(path).vocab_size
     count = len(tokenizer.tokens)
     if not 0 <= rows - count <= vocab_growth.MAX_UNUSED_ROWS:
         raise UserError(
-            f"{path}: vocab_size is {rows}, but {config.vocab_file} has {count} tokens:"
+            f"{path}: vocab_size is {rows}, but {vocab_file} has {count} tokens:"
             " pass the --bert_config_file and --vocab_file of one model"
         )
     return files.read_json(path)
@@ -76,7 +79,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _print_corpus(
-    config: DomainVocabConfig, files: Sequence[str], census: Census, *, free: int
+    config: DomainVocabConfig, files: Sequence[str], census: Census, *, n_free: int
 ) -> None:
     sampled = f" (a sample with seed {config.random_seed})" if config.max_lines else ""
     casing = "uncased" if config.do_lower_case else "cased"
@@ -87,28 +90,29 @@ def _print_corpus(
     if len(files) > _SHOWN:
         print(f"  and {len(files) - _SHOWN} more")
     print(
-        f"vocabulary: {len(census.tokenizer.tokens):,} tokens, {casing}, {free} free"
+        f"vocabulary: {len(census.tokenizer.tokens):,} tokens, {casing}, {n_free} free"
         f" places [unusedN]:\n  {terminal.cut_front(str(config.vocab_file), 78)}\n"
     )
     print(vocab_report.rates([("", census.totals)]) + "\n")
 
 
 def _proposal(
-    config: DomainVocabConfig, chosen: Sequence[CandidateWord], free: int
+    chosen: Sequence[CandidateWord], min_count: int, n_free: int
 ) -> list[str]:
+    """Lines on the words that --output_vocab_file would add."""
     if not chosen:
-        text = f"No word that occurs {config.min_count} times or more lacks a token."
+        text = f"No word that occurs {min_count} times or more lacks a token."
         return terminal.wrap(text)
     return terminal.wrap(
-        f"{len(chosen):,} words occur {config.min_count} times or more and could become"
+        f"{len(chosen):,} words occur {min_count} times or more and could become"
         f" tokens: {_named(chosen)}. --output_vocab_file=FILE writes a vocabulary with"
-        f" {min(len(chosen), free)} of them in free places; --place=append takes them"
+        f" {min(len(chosen), n_free)} of them in free places; --place=append takes them"
         " all, in a larger model."
     )
 
 
 def _named(chosen: Sequence[CandidateWord]) -> str:
-    return listed([one.word for one in chosen], _SHOWN)
+    return listed([candidate.word for candidate in chosen], _SHOWN)
 
 
 def _extend(
@@ -118,9 +122,9 @@ def _extend(
     *,
     chosen: Sequence[CandidateWord],
 ) -> None:
-    """Writes the files."""
+    """Writes the new vocabulary and, for a larger model, its config."""
     rows = vocab_coverage.rows_of_new(tokenizer.tokens, len(chosen), config.place)
-    added = {row: one.word for row, one in zip(rows, chosen, strict=False)}
+    added = {row: new.word for row, new in zip(rows, chosen, strict=False)}
     source, target = str(config.vocab_file), str(config.output_vocab_file)
     tokens = vocabulary.write_vocabulary(source, target, added)
     text = f"{target}: {len(rows):,} new tokens: {_named(chosen[: len(rows)])}"
@@ -137,24 +141,26 @@ def _extend(
         print(f"{config.output_config_file}: vocab_size {size:,}")
 
 
-def _harmed(found: Sequence[CandidateWord], larger: Tokenizer) -> list[str]:
-    """A new token is also the beginning of longer words, whose rest may fit worse."""
-    pieces = [(one, larger.tokenize(one.word)) for one in found if one.pieces]
+def _worse_words(candidates: Sequence[CandidateWord], larger: Tokenizer) -> list[str]:
+    """The words that have more pieces than before.
+
+    A new token is also the beginning of longer words, whose rest may fit worse.
+    """
+    cut = [(old, larger.tokenize(old.word)) for old in candidates if old.pieces]
     worse = [
-        f"{one.word} ({' '.join(now)})"
-        for one, now in pieces
-        if len(now) > len(one.pieces) or now == ["[UNK]"]
+        f"{old.word} ({' '.join(pieces)})"
+        for old, pieces in cut
+        if len(pieces) > len(old.pieces) or pieces == ["[UNK]"]
     ]
     text = f"words that are cut worse than before: {len(worse):,}"
     return terminal.wrap(text + (f", such as {listed(worse, 3)}" if worse else ""))
 
 
-def _next_steps(config: DomainVocabConfig) -> list[str]:
-    path = config.output_config_file
-    flag = f" --bert_config_file={path}" if path else ""
+def _next_steps(vocab_file: str | None, config_file: str | None) -> list[str]:
+    flag = f" --bert_config_file={config_file}" if config_file else ""
     return [
         "",
         "Pass to data_prep/create_pretraining_data.py and to the training scripts:",
-        f"  --vocab_file={config.output_vocab_file}{flag}",
+        f"  --vocab_file={vocab_file}{flag}",
         "With --init_checkpoint each new token starts from the mean of its pieces.",
     ]

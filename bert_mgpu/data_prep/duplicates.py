@@ -1,4 +1,4 @@
-"""How many of many texts are duplicates, in bounded memory."""
+"""The share of duplicates among many texts, counted in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _BITS = 8 * _BYTES
 
 
 def hashes(texts: Iterable[str]) -> bytes:
-    """uint64 of each; the same in every process, unlike Python's own `hash`."""
+    """A uint64 of each text, the same in every process, unlike Python's own `hash`."""
     blake = hashlib.blake2b
     return b"".join(blake(text.encode(), digest_size=_BYTES).digest() for text in texts)
 
 
 class Distinct:
-    """Counts texts by their hashes: all of them, and when these are more than `most`,
-    those below a bound that is halved as often as needed.
+    """A counter of texts by their hashes.
 
-    Where a hash lies has nothing to do with how often its text comes, so the share of
-    duplicates in such a sample estimates that of all. The sample does not depend on the
-    order of the texts.
+    Beyond `most` distinct hashes only those below a bound are kept, which is halved as
+    often as needed. A hash says nothing of how often its text occurs, so the share of
+    duplicates in this sample estimates that of all texts. The sample does not depend
+    on the order of the texts.
     """
 
     def __init__(self, most: int = 1 << 18) -> None:
@@ -33,7 +33,7 @@ class Distinct:
         self._counts = np.zeros(0, np.int64)
 
     def add(self, hashes: np.ndarray) -> None:
-        """uint64 [texts]"""
+        """Counts texts. hashes: uint64 [texts]."""
         new = hashes[self._below(hashes)]
         both = np.concatenate([self._hashes, new])
         counts = np.concatenate([self._counts, np.ones(len(new), np.int64)])
@@ -54,10 +54,10 @@ class Distinct:
 
     @property
     def counted(self) -> int:
-        """Texts whose hashes are known, duplicates too."""
+        """The number of texts in the sample, duplicates included."""
         return int(self._counts.sum())
 
     @property
     def duplicate_share(self) -> float:
-        """Texts that came before, as a share of all; 0 where there are none."""
+        """The share of texts that occurred before; 0 where there are no texts."""
         return 1 - len(self._hashes) / self.counted if self.counted else 0.0

@@ -1,9 +1,9 @@
-"""From the token ids of documents to the rows that a model is pretrained on.
+"""The rows that a model is pretrained on, made of the token ids of documents.
 
-A row is one or two slices of a block's ids, so that planning it touches no token:
+A row is one or two spans of a block's ids, so planning it touches no token:
 
-    rows = plan("nsp", block, 128, 0.1, random.Random(seed))
-    batch = assemble(block, rows.pieces[:512], 128, cls_id, sep_id)
+    rows = plan("nsp", block, 128, short_seq_prob=0.1, rng=random.Random(seed))
+    batch = assemble(block, rows.spans[:512], 128, cls_id=cls_id, sep_id=sep_id)
 
 Letters: S sentences, D documents, R rows, T tokens of a row.
 """
@@ -27,7 +27,7 @@ class Documents(NamedTuple):
     """Token ids of a block of documents; for "infill" see `_pairs`."""
 
     ids: np.ndarray  # uint16 or int32, of all sentences one after the other
-    starts: np.ndarray | None  # bool, whether a word begins there; None: no words
+    starts: np.ndarray | None  # bool, whether a word begins at a token; None: no words
     sentences: array.array[int]  # "q" [S + 1], where each sentence begins in `ids`
     documents: array.array[int]  # "q" [D + 1], where each begins in `sentences`
     labels: np.ndarray | None = None  # int32 [D], given with the text
@@ -35,12 +35,12 @@ class Documents(NamedTuple):
 
 
 class InstancePlan(NamedTuple):
-    """Rows as slices of the ids of a block."""
+    """Rows as spans of the ids of a block."""
 
-    pieces: np.ndarray  # int64 [R, 4]: first text from, to; second text from, to
+    spans: np.ndarray  # int64 [R, 4]: begin and end of the first text, of the second
     labels: np.ndarray | None  # int32 [R], next_sentence_labels; None: there are none
-    cut: int = 0  # rows that lost what did not fit
-    lost: int = 0  # tokens of it
+    cut: int = 0  # rows that were truncated
+    lost: int = 0  # tokens that they lost
 
 
 class Batch(NamedTuple):
@@ -61,7 +61,7 @@ def plan(
     short_seq_prob: float,
     rng: random.Random,
 ) -> InstancePlan:
-    """The rows of all documents but the context, in their order.
+    """The rows of all documents except the context, in their order.
 
     objective: one of OBJECTIVES.
       "nsp": pairs of texts as google-research/bert's create_instances_from_document
@@ -80,10 +80,10 @@ def plan(
 def _next_sentences(
     block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
-    """Google's create_instances_from_document over all documents."""
+    """The pairs of Google's create_instances_from_document, of all documents."""
     budget = max_seq_length - 3
     ends, firsts = block.sentences, block.documents
-    pieces, labels = array.array("q"), array.array("i")
+    spans, labels = array.array("q"), array.array("i")
     for number in range(block.context, len(firsts) - 1):
         here, stop = firsts[number], firsts[number + 1]
         target = _target(budget, short_seq_prob, rng)
@@ -96,17 +96,17 @@ def _next_sentences(
             if is_random:
                 wanted = target - (first[1] - first[0])
                 second = _from_another(block, number, wanted, rng=rng)
-                here = middle  # what was to be the second text comes again
+                here = middle  # the sentences of the second text are used again
             else:
                 second = ends[middle], ends[after]
                 here = after
-            pieces.extend(_truncated(first, second, budget, rng=rng))
+            spans.extend(_truncated(first, second, budget, rng=rng))
             labels.append(is_random)
-    return _rows(pieces, np.array(labels, np.int32))
+    return _rows(spans, np.array(labels, np.int32))
 
 
 def _target(budget: int, short_seq_prob: float, rng: random.Random) -> int:
-    """Tokens that the rows of a document aim at."""
+    """The number of tokens that the rows of a document aim at."""
     return (
         _randint(min(2, budget), budget, rng)
         if rng.random() < short_seq_prob
@@ -115,16 +115,16 @@ def _target(budget: int, short_seq_prob: float, rng: random.Random) -> int:
 
 
 def _randint(low: int, high: int, rng: random.Random) -> int:
-    """As rng.randint, low to high, in a fraction of the time."""
+    """A number from low to high, as of rng.randint, in a fraction of the time."""
     return low + int(rng.random() * (high - low + 1))
 
 
 def _from_another(
     block: Documents, number: int, wanted: int, *, rng: random.Random
 ) -> tuple[int, int]:
-    """Sentences of at least `wanted` tokens from a random place of a random document.
+    """A span of at least `wanted` tokens from a random sentence of a random document.
 
-    Another one than `number`, if ten tries find it; less, if it ends before.
+    Of another document than `number`, if ten tries find one; shorter, if it ends early.
     """
     ends, firsts = block.sentences, block.documents
     for _ in range(_TRIES):
@@ -139,18 +139,18 @@ def _from_another(
 def _truncated(
     first: tuple[int, int], second: tuple[int, int], budget: int, *, rng: random.Random
 ) -> tuple[int, int, int, int]:
-    """Takes tokens off the longer text until both fit.
+    """Both spans, the longer one truncated until they fit the budget.
 
-    Google's truncate_seq_pair takes each off the front or the end by a coin: of a
-    number of coins, those that fall on one side.
+    Google's truncate_seq_pair flips a coin for each token whether to take it off the
+    front or the end; here all coins of a text are flipped at once.
     """
     lengths = first[1] - first[0], second[1] - second[0]
     if sum(lengths) <= budget:
         return *first, *second
     kept = truncate_pair_lengths(*lengths, budget)
     fronts = []
-    for length, rest in zip(lengths, kept, strict=True):
-        coins = length - rest
+    for length, left in zip(lengths, kept, strict=True):
+        coins = length - left
         fronts.append(rng.getrandbits(coins).bit_count() if coins else 0)
     starts = first[0] + fronts[0], second[0] + fronts[1]
     return starts[0], starts[0] + kept[0], starts[1], starts[1] + kept[1]
@@ -159,21 +159,22 @@ def _truncated(
 def _single(
     block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
-    places = np.array(block.sentences, np.int64)
-    places = places[block.documents[block.context] :]
-    pieces = np.zeros((len(places) - 1, 4), np.int64)
-    pieces[:, 0] = places[:-1]
-    pieces[:, 1] = np.minimum(places[1:], places[:-1] + max_seq_length - 2)
-    return _cut(pieces, places[1:] - pieces[:, 1], None)
+    """Each sentence a row."""
+    bounds = np.array(block.sentences, np.int64)
+    bounds = bounds[block.documents[block.context] :]
+    spans = np.zeros((len(bounds) - 1, 4), np.int64)
+    spans[:, 0] = bounds[:-1]
+    spans[:, 1] = np.minimum(bounds[1:], bounds[:-1] + max_seq_length - 2)
+    return _cut(spans, bounds[1:] - spans[:, 1], None)
 
 
 def _filled(
     block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
-    """A sentence stays whole where it fits into a row."""
+    """Rows filled with sentences, which stay whole where they fit into a row."""
     budget = max_seq_length - 2
     ends, firsts = block.sentences, block.documents
-    pieces = array.array("q")
+    spans = array.array("q")
     for number in range(block.context, len(firsts) - 1):
         target = _target(budget, short_seq_prob, rng)
         here, stop = firsts[number], firsts[number + 1]
@@ -182,41 +183,39 @@ def _filled(
             # The last sentence that ends within the target, or a part of one.
             here = bisect_left(ends, begin + target + 1, here, stop + 1) - 1
             until = ends[here] if ends[here] > begin else begin + target
-            pieces.extend((begin, until, 0, 0))
+            spans.extend((begin, until, 0, 0))
             begin = until
-    return _rows(pieces, None)
+    return _rows(spans, None)
 
 
 def _pairs(
     block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
-    """A document is a phrase and an ad, `labels` are their flags.
+    """A row for each document, a phrase and an ad; `labels` are their flags.
 
     The ad is cut to fit. Rows whose phrase has fewer than two tokens, or whose ad is
     then not longer than the phrase, are left out.
     """
-    places = np.array(block.sentences, np.int64)
-    pieces = np.stack(
-        [places[0:-1:2], places[1::2], places[1::2], places[2::2]], axis=1
-    )
-    phrases = pieces[:, 1] - pieces[:, 0]
-    whole = pieces[:, 3].copy()
-    fitting = pieces[:, 2] + max_seq_length - 3 - phrases
-    pieces[:, 3] = np.minimum(whole, fitting)
-    kept = (phrases >= 2) & (pieces[:, 3] - pieces[:, 2] > phrases)
+    bounds = np.array(block.sentences, np.int64)
+    spans = np.stack([bounds[0:-1:2], bounds[1::2], bounds[1::2], bounds[2::2]], axis=1)
+    phrases = spans[:, 1] - spans[:, 0]
+    ends = spans[:, 3].copy()
+    fitting = spans[:, 2] + max_seq_length - 3 - phrases
+    spans[:, 3] = np.minimum(ends, fitting)
+    kept = (phrases >= 2) & (spans[:, 3] - spans[:, 2] > phrases)
     assert block.labels is not None
-    return _cut(pieces[kept], (whole - pieces[:, 3])[kept], block.labels[kept])
+    return _cut(spans[kept], (ends - spans[:, 3])[kept], block.labels[kept])
 
 
 def _cut(
-    pieces: np.ndarray, lost: np.ndarray, labels: np.ndarray | None
+    spans: np.ndarray, lost: np.ndarray, labels: np.ndarray | None
 ) -> InstancePlan:
-    """lost: tokens of each row that did not fit, int64 [R]."""
-    return InstancePlan(pieces, labels, int((lost > 0).sum()), lost=int(lost.sum()))
+    """A plan of truncated rows. lost: tokens that did not fit, int64 [R]."""
+    return InstancePlan(spans, labels, int((lost > 0).sum()), lost=int(lost.sum()))
 
 
-def _rows(pieces: array.array[int], labels: np.ndarray | None) -> InstancePlan:
-    return InstancePlan(np.array(pieces, np.int64).reshape(-1, 4), labels)
+def _rows(spans: array.array[int], labels: np.ndarray | None) -> InstancePlan:
+    return InstancePlan(np.array(spans, np.int64).reshape(-1, 4), labels)
 
 
 _Plan = Callable[..., InstancePlan]
@@ -232,20 +231,20 @@ SHORTEST = {"nsp": 5, "mlm": 3, "documents": 3, "infill": 8}  # max_seq_length a
 
 
 def assemble(
-    block: Documents, pieces: np.ndarray, width: int, *, cls_id: int, sep_id: int
+    block: Documents, spans: np.ndarray, width: int, *, cls_id: int, sep_id: int
 ) -> Batch:
-    """The rows of these pieces, int64 [R, 4], padded to `width` tokens."""
-    first, second = pieces[:, 0:2], pieces[:, 2:4]
-    # Places in a row: the [SEP] of each text; the second text begins after the first.
+    """The rows of these spans, int64 [R, 4], padded to `width` tokens."""
+    first, second = spans[:, 0:2], spans[:, 2:4]
+    # Positions in a row: the [SEP] of each text; the second text follows the first.
     sep = (first[:, 1] - first[:, 0] + 1)[:, None]  # [R, 1]
     size = (second[:, 1] - second[:, 0])[:, None]
     end = np.where(size > 0, sep + size + 2, sep + 1)
-    place = np.arange(width)
-    in_second = (place > sep) & (place < end)
-    is_text = place < end - 1
-    is_text &= place != sep
+    position = np.arange(width)
+    in_second = (position > sep) & (position < end)
+    is_text = position < end - 1
+    is_text &= position != sep
     is_text[:, 0] = False
-    source = np.where(in_second, second[:, :1] - sep - 1, first[:, :1] - 1) + place
+    source = np.where(in_second, second[:, :1] - sep - 1, first[:, :1] - 1) + position
     source[~is_text] = 0
     ids = np.where(is_text, block.ids[source], 0).astype(np.int32, copy=False)
     ids[:, 0] = cls_id
@@ -253,8 +252,8 @@ def assemble(
     np.put_along_axis(ids, end - 1, sep_id, axis=1)
     starts = None
     if block.starts is not None:
-        starts = np.where(is_text, block.starts[source], place < end)
-        # What cutting has left of a word is one.
+        starts = np.where(is_text, block.starts[source], position < end)
+        # The rest of a word that was cut is a word.
         starts[:, 1] = True
         np.put_along_axis(starts, np.minimum(sep + 1, end - 1), True, axis=1)
     return Batch(

@@ -1,7 +1,7 @@
-"""Masks for many rows at once, as data preparation draws them.
+"""The masks of many rows at once, for data preparation.
 
-The masks of `masking.apply`. Those of single words numpy draws for all rows together,
-in a fraction of the time.
+They are those of `masking.apply`. Masks of single words are drawn by numpy for all
+rows together, in a fraction of the time.
 
 Letters: R rows, T tokens of a row, W words, P masked tokens of a row at most.
 """
@@ -13,38 +13,40 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_mgpu.data_prep.instances import Batch
-from bert_mgpu.text import masking, whole_words
+from bert_mgpu.text import masking as masking_lib
+from bert_mgpu.text import whole_words
 from bert_mgpu.text.masking import Masking
 
 
 class MaskedRows(NamedTuple):
-    """Rows with their masks; behind the masks of a row zeros."""
+    """Rows and their masks; behind the masks of a row there are zeros."""
 
     input_ids: np.ndarray  # int32 [R, T], with the masks in
     positions: np.ndarray  # int32 [R, P], ascending
-    labels: np.ndarray  # int32 [R, P], the ids that stood there
+    labels: np.ndarray  # int32 [R, P], the ids that were masked
     weights: np.ndarray  # float32 [R, P], 1 where there is a mask
     kept: np.ndarray  # bool [R], False where nothing can be masked
 
 
-def mask_rows(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
-    draw = _words if how.kind == "token" else _one_by_one
-    return draw(how, batch, rng)
+def mask_rows(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
+    """The rows of a batch with their masks."""
+    draw = _words if masking.kind == "token" else _one_by_one
+    return draw(masking, batch, rng)
 
 
-def _unmasked(how: Masking, batch: Batch) -> MaskedRows:
+def _unmasked(masking: Masking, batch: Batch) -> MaskedRows:
     rows = len(batch.input_ids)
     return MaskedRows(
         batch.input_ids.copy(),
-        np.zeros((rows, how.most), np.int32),
-        np.zeros((rows, how.most), np.int32),
-        weights=np.zeros((rows, how.most), np.float32),
+        np.zeros((rows, masking.most), np.int32),
+        np.zeros((rows, masking.most), np.int32),
+        weights=np.zeros((rows, masking.most), np.float32),
         kept=np.zeros(rows, bool),
     )
 
 
-def _one_by_one(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
-    result = _unmasked(how, batch)
+def _one_by_one(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
+    result = _unmasked(masking, batch)
     for row, length in enumerate(batch.lengths.tolist()):
         is_text = batch.is_text[row, :length]
         if batch.starts is None:
@@ -52,7 +54,7 @@ def _one_by_one(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedR
         else:
             word_of = whole_words.numbered(batch.starts[row, :length], is_text)
         ids, segments = batch.input_ids[row, :length], batch.segment_ids[row, :length]
-        masked = masking.apply(how, ids, segments, words=word_of, rng=rng)
+        masked = masking_lib.apply(masking, ids, segments, words=word_of, rng=rng)
         if masked:
             count = len(masked.positions)
             result.input_ids[row, :length] = masked.input_ids
@@ -63,34 +65,38 @@ def _one_by_one(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedR
     return result
 
 
-def _words(how: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
-    """Shuffled words while they fit, as masking._words, in all rows at a time."""
+def _words(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
+    """Masks on shuffled words while they fit, as masking._words, in all rows."""
     rows, width = batch.input_ids.shape
     word_of = _numbered(batch)  # [R, T], 0 where there is none
     flat = word_of + np.arange(rows)[:, None] * width
     sizes: np.ndarray = np.bincount(flat.ravel(), minlength=rows * width)
     sizes = sizes.reshape(rows, width)
     sizes[:, 0] = 0
-    # The words of a row in random order, those of no token last.
+    # The words of a row in random order, those without a token last.
     drawn = rng.random((rows, width), np.float32)
     drawn[sizes == 0] = 2
     order = np.argsort(drawn, axis=1)
     sizes = np.take_along_axis(sizes, order, axis=1)
-    budgets = np.array([masking.budget(how, length) for length in range(width + 1)])
+    budgets = np.array(
+        [masking_lib.budget(masking, length) for length in range(width + 1)]
+    )
     left = budgets[batch.lengths]
     taken = np.zeros((rows, width), bool)
-    for place in range(width):
-        size = sizes[:, place]
+    for rank in range(width):
+        size = sizes[:, rank]
         fits = (size > 0) & (size <= left)
         left -= size * fits
-        taken[np.arange(rows), order[:, place]] = fits
+        taken[np.arange(rows), order[:, rank]] = fits
         if not (left > 0).any() or not size.any():
             break
-    return _replaced(how, batch, np.take_along_axis(taken, word_of, axis=1), rng=rng)
+    return _replaced(
+        masking, batch, np.take_along_axis(taken, word_of, axis=1), rng=rng
+    )
 
 
 def _numbered(batch: Batch) -> np.ndarray:
-    """As words.numbered, from 1, and 0 for what is no text: int64 [R, T]."""
+    """The number of each token's word, from 1, and 0 beside the text: int64 [R, T]."""
     begins = batch.is_text.copy()
     if batch.starts is not None:
         begins &= batch.starts
@@ -100,21 +106,23 @@ def _numbered(batch: Batch) -> np.ndarray:
 
 
 def _replaced(
-    how: Masking, batch: Batch, chosen: np.ndarray, *, rng: np.random.Generator
+    masking: Masking, batch: Batch, chosen: np.ndarray, *, rng: np.random.Generator
 ) -> MaskedRows:
-    """Puts [MASK], the token itself or a random one where `chosen`, bool [R, T], is."""
+    """Rows with [MASK], the token or a random one where `chosen`, bool [R, T], is."""
     row, position = chosen.nonzero()
     labels = batch.input_ids[row, position]
     chance = rng.random(len(row))
-    put = rng.integers(0, how.vocab_size, len(row), dtype=np.int32)
-    np.copyto(put, labels, where=chance < masking.MASK_SHARE + masking.KEEP_SHARE)
-    put[chance < masking.MASK_SHARE] = how.mask_id
-    result = _unmasked(how, batch)
-    result.input_ids[row, position] = put
+    masks = rng.integers(0, masking.vocab_size, len(row), dtype=np.int32)
+    np.copyto(
+        masks, labels, where=chance < masking_lib.MASK_SHARE + masking_lib.KEEP_SHARE
+    )
+    masks[chance < masking_lib.MASK_SHARE] = masking.mask_id
+    result = _unmasked(masking, batch)
+    result.input_ids[row, position] = masks
     counts = chosen.sum(axis=1)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    result.positions[row, place] = position
-    result.labels[row, place] = labels
-    result.weights[row, place] = 1
+    slot = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    result.positions[row, slot] = position
+    result.labels[row, slot] = labels
+    result.weights[row, slot] = 1
     result.kept[:] = counts > 0
     return result

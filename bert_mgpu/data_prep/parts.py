@@ -1,8 +1,8 @@
-"""From a block of text to its parts: rows as records, in random order.
+"""The parts of a block of text: files of its rows as records, in random order.
 
-A part is a file of runs (`shuffled.py`) and beside it what is to be known of it. Its
-name is a hash of the text and of every setting, so a part that is found is the one that
-would be made: what a killed run has left is never stale.
+A part is a file of runs (`shuffle.py`) and a file of facts beside it. Its name is a
+hash of the text and of every setting, so the parts that a killed run has left are
+never stale.
 
 Letters: R rows, T tokens of a row, P masked tokens of a row at most.
 """
@@ -30,17 +30,17 @@ from bert_mgpu.data_prep.mask_rows import mask_rows
 from bert_mgpu.data_prep.tokenized import Preparation, Text, tools
 from bert_mgpu.text.masking import Masking
 
-_ROWS = 512  # made at once
+_ROWS = 512  # that are made at once
 # Bytes of text, times its repeats, that become one part. Each part tokenizes its block
-# anew: four of a block of 20 MB cost a quarter more processor time than one.
-_MADE = 128 << 20
+# anew: four parts of a block of 20 MB take a quarter more processor time than one.
+_PART_BYTES = 128 << 20
 
 
 class Share(NamedTuple):
     """The work of one process: some of the repeats of a block."""
 
     block: Block
-    number: int  # of the shares of this block
+    number: int  # among the shares of this block, from 0
     shares: int
 
     @property
@@ -48,20 +48,20 @@ class Share(NamedTuple):
         return self.number == self.shares - 1
 
 
-def shares(job: Preparation, block: Block) -> list[Share]:
-    """Large blocks are several, so that few of them occupy many processes."""
-    wanted = math.ceil(block.size * job.repeats / _MADE)
-    count = min(job.repeats, max(1, wanted))
+def split(block: Block, repeats: int) -> list[Share]:
+    """The shares of a block: several of a large one, to keep all processes busy."""
+    wanted = math.ceil(block.size * repeats / _PART_BYTES)
+    count = min(repeats, max(1, wanted))
     return [Share(block, number, count) for number in range(count)]
 
 
 class Part(NamedTuple):
-    """What is known when a part is made; of the text the first of a block's says it."""
+    """The facts of a finished part; those of the text are in a block's first part."""
 
     runs: list[shuffle.SortedRun]
     counts: collections.Counter[str]
     longest: int  # characters of a line
-    malformed: str | None  # the first line that is: file:line
+    malformed: str | None  # file:line of the first malformed line
     line_hashes: np.ndarray  # uint64 [lines]
     document_hashes: np.ndarray  # uint64 [documents]
 
@@ -73,7 +73,7 @@ def _path(job: Preparation, share: Share) -> pathlib.Path:
 
 
 def find(job: Preparation, share: Share) -> Part | None:
-    """A part, if it has been made and is whole."""
+    """A part, or None where it has not been made or is damaged."""
     path = _path(job, share)
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
@@ -89,22 +89,22 @@ def find(job: Preparation, share: Share) -> Part | None:
 
 
 def make(job: Preparation, share: Share) -> None:
-    """Makes a part, unless it is there.
+    """Makes a part, unless it exists.
 
     Raises:
-      UserError: what is wrong with the text, with file:line.
+      UserError: with file:line, a fault of the text.
     """
     if find(job, share):
         return
     path = _path(job, share)
-    made = path.with_suffix(".making")
+    temporary = path.with_suffix(".making")
     text = Text(job, share.block)
     if share.number:
-        text.forget()
+        text.clear_counts()
     key = share.block.number, share.number
     rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=key))
-    runs = shuffle.write_runs(made, _frames(job, share, text, rng=rng), rng)
-    made.replace(path)
+    runs = shuffle.write_runs(temporary, _frames(job, share, text, rng=rng), rng)
+    temporary.replace(path)
     facts = {
         "runs": runs,
         "bytes": path.stat().st_size,
@@ -112,45 +112,45 @@ def make(job: Preparation, share: Share) -> None:
         "longest": text.longest,
         "malformed": text.malformed,
     }
-    with open(made, "wb") as file:
+    with open(temporary, "wb") as file:
         np.savez(
             file,
             facts=np.array(json.dumps(facts)),
             line_hashes=np.frombuffer(text.line_hashes, np.uint64),
             document_hashes=np.frombuffer(text.document_hashes, np.uint64),
         )
-    made.replace(path.with_suffix(".npz"))
+    temporary.replace(path.with_suffix(".npz"))
 
 
 def _frames(
     job: Preparation, share: Share, text: Text, *, rng: np.random.Generator
 ) -> Iterator[bytes]:
-    """All records of a part as they stand in a file, counted."""
+    """The records of a part, framed as in a file, and counted."""
     tokenizer, masking = tools(job).tokenizer, tools(job).masking
     draws = random.Random(f"{job.seed} {share.block.number} {share.number}")
     width, documents = job.max_seq_length, text.documents
     for _ in range(share.number, job.repeats, share.shares):
-        rows = instances.plan(
+        plan = instances.plan(
             job.objective,
             documents,
             width,
             short_seq_prob=job.short_seq_prob,
             rng=draws,
         )
-        text.counts["cut"] += rows.cut
-        text.counts["lost"] += rows.lost
+        text.counts["cut"] += plan.cut
+        text.counts["lost"] += plan.lost
         if job.objective == "infill":
-            text.counts["skipped"] += len(documents.documents) - 1 - len(rows.pieces)
-        for first in range(0, len(rows.pieces), _ROWS):
+            text.counts["skipped"] += len(documents.documents) - 1 - len(plan.spans)
+        for first in range(0, len(plan.spans), _ROWS):
             here = slice(first, first + _ROWS)
             batch = instances.assemble(
                 documents,
-                rows.pieces[here],
+                plan.spans[here],
                 width,
                 cls_id=tokenizer.cls_id,
                 sep_id=tokenizer.sep_id,
             )
-            labels = None if rows.labels is None else rows.labels[here]
+            labels = None if plan.labels is None else plan.labels[here]
             columns = _columns(batch, labels, masking, counts=text.counts, rng=rng)
             yield from map(tfrecord.frame, tfrecord.encode_rows(columns))
 
@@ -163,7 +163,7 @@ def _columns(
     counts: collections.Counter[str],
     rng: np.random.Generator,
 ) -> dict[str, Ragged]:
-    """The features of rows: masked and padded as Google's, or their tokens alone."""
+    """The features of rows: masked and padded as Google's, or only their tokens."""
     rows, width = batch.input_ids.shape
     kept = np.ones(rows, bool)
     is_token = np.arange(width) < batch.lengths[:, None]  # [R, T]
@@ -196,13 +196,13 @@ def _columns(
 
 
 def _fixed(values: np.ndarray) -> Ragged:
-    """[R, n] -> rows of n values."""
+    """Rows of n values each, from [R, n]."""
     rows, width = values.shape
     return Ragged(values.reshape(-1), np.arange(rows + 1) * width)
 
 
 def _without_padding(values: np.ndarray, is_token: np.ndarray) -> Ragged:
-    """[R, T] -> rows of their own lengths."""
+    """Rows of their own lengths, from [R, T]."""
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(is_token.sum(axis=1), out=offsets[1:])
     return Ragged(values[is_token], offsets)

@@ -1,9 +1,9 @@
-"""From files of text to files of records, in random order.
+"""The preparation of pretraining records from files of text, in random order.
 
-The text is cut into blocks. Each becomes a part (`parts.py`) in a folder beside the
-first output, made by one of several processes; then the parts are merged. Random
-numbers follow from the seed and a block's number alone, so that the records are the
-same for any number of processes, and a run that was stopped goes on from its parts.
+The text is cut into blocks. Each becomes parts (`parts.py`) in a folder beside the
+first output, made by several processes; then the parts are merged. Random numbers
+follow from the seed and a block's number alone, so that the records are the same for
+any number of processes, and a run that was stopped goes on from its parts.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def say(text: str) -> None:
 
 
 class _Progress:
-    """A bar of bytes where there is a terminal, else a line now and then."""
+    """A progress bar of bytes on a terminal, elsewhere a line now and then."""
 
-    def __init__(self, what: str, total: int) -> None:
-        self._what, self._total, self._done = what, total, 0
-        self._began = self._said = time.perf_counter()
+    def __init__(self, title: str, total: int) -> None:
+        self._title, self._total, self._done = title, total, 0
+        self._began = self._logged = time.perf_counter()
         self._bar = tqdm.tqdm(
             total=total,
-            desc=what,
+            desc=title,
             unit="B",
             unit_scale=True,
             leave=False,
@@ -58,12 +58,12 @@ class _Progress:
         self._bar.update(count)
         self._done += count
         now = time.perf_counter()
-        if self._bar.disable and now - self._said >= _PLAIN_SECONDS:
-            self._said = now
+        if self._bar.disable and now - self._logged >= _PLAIN_SECONDS:
+            self._logged = now
             speed = self._done / (now - self._began)
             left = max(0, self._total - self._done) / speed if speed else 0
             say(
-                f"{self._what}: {self._done / 1e6:.1f} of {self._total / 1e6:.1f} MB,"
+                f"{self._title}: {self._done / 1e6:.1f} of {self._total / 1e6:.1f} MB,"
                 f" {speed / 1e6:.2f} MB/s, {left / 60:.0f} minutes left"
             )
 
@@ -82,34 +82,29 @@ def prepare(
     workers: int,
     settings: Mapping[str, Any],
 ) -> PreparationTotals:
-    """Writes the records of the files to the outputs, to one after the other in turn.
+    """Writes the records of the files to the outputs in turn -> what was counted.
 
-    An output appears, or is replaced, when all is done. Beside it a hidden .NAME.json
-    says how it was made: `settings`, the vocabulary's fingerprint and what was counted.
+    Outputs appear, or are replaced, when all is done. A hidden .NAME.json beside each
+    says how it was made: `settings`, the vocabulary's fingerprint and the counts.
 
     Raises:
-      UserError: what is wrong with a file, with its name and line; no row at all.
+      UserError: with file:line, a fault of a file; there is no row at all.
     """
     key = tools(job).tokenizer.fingerprint
-    with _own(job.folder):
+    with _locked(job.folder):
         totals, runs = _make_parts(job, files, workers)
-        if fault := _fault(job, files, totals):
-            shutil.rmtree(job.folder)  # no use to anyone
+        if fault := _fault(job.objective, files, totals):
+            shutil.rmtree(job.folder)  # there is nothing to go on from
             raise UserError(fault)
-        _write(
-            job,
-            runs,
-            outputs,
-            facts={"settings": settings, "vocabulary": key},
-            totals=totals,
-        )
+        facts = {"settings": settings, "vocabulary": key, "counts": totals.counts}
+        _write(runs, outputs, job.seed, facts=facts)
         shutil.rmtree(job.folder)
     return totals
 
 
 @contextlib.contextmanager
-def _own(folder: pathlib.Path) -> Iterator[None]:
-    """The folder of parts, for one run at a time; gone if there is nothing in it."""
+def _locked(folder: pathlib.Path) -> Iterator[None]:
+    """The folder of parts, for one run at a time; removed if it is empty then."""
     with files.locked(folder, str(folder), "--output_file") as lock:
         _clean(folder)  # after a run that was killed
         try:
@@ -122,7 +117,7 @@ def _own(folder: pathlib.Path) -> Iterator[None]:
 
 
 def _clean(folder: pathlib.Path) -> None:
-    """Removes what is not a part."""
+    """Removes unfinished files from the folder of parts."""
     for suffix in ("text", "joined", "making"):
         for left in folder.glob(f"*.{suffix}"):
             left.unlink()
@@ -131,6 +126,7 @@ def _clean(folder: pathlib.Path) -> None:
 def _make_parts(
     job: Preparation, files: Sequence[str], workers: int
 ) -> tuple[PreparationTotals, list[SortedRun]]:
+    """All parts made, in order: their counts together, and their runs."""
     total = sum(map(os.path.getsize, files))
     window = corpus.WINDOW if job.objective == "nsp" else 0
     blocks = corpus.blocks(files, job.folder, Cut(job.each_line, window))
@@ -138,11 +134,13 @@ def _make_parts(
     is_cut = False
     position = 0
     make = functools.partial(parts.make, job)
-    tasks = itertools.chain.from_iterable(parts.shares(job, block) for block in blocks)
+    shares = itertools.chain.from_iterable(
+        parts.split(block, job.repeats) for block in blocks
+    )
     with (
         _Progress("text", total) as progress,
         contextlib.closing(blocks),
-        contextlib.closing(processes.in_order(make, tasks, workers)) as made,
+        contextlib.closing(processes.in_order(make, shares, workers)) as made,
     ):
         for share in made:
             part, block = parts.find(job, share), share.block
@@ -165,9 +163,9 @@ def _make_parts(
 
 
 def _fault(
-    job: Preparation, files: Sequence[str], totals: PreparationTotals
+    objective: str, files: Sequence[str], totals: PreparationTotals
 ) -> str | None:
-    """What is wrong where there is no row."""
+    """The reason why there is no row, or None where there are rows."""
     counts = totals.counts
     if counts["rows"]:
         return None
@@ -180,36 +178,35 @@ def _fault(
         )
     return (
         f"{files[0]}: none of {counts['documents']} documents makes a row: is this text"
-        f" for --objective={job.objective}?"
+        f" for --objective={objective}?"
     )
 
 
 def _write(
-    job: Preparation,
     runs: Sequence[SortedRun],
     outputs: Sequence[pathlib.Path],
+    seed: int,
     *,
     facts: Mapping[str, Any],
-    totals: PreparationTotals,
 ) -> None:
-    """Merges into files beside the outputs, which then take their places."""
-    made = [output.with_name(f".{output.name}.making") for output in outputs]
-    sides = [output.with_name(f".{output.name}.json") for output in outputs]
-    rng = np.random.default_rng(job.seed)
+    """Merges the runs into files beside the outputs, then renames them."""
+    temporary = [output.with_name(f".{output.name}.making") for output in outputs]
+    fact_files = [output.with_name(f".{output.name}.json") for output in outputs]
+    rng = np.random.default_rng(seed)
     try:
         with contextlib.ExitStack() as stack:
-            opened = [stack.enter_context(open(path, "wb")) for path in made]
+            opened = [stack.enter_context(open(path, "wb")) for path in temporary]
             size = sum(run.size for run in runs)
             progress = stack.enter_context(_Progress("shuffle", size))
             rows = shuffle.merge(runs, opened, rng, advance=progress.advance)
         # A killed run must not leave the facts of other records.
-        for side, path, output in zip(sides, made, outputs, strict=True):
-            side.unlink(missing_ok=True)
+        for fact_file, path, output in zip(fact_files, temporary, outputs, strict=True):
+            fact_file.unlink(missing_ok=True)
             path.replace(output)
     finally:
-        for path in made:
+        for path in temporary:
             path.unlink(missing_ok=True)
-    for side, output, count in zip(sides, outputs, rows, strict=True):
-        text = json.dumps({"rows": count, **facts, "counts": totals.counts}, indent=1)
-        files.write_text(side, text + "\n")
+    for fact_file, output, count in zip(fact_files, outputs, rows, strict=True):
+        text = json.dumps({"rows": count, **facts}, indent=1)
+        files.write_text(fact_file, text + "\n")
         say(f"wrote {output}: {count} rows, {output.stat().st_size / 1e6:.1f} MB")

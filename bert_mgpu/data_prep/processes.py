@@ -1,4 +1,4 @@
-"""Work for several processes, and what comes out of it, in order."""
+"""A function called for many items in several processes, in order."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def in_order(
 ) -> Generator[Item, None, None]:
     """Yields each item when the function is done with it.
 
-    No more than one item a process waits, so that memory stays flat. One process is
-    this one; others start afresh (spawn), and stop with this one. Errors of the
-    function come out here, at their item.
+    At most one item per process waits, so that memory stays flat. A single process is
+    this one; several are spawned, and stop with this one. Errors of the function are
+    raised here, at their item.
 
     Raises:
       OutOfMemory: a process was killed from outside.
@@ -64,14 +64,14 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     finally:
-        # Nothing that is still under way is wanted.
+        # Results that are still under way are not needed.
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
         pool.shutdown(cancel_futures=True)
 
 
 def _start() -> None:
-    """In a new process: Ctrl-C and the like are for the parent to answer."""
+    """Lets a new process ignore Ctrl-C, which its parent handles, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -1,8 +1,8 @@
-"""A random order of more rows than memory holds.
+"""The shuffling of more rows than memory holds.
 
-Rows come in runs: each is as much as memory holds, shuffled, one after the other in a
-file. `merge` takes the next row from a run drawn by the rows that are left in each, so
-that every order of all rows is equally likely, however they are spread over the runs.
+Rows come in runs: each is as many as memory holds, shuffled, one run after the other in
+a file. `merge` takes the next row from a run drawn in proportion to the rows left in
+each, so every order of all rows is equally likely, whatever run they are in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RUN = 32 << 20  # bytes
 _BUFFERS = 16 << 20  # bytes of all runs together
 _LEAST_BUFFER = 8 << 10  # bytes of one
 _DRAWS = 1 << 13  # rows whose runs are drawn at once
-_MOST_ROWS = 900_000_000  # that numpy draws from
+_MOST_ROWS = 900_000_000  # from which numpy can draw
 
 
 class SortedRun(NamedTuple):
@@ -39,9 +39,9 @@ def write_runs(
     *,
     most: int = _RUN,
 ) -> list[tuple[int, int, int]]:
-    """Writes the frames as runs of about `most` bytes: (offset, size, rows) of each."""
+    """Writes frames as runs of about `most` bytes -> (offset, size, rows) of each."""
     runs: list[tuple[int, int, int]] = []
-    # One buffer for all: one that grows, or many objects, would leave holes behind.
+    # One buffer for all runs: a growing one, or many objects, would fragment memory.
     held, ends = bytearray(most), [0]
     with open(path, "wb") as file:
 
@@ -76,19 +76,19 @@ class _Reader:
         self._path, self._at = run.path, run.offset
         self._end = run.offset + run.size
         self._buffer = buffer
-        self._held, self._place = b"", 0
+        self._held, self._position = b"", 0  # bytes read ahead; the next frame there
 
     def take(self, count: int) -> list[bytes]:
         return [self._next() for _ in range(count)]
 
     def _next(self) -> bytes:
-        if len(self._held) - self._place < HEADER:
+        if len(self._held) - self._position < HEADER:
             self._fill(HEADER)
-        size = HEADER + data_size(self._held, self._place) + FOOTER
-        if len(self._held) - self._place < size:
+        size = HEADER + data_size(self._held, self._position) + FOOTER
+        if len(self._held) - self._position < size:
             self._fill(size)
-        frame = self._held[self._place : self._place + size]
-        self._place += size
+        frame = self._held[self._position : self._position + size]
+        self._position += size
         return frame
 
     def _fill(self, least: int) -> None:
@@ -96,7 +96,7 @@ class _Reader:
             file.seek(self._at)
             more = file.read(min(max(self._buffer, least), self._end - self._at))
         self._at += len(more)
-        self._held, self._place = self._held[self._place :] + more, 0
+        self._held, self._position = self._held[self._position :] + more, 0
 
 
 def merge(
@@ -106,19 +106,18 @@ def merge(
     *,
     advance: Callable[[int], None],
 ) -> list[int]:
-    """Writes all rows in random order, to one file after the other in turn.
+    """Writes all rows in random order, to the files in turn -> the rows of each file.
 
-    advance: called with a number of bytes when they are written.
-    Returns the rows of each file.
+    advance: called with the number of bytes that were written.
     """
     left = np.array([run.rows for run in runs], np.int64)
     buffer = max(_LEAST_BUFFER, _BUFFERS // max(1, len(runs)))
     readers = [_Reader(run, buffer) for run in runs]
     written = 0
     while total := int(left.sum()):
-        # Of more rows than numpy draws from: in proportion, which is as good.
-        shares = left // (total // _MOST_ROWS + 1)
-        drawn = rng.multivariate_hypergeometric(shares, min(_DRAWS, int(shares.sum())))
+        # More rows than numpy can draw from are scaled down, which is as good.
+        scaled = left // (total // _MOST_ROWS + 1)
+        drawn = rng.multivariate_hypergeometric(scaled, min(_DRAWS, int(scaled.sum())))
         left -= drawn
         frames = [
             iter(reader.take(count) if count else ())

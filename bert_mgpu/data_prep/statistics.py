@@ -1,4 +1,4 @@
-"""What a preparation has counted, and how it tells it."""
+"""The counts of a preparation, and its report of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from bert_mgpu.data_prep import instances
 from bert_mgpu.data_prep.duplicates import Distinct
 from bert_mgpu.data_prep.parts import Part, Share
 from bert_mgpu.data_prep.tokenized import Preparation, tools
-from bert_mgpu.text import masking
+from bert_mgpu.text.masking import too_few
 
 
 class PreparationTotals:
-    """What all blocks hold together."""
+    """The counts of all blocks together."""
 
     def __init__(self) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
@@ -33,13 +33,13 @@ class PreparationTotals:
         self.distinct_documents.add(part.document_hashes)
 
     def report(self, job: Preparation, seconds: float) -> list[str]:
-        """Lines for the user; there is a row at least."""
+        """Lines for the user; there is at least one row."""
         counts, rows = self.counts, self.counts["rows"]
         mean = counts["places"] / rows
         unknown = counts["unknown"] / max(1, counts["tokens"])
         lines = [
-            f"text: {counts['bytes'] / 1e6:.1f} MB, {counts['lines']} lines, of"
-            f" {self.longest} characters at most",
+            f"text: {counts['bytes'] / 1e6:.1f} MB, {counts['lines']} lines, longest"
+            f" {self.longest} characters",
             f"sentences: {counts['sentences']}, {_duplicates(self.distinct_lines)}",
         ]
         if not job.each_line:
@@ -72,14 +72,14 @@ class PreparationTotals:
                 lines.append("  --objective=documents would keep them")
         if counts["skipped"]:
             lines.append(f"left out: {counts['skipped']} rows too short to be masked")
-        drawn = tools(job).masking
-        if drawn and (note := masking.too_few(drawn, job.max_seq_length)):
+        masking = tools(job).masking
+        if masking and (note := too_few(masking, job.max_seq_length)):
             lines.append(note)
-        return lines + self._notes(job)
+        return lines + self._notes(job.objective)
 
-    def _notes(self, job: Preparation) -> list[str]:
-        """Where text does not suit the objective."""
-        if job.objective != "nsp":
+    def _notes(self, objective: str) -> list[str]:
+        """Notes where the text does not suit the objective."""
+        if objective != "nsp":
             return []
         if self.counts["documents"] == 1:
             return ["note: one document: put blank lines between documents"]

@@ -1,4 +1,4 @@
-"""The text of a block as token ids, and what there is to count in it."""
+"""The token ids and the counts of a block of text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bert_mgpu.text import whole_words as whole_words_lib
 from bert_mgpu.text.masking import Masking
 from bert_mgpu.text.tokenization import Tokenizer
 
-_VERSION = 2  # raise it when the records of any text change: parts are named by it
+_VERSION = 2  # of records; raise it when those of any text change: it names parts
 _SENTENCES = 2000  # tokenized at once
 _COLUMNS = 4  # of a line for "infill": flag, anything, phrase, ad
 _FLAGS = {"0": 0, "1": 1}
@@ -32,7 +32,7 @@ _FLAGS = {"0": 0, "1": 1}
 
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-    """All that the records of a text depend on, and where parts go."""
+    """All settings that the records of a text depend on, and the folder of parts."""
 
     folder: pathlib.Path
     vocab_file: str
@@ -51,21 +51,23 @@ class Preparation:
 
     @property
     def each_line(self) -> bool:
-        """Whether lines have nothing to do with each other."""
+        """Whether every line is a document of its own."""
         return self.objective in ("mlm", "infill")
 
 
 class Tools(NamedTuple):
+    """The tokenizer, words and masking of a preparation."""
+
     tokenizer: Tokenizer
     chinese: whole_words_lib.ChineseWords | None
     continuing: np.ndarray | None  # bool [V]
     masking: Masking | None
-    key: str  # where it is equal, a text gives equal records
+    key: str  # a fingerprint: where it is equal, equal texts give equal records
 
 
 @functools.lru_cache(maxsize=1)
 def tools(job: Preparation) -> Tools:
-    """Made once in a process.
+    """The tools of a preparation, made once in a process.
 
     Raises:
       UserError: a fault of the vocabulary or of the user dictionary; no rjieba.
@@ -89,8 +91,8 @@ def tools(job: Preparation) -> Tools:
             most=job.max_predictions_per_seq,
         )
     settings = dataclasses.asdict(job)
-    for place in ("folder", "vocab_file", "user_dict"):
-        del settings[place]
+    for name in ("folder", "vocab_file", "user_dict"):
+        del settings[name]
     settings |= {"vocabulary": tokenizer.fingerprint, "user_words": user_words}
     key = hashing.fingerprint({"version": _VERSION, **settings})
     return Tools(tokenizer, chinese, continuing, masking=masking, key=key)
@@ -100,15 +102,15 @@ class Text:
     """A block's text as token ids.
 
     Attributes:
-      documents: what rows are made of.
+      documents: of which rows are made.
       counts: documents, sentences, tokens, unknown tokens and, of lines for "infill",
         malformed ones; of the block alone, without its context.
       longest: characters of a sentence.
-      malformed: the first line that is, file:line.
+      malformed: file:line of the first malformed line.
       line_hashes, document_hashes: uint64 of each, as bytes.
 
     Raises:
-      UserError: what is wrong with the text, with file:line.
+      UserError: with file:line, a fault of the text.
     """
 
     def __init__(self, job: Preparation, block: Block) -> None:
@@ -117,9 +119,9 @@ class Text:
         self.malformed: str | None = None
         self.line_hashes, self.document_hashes = bytearray(), bytearray()
         self._job, self._tools = job, tools(job)
-        # Room for a token a byte, which costs memory only when it is used.
-        few = len(self._tools.tokenizer.tokens) <= 1 << 16
-        dtype = np.uint16 if few else np.int32
+        # Space for one token per byte, which takes memory only when it is used.
+        fits = len(self._tools.tokenizer.tokens) <= 1 << 16
+        dtype = np.uint16 if fits else np.int32
         self._ids = np.empty(block.text.stat().st_size, dtype)
         self._starts = np.empty(len(self._ids) if job.whole_words else 0, bool)
         self._sentences, self._documents = array.array("q", [0]), array.array("q", [0])
@@ -141,14 +143,14 @@ class Text:
         self.counts["tokens"] = len(ids)
         self.counts["unknown"] = int((ids == self._tools.tokenizer.unk_id).sum())
 
-    def forget(self) -> None:
-        """What is counted once: another part of the block tells it."""
+    def clear_counts(self) -> None:
+        """Drops what another part of the block counts, so that it is counted once."""
         self.counts.clear()
         self.longest, self.malformed = 0, None
         self.line_hashes, self.document_hashes = bytearray(), bytearray()
 
     def _texts(self, document: Document) -> list[str]:
-        """Counts a document; the texts of it that become tokens."""
+        """The texts of a document that become tokens; counts the document."""
         sentences = document.sentences
         self.counts["documents"] += 1
         self.counts["sentences"] += len(sentences)
@@ -160,22 +162,24 @@ class Text:
             return self._pair(sentences[0], f"{document.path}:{document.lines[0]}")
         return sentences
 
-    def _pair(self, line: str, place: str) -> list[str]:
+    def _pair(self, line: str, location: str) -> list[str]:
+        """The phrase and the ad of a line; a malformed one is counted and has none."""
         columns = line.split("\t", _COLUMNS - 1)
         if len(columns) < _COLUMNS:
             self.counts["malformed"] += 1
-            self.malformed = self.malformed or place
+            self.malformed = self.malformed or location
             return []
         flag = columns[0].strip()
         if flag not in _FLAGS:
             raise UserError(
-                f"{place}: the flag {flag!r} in the first column: write 0 or 1 (the"
+                f"{location}: the flag {flag!r} in the first column: write 0 or 1 (the"
                 " columns are flag, anything, phrase, ad)"
             )
         self._labels.append(_FLAGS[flag])
         return columns[2:]
 
     def _tokenize(self, documents: Iterable[list[str]]) -> None:
+        """Adds the ids of documents, many at once."""
         group: list[list[str]] = []
         size = 0
         for texts in documents:
@@ -187,7 +191,10 @@ class Text:
         self._add(group)
 
     def _add(self, group: list[list[str]]) -> None:
-        """Texts without a token are no sentences, but the two of a pair are."""
+        """Adds the ids of some documents.
+
+        Texts without a token are no sentences, except the two of a pair.
+        """
         is_pair = self._job.objective == "infill"
         ids, starts = self._split([text for texts in group for text in texts])
         sizes = iter(ids.lengths.tolist())
@@ -208,7 +215,7 @@ class Text:
                 self._documents.append(len(self._sentences) - 1)
 
     def _split(self, texts: list[str]) -> tuple[Ragged, np.ndarray | None]:
-        """Ids of texts, and where words begin: nowhere, if no one asks."""
+        """The ids of texts, and whether words begin there; None: words are not used."""
         if self._tools.chinese:
             return self._tools.chinese.batch_ids_and_starts(texts)
         ids = self._tools.tokenizer.batch_ids(texts)

@@ -1,4 +1,4 @@
-"""What data_prep/domain_vocab.py prints: plain lines of at most 80 columns."""
+"""The report of data_prep/domain_vocab.py: plain lines of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bert_mgpu.text.vocab_coverage import CandidateWord, Census, CoverageTotals
 
 _SHOWN = 15  # rows of a list
 _WORD, _COUNT = 22, 10  # columns
-# Of all words, how many are or become what: name, value.
+# The lines of the table of rates: name, value.
 _RATES: tuple[tuple[str, Callable[[CoverageTotals], str]], ...] = (
     ("words (a CJK character is one)", lambda t: f"{t.words:,}"),
     ("tokens", lambda t: f"{t.tokens:,}"),
@@ -39,18 +39,16 @@ def rates(columns: Sequence[tuple[str, CoverageTotals]]) -> str:
     return terminal.align(lines, widths)
 
 
-def lists(census: Census, found: Sequence[CandidateWord]) -> list[str]:
-    """What becomes [UNK], what falls into pieces, and what a segmenter found."""
-    by_count = sorted(found, key=lambda one: (-one.count, one.word))
-    unknown = [one for one in by_count if not one.pieces]
+def lists(census: Census, candidates: Sequence[CandidateWord]) -> list[str]:
+    """Lists of the words that become [UNK] or pieces, and of a segmenter's words."""
+    by_count = sorted(candidates, key=lambda word: (-word.count, word.word))
+    unknown = [word for word in by_count if not word.pieces]
     lines: list[str] = []
     lines += _list(
-        "characters that become [UNK]", [one for one in unknown if len(one.word) == 1]
+        "characters that become [UNK]", [w for w in unknown if len(w.word) == 1]
     )
-    lines += _list(
-        "words that become [UNK]", [one for one in unknown if len(one.word) > 1]
-    )
-    lines += _list("words in several pieces", [one for one in by_count if one.pieces])
+    lines += _list("words that become [UNK]", [w for w in unknown if len(w.word) > 1])
+    lines += _list("words in several pieces", [w for w in by_count if w.pieces])
     lines += _compounds(census)
     if census.lacking.missed:
         lines += paragraph(
@@ -61,33 +59,35 @@ def lists(census: Census, found: Sequence[CandidateWord]) -> list[str]:
     return lines
 
 
-def _list(what: str, found: Sequence[CandidateWord]) -> list[str]:
-    if not found:
-        return [f"{what}: none", ""]
-    times = sum(one.count for one in found)
-    lines = [_heading(what, len(found), times)]
-    for one in found[:_SHOWN]:
+def _list(title: str, candidates: Sequence[CandidateWord]) -> list[str]:
+    if not candidates:
+        return [f"{title}: none", ""]
+    times = sum(candidate.count for candidate in candidates)
+    lines = [_heading(title, len(candidates), times)]
+    for candidate in candidates[:_SHOWN]:
         rest = terminal.WIDTH - _WORD - _COUNT - 2
-        end = terminal.cut_front(one.place, rest)
-        if one.pieces:
-            end = terminal.fit(" ".join(one.pieces), rest).rstrip()
-        name = one.word if len(one.word) > 1 else f"{one.word} U+{ord(one.word):04X}"
-        lines.append(f"{terminal.fit(name, _WORD)}{one.count:>{_COUNT},}  {end}")
+        end = terminal.cut_front(candidate.place, rest)
+        if candidate.pieces:
+            end = terminal.fit(" ".join(candidate.pieces), rest).rstrip()
+        name = candidate.word
+        if len(name) == 1:
+            name += f" U+{ord(name):04X}"
+        lines.append(f"{terminal.fit(name, _WORD)}{candidate.count:>{_COUNT},}  {end}")
     return [*lines, ""]
 
 
-def _heading(what: str, different: int, times: int) -> str:
+def _heading(title: str, different: int, times: int) -> str:
     shown = f"; first {_SHOWN}" if different > _SHOWN else ""
-    return f"{what}: {different:,} different, {times:,} times{shown}"
+    return f"{title}: {different:,} different, {times:,} times{shown}"
 
 
 def _compounds(census: Census) -> list[str]:
     counts = census.compounds.counts
     if not counts:
         return []
-    what = "words of several CJK characters"
-    lines = _list(what, census.frequent_compounds(_SHOWN))
-    lines[0] = _heading(what, len(counts), sum(counts.values()))
+    title = "words of several CJK characters"
+    lines = _list(title, census.frequent_compounds(_SHOWN))
+    lines[0] = _heading(title, len(counts), sum(counts.values()))
     ids = census.tokenizer.batch_ids(list(counts))
     return lines[:-1] + paragraph(
         f"{int((ids.lengths == 1).sum())} of them come out as one token, and none"
@@ -99,5 +99,5 @@ def _compounds(census: Census) -> list[str]:
 
 
 def paragraph(text: str) -> list[str]:
-    """Wrapped, with an empty line behind it."""
+    """A text wrapped into lines, and an empty line behind it."""
     return [*terminal.wrap(text), ""]

@@ -1,4 +1,4 @@
-"""Files that a vocabulary meets: text to count, and vocabularies to write."""
+"""Words of text files counted by a vocabulary, and vocabularies written."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from bert_mgpu.text.vocab_coverage import Census, Row
 
 
 def count(
-    census: Census, files: Sequence[str], sample: frozenset[int] | None, *, what: str
+    census: Census, files: Sequence[str], sample: frozenset[int] | None, *, title: str
 ) -> Census:
-    """Counts the lines of the files, or those whose numbers are in the sample.
+    """The census with the lines of the files, or of those in the sample, counted.
+
+    title: of the progress bar; sample: numbers of lines.
 
     Raises:
       UserError: with file:line: not UTF-8, a NUL byte; a file that is damaged.
     """
-    rows = _progress(_rows(files), what)
+    rows = _progress(_rows(files), title)
     if sample is not None:
         rows = (row for number, row in enumerate(rows) if number in sample)
     for block in vocab_coverage.in_blocks(rows):
@@ -31,14 +33,14 @@ def count(
 
 
 def sample(files: Sequence[str], most: int, seed: int) -> frozenset[int] | None:
-    """Numbers of so many of their lines, drawn at random; None: all of them."""
+    """The numbers of at most `most` lines, drawn at random; None: all lines."""
     total = sum(1 for _ in _progress(_rows(files), "count lines"))
-    kept = text_files.sample_rows(total, most, seed)
-    return None if len(kept) == total else frozenset(kept.tolist())
+    drawn = text_files.sample_rows(total, most, seed)
+    return None if len(drawn) == total else frozenset(drawn.tolist())
 
 
 def _rows(files: Sequence[str]) -> Iterator[Row]:
-    """Lines with text, and where they stand."""
+    """The lines with text, and their locations: (file:line, text)."""
     for path in files:
         with text_lines.opened(path) as (_, text):
             for number, line in text_lines.lines(path, text):
@@ -46,16 +48,16 @@ def _rows(files: Sequence[str]) -> Iterator[Row]:
                     yield f"{path}:{number}", stripped
 
 
-def _progress(rows: Iterable[Row], what: str) -> Iterable[Row]:
+def _progress(rows: Iterable[Row], title: str) -> Iterable[Row]:
     return tqdm.tqdm(
-        rows, what, unit=" lines", disable=not sys.stderr.isatty(), leave=False
+        rows, title, unit=" lines", disable=not sys.stderr.isatty(), leave=False
     )
 
 
 def write_vocabulary(source: str, target: str, new: Mapping[int, str]) -> int:
-    """Copies a vocabulary with tokens put in place of rows, or behind the last.
+    """Writes a vocabulary with new tokens in place of rows, or behind the last one.
 
-    All other lines stay what they are but for their ends. Returns the number of tokens.
+    All other lines stay as they are except for their ends. Returns the count of tokens.
     """
     content = pathlib.Path(source).read_bytes().replace(b"\r", b"")
     lines = dict(enumerate(content.splitlines()))

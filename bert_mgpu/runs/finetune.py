@@ -83,7 +83,7 @@ def finetune(
     elif config.do_predict:
         for name in data.predicted:
             stages.predict(run, task, data, towers=towers, name=name)
-    stages.export(run, state.averaged, task.problem_type)
+    stages.export(run, state.averaged, task.huggingface_problem_type)
     export.write(run, task, data, params=state.averaged, towers=towers)
     if config.report and (config.do_train or config.do_eval):
         report.write(run, family, task, data=data, evaluated=evaluated)

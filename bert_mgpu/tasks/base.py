@@ -1,7 +1,7 @@
-"""What a family of fine-tuning tasks is to the rest: see docs/architecture.md.
+"""The interface of a family of fine-tuning tasks: see docs/architecture.md.
 
-A `Family` reads the rows of files and makes features of them; its `FinetuningTask` is
-the model, and says what evaluation, prediction, streams, reports and exports ask for.
+A `Family` reads the rows of files and makes features of them. Its `FinetuningTask` is
+the model, and answers evaluation, prediction, streams, reports and exports.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
 
-FIRST = ("eval_accuracy", "eval_loss")  # of eval_results.txt, as Google's code has it
+_FIRST = ("eval_accuracy", "eval_loss")  # of eval_results.txt, as Google's code has it
 
 
 class FinetuningTask(abc.ABC):
-    """The model of a family (a `core.task.Task`), and what its outputs mean.
+    """The model of a family (a `core.task.Task`) and the meaning of its outputs.
 
-    `found` is what the other methods take: whatever they need of a whole set.
+    `scored`, from `scored_rows`, is whatever the other methods need of a whole set.
     """
 
     name: str
@@ -44,8 +44,8 @@ class FinetuningTask(abc.ABC):
     unused: frozenset[str] = frozenset()  # parameters that no loss depends on
     token_outputs: frozenset[str] = frozenset()  # outputs with a value for each token
     facts: dict[str, Any]  # a trained model is of no use where these differ
-    problem_type: str | None = None  # transformers' name of it
-    metric = "eval_accuracy"  # by which a model is chosen, where no one says
+    huggingface_problem_type: str | None = None  # as in its config.json
+    metric = "eval_accuracy"  # that chooses the best model by default
     shown: tuple[str, ...] = ("eval_accuracy", "eval_loss")  # scores in the log
     lower: frozenset[str] = frozenset({"eval_loss"})  # scores that are better if lower
 
@@ -67,26 +67,26 @@ class FinetuningTask(abc.ABC):
         """
         return forward(rows)
 
-    # What its outputs mean.
+    # The meaning of its outputs.
     @abc.abstractmethod
     def scored_rows(
         self, outputs: Outputs, rows: Features, examples: ReadExamples
     ) -> Any:
-        """What the model says of a whole set, beside the truth.
+        """The outputs of a whole set beside the true labels.
 
-        examples: reads the texts of the set, if the task wants them.
+        examples: reads the texts of the set, for tasks that need them.
         """
 
     @abc.abstractmethod
-    def scores(self, found: Any) -> dict[str, Any]:
+    def scores(self, scored: Any) -> dict[str, Any]:
         """Metrics of a whole set, `eval_loss` among them."""
 
     @abc.abstractmethod
-    def decide(self, found: Any) -> Predictions:
-        """What a prediction writes, an entry an example."""
+    def decide(self, scored: Any) -> Predictions:
+        """The predicted lines, one per example."""
 
     def answers(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
-        """What an exported model says of rows: tensors, of those of `outputs`."""
+        """The tensors that an exported model returns, made from `outputs`."""
         return dict(outputs)
 
     def metrics(self, rows: Features) -> list[str]:
@@ -95,40 +95,40 @@ class FinetuningTask(abc.ABC):
 
     def results(self, scores: Mapping[str, Any], step: int) -> dict[str, Any]:
         """The lines of eval_results.txt: Google's four first, in its order."""
-        first = {key: scores[key] for key in FIRST if key in scores}
+        first = {key: scores[key] for key in _FIRST if key in scores}
         return first | {"global_step": step, "loss": scores["eval_loss"]} | {**scores}
 
     def line(self, scores: Mapping[str, Any]) -> str:
-        """The scores that an evaluation shows, of those that there are."""
+        """One line of the log: those of the scores in `shown` that there are."""
         return "  ".join(
             f"{key} {scores[key]:.4f}" for key in self.shown if key in scores
         )
 
-    def summary(self, found: Any, scores: Mapping[str, Any]) -> list[str]:
-        """What the log says of an evaluation."""
+    def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
+        """The texts that the log gets of an evaluation, of one or several lines."""
         return [self.line(scores)]
 
     def sections(
         self,
         name: str,
-        found: Any,
+        scored: Any,
         path: pathlib.Path,
         *,
         examples: ReadExamples,
     ) -> list[ReportSection]:
-        """What a report says of a set. examples: reads its texts."""
-        rows = [("score", "value"), *self.scores(found).items()]
+        """The sections of a report on a set. examples: reads its texts."""
+        rows = [("score", "value"), *self.scores(scored).items()]
         return [ReportSection(name, [str(path), ReportTable(rows, "wn")])]
 
 
 class TaskData(Protocol):
-    """What a family may ask of the sets of a run: see `dataset.TaskDataset`."""
+    """The sets of a run, as a family sees them: see `dataset.TaskDataset`."""
 
     def read(self, split: str) -> tuple[Features, str]: ...
 
 
 class Family(abc.ABC):
-    """How the tasks of some types are read, checked, trained and compared."""
+    """The code that reads, checks, trains and compares the tasks of some types."""
 
     floor = ""  # the name of the model that `baseline` scores
 
@@ -136,7 +136,7 @@ class Family(abc.ABC):
     def read_label(
         self, files: TaskFiles, columns: Columns, cells: Sequence[Any]
     ) -> Any:
-        """What the label of a row says: see `reader.LabelReader`."""
+        """The label of a row: see `reader.LabelReader`."""
 
     @abc.abstractmethod
     def features(
@@ -168,7 +168,7 @@ class Family(abc.ABC):
         *,
         output_dir: pathlib.Path,
     ) -> TaskFiles:
-        """The files with the labels that this run has, told in the log.
+        """The files with the labels of this run, which are logged.
 
         Raises UserError where the trained model has others.
         """
@@ -181,19 +181,19 @@ class Family(abc.ABC):
         return files
 
     def training_key(self, config: FinetuneConfig, key: str) -> str:
-        """The fingerprint of the training rows, and of what else they depend on."""
+        """A fingerprint of the training rows and of all that their losses depend on."""
         return key
 
-    def warnings(self, one: CheckedSet, files: TaskFiles) -> Iterator[str]:
-        """What is likely wrong with the labels of a set."""
+    def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:
+        """A line for each likely mistake in the labels of a set."""
         return iter(())
 
     def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
-        """What `doctor data` shows of labelled sets beside their sizes."""
+        """Tables of labelled sets that `doctor data` prints below their sizes."""
         return []
 
     def baseline(
         self, train: Features, sets: Mapping[str, Features], task: FinetuningTask
     ) -> dict[str, dict[str, float]]:
-        """Name of a set -> the scores of what a model has to beat; empty: nothing."""
+        """Name of a set -> scores of a trivial model to beat; empty: there is none."""
         return {}

@@ -1,6 +1,6 @@
-"""What may be wrong with labelled rows that can all be read.
+"""Warnings about rows that can be read but are likely mistakes.
 
-A training warns of it, and `python -m bert_mgpu doctor data` shows all of it.
+A training logs them, and `python -m bert_mgpu doctor data` shows all of them.
 Letters: R rows of a set.
 """
 
@@ -13,12 +13,12 @@ import numpy as np
 
 from bert_mgpu.core.rows import Features
 
-_TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows and of tokens that are much
-_PLACES = 3  # lines that are named
+_TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows, of tokens, from which to warn
+_MAX_LINES = 3  # that are named
 
 
 class CheckedSet(NamedTuple):
-    """A set of rows and where it was read."""
+    """A set of rows and the file that it was read from."""
 
     split: str
     path: str
@@ -26,16 +26,17 @@ class CheckedSet(NamedTuple):
     unknown: int  # the id of [UNK]
     labelled: bool = True
 
-    def places(self, rows: np.ndarray) -> str:
-        """file:line of the first ones."""
-        lines = self.features.lines[rows[:_PLACES]]
+    def locations(self, rows: np.ndarray) -> str:
+        """file:line of the first of these rows."""
+        lines = self.features.lines[rows[:_MAX_LINES]]
         named = ", ".join(str(line) for line in lines)
-        more = f" and {len(rows) - _PLACES} more" if len(rows) > _PLACES else ""
+        rest = len(rows) - _MAX_LINES
+        more = f" and {rest} more" if rest > 0 else ""
         return f"{self.path}:{named}{more}"
 
     @property
     def keys(self) -> np.ndarray:
-        """Equal for rows of the same text; all differ where none are known."""
+        """A number for each row, equal where texts are; all differ if none is known."""
         if self.features.keys is None:
             return np.arange(len(self.features))
         return self.features.keys
@@ -46,7 +47,7 @@ class CheckedSet(NamedTuple):
 
     @property
     def unknown_share(self) -> float:
-        """Of the tokens without [CLS] and [SEP]."""
+        """The share of [UNK] among the tokens but [CLS] and [SEP]."""
         values = self.features.ragged["input_ids"].values
         segments = self.features.ragged["segment_ids"]
         pairs = np.maximum.reduceat(segments.values, segments.offsets[:-1]).sum()
@@ -57,69 +58,69 @@ class CheckedSet(NamedTuple):
 def warnings(
     sets: Mapping[str, CheckedSet], of_labels: Callable[[CheckedSet], Iterator[str]]
 ) -> list[str]:
-    """A line for each thing that is likely a mistake, with its places.
+    """A line for each likely mistake, with its locations.
 
-    of_labels: those of a set's labels, which its family knows.
+    of_labels: those in a set's labels, which its family knows.
     """
-    found: list[str] = []
-    for one in sets.values():
-        found += of_labels(one)
-        found += _of_texts(one)
+    lines: list[str] = []
+    for checked in sets.values():
+        lines += of_labels(checked)
+        lines += _of_texts(checked)
     train = sets.get("train")
     if train is not None:
-        for one in sets.values():
-            if one is not train:
-                found += _in_both(train, one)
-    return found
+        for other in sets.values():
+            if other is not train:
+                lines += _in_both(train, other)
+    return lines
 
 
-def _of_texts(one: CheckedSet) -> Iterator[str]:
-    features = one.features
+def _of_texts(checked: CheckedSet) -> Iterator[str]:
+    features = checked.features
     empty = np.flatnonzero(features.lengths <= 2)
     if len(empty):
-        yield f"{one.places(empty)}: {_rows(len(empty))} without any text"
+        yield f"{checked.locations(empty)}: {_rows(len(empty))} without any text"
     truncated = features.notes["truncated"] / features.notes["rows"]
     if truncated > _TRUNCATED:
         yield (
-            f"{one.path}: {truncated:.0%} of the rows are truncated: raise"
+            f"{checked.path}: {truncated:.0%} of the rows are truncated: raise"
             " --max_seq_length, or pass --truncation=head_tail"
         )
-    if one.unknown_share > _UNKNOWN:
+    if checked.unknown_share > _UNKNOWN:
         yield (
-            f"{one.path}: {one.unknown_share:.1%} of the tokens are [UNK]: is it the"
-            " model's own vocabulary, and --do_lower_case as it wants?"
+            f"{checked.path}: {checked.unknown_share:.1%} of the tokens are [UNK]: is"
+            " it the model's own vocabulary, and --do_lower_case as it wants?"
         )
-    if not one.labelled:
+    if not checked.labelled:
         return
-    groups = _Groups(one.keys)
-    again = groups.again
-    if len(again):
-        rows = _rows(len(again))
-        yield f"{one.places(again)}: {rows} with the text of an earlier row"
-    if one.truth is None:
+    groups = _SameTexts(checked.keys)
+    repeated = groups.repeated
+    if len(repeated):
+        rows = _rows(len(repeated))
+        yield f"{checked.locations(repeated)}: {rows} with the text of an earlier row"
+    if checked.truth is None:
         return
-    conflicts = groups.differing(one.truth)
+    conflicts = groups.conflicting(checked.truth)
     if len(conflicts):
         yield (
-            f"{one.places(conflicts)}: {_rows(len(conflicts))} with the text of an"
-            " earlier row and another label"
+            f"{checked.locations(conflicts)}: {_rows(len(conflicts))} with the text of"
+            " an earlier row and another label"
         )
 
 
 def _in_both(train: CheckedSet, other: CheckedSet) -> Iterator[str]:
     if other.features.keys is None:
         return
-    known = np.flatnonzero(np.isin(other.keys, train.keys))
-    if len(known):
-        share = len(known) / len(other.features)
+    shared = np.flatnonzero(np.isin(other.keys, train.keys))
+    if len(shared):
+        share = len(shared) / len(other.features)
         yield (
-            f"{other.places(known)}: {_rows(len(known))} ({share:.1%}) with the text of"
-            f" a row of {train.path}: what is measured there is memory"
+            f"{other.locations(shared)}: {_rows(len(shared))} ({share:.1%}) with the"
+            f" text of a row of {train.path}: a model may have memorised them"
         )
 
 
-class _Groups:
-    """Rows of the same text."""
+class _SameTexts:
+    """The rows of a set, grouped by their texts."""
 
     def __init__(self, keys: np.ndarray):
         _, self._first, self._group = np.unique(
@@ -132,19 +133,19 @@ class _Groups:
         return self._first[self._group]
 
     @property
-    def again(self) -> np.ndarray:
-        """Rows whose text an earlier one has."""
+    def repeated(self) -> np.ndarray:
+        """Rows with the text of an earlier one."""
         return np.flatnonzero(self.first != np.arange(len(self._group)))
 
-    def differing(self, truth: np.ndarray) -> np.ndarray:
-        """Those of them whose label is not that of the first row of their text."""
+    def conflicting(self, truth: np.ndarray) -> np.ndarray:
+        """Rows whose label is not that of the first row with their text."""
         flat = truth.reshape(len(truth), -1)
         return np.flatnonzero((flat != flat[self.first]).any(-1))
 
 
-def repeated(one: CheckedSet) -> int:
-    """Rows with the text of an earlier one."""
-    return len(_Groups(one.keys).again)
+def count_repeated(checked: CheckedSet) -> int:
+    """The number of rows with the text of an earlier one."""
+    return len(_SameTexts(checked.keys).repeated)
 
 
 def _rows(count: int) -> str:

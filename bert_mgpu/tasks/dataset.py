@@ -1,4 +1,4 @@
-"""The sets of a fine-tuning run: their files, samples, and features by the cache."""
+"""The sets of a fine-tuning run: their files, samples and cached features."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TaskFiles
 
 
 def _described(columns: Columns) -> dict[str, Any]:
-    """What is said of columns, as JSON values: nothing that is the default.
+    """Columns as JSON values, without those that have their defaults.
 
-    So a run can be resumed by later code that knows more of columns. Functions
-    are named: their repr differs in every process.
+    So a run can be resumed by later code whose columns have more fields. Functions
+    are named, since their repr differs in every process.
     """
     defaults = vars(Columns(text_a=columns.text_a))
     return {"text_a": columns.text_a} | {
@@ -48,9 +48,9 @@ def code_of(family: type[Family]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class TaskDataset:
-    """Reads a task's files as features."""
+    """The files of a task, read as features."""
 
-    flag = "data_dir"  # where a user says which files
+    flag = "data_dir"  # that names the files
 
     config: FinetuneConfig
     files: TaskFiles  # its labels are complete
@@ -58,21 +58,22 @@ class TaskDataset:
     model: Pretrained
     cache: pathlib.Path
     group: Collective = SOLO
-    _told: set[str] = dataclasses.field(default_factory=set)
+    _logged: set[str] = dataclasses.field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """A mistake in a file is said now, not when the training is over."""
-        for split in self.needed[1:]:  # the first is read at once
+        """Reads all sets: a mistake in one is found before the training."""
+        for split in self.needed[1:]:  # the run reads the first one at once
             self.read(split)
 
     @property
     def needed(self) -> list[str]:
-        """The sets that this run reads."""
+        """The sets that the run reads."""
         config = self.config
         evaluates = config.do_eval or bool(config.eval_steps)
-        asked = {"train": config.do_train, **dict.fromkeys(self.evaluated, evaluates)}
-        asked |= dict.fromkeys(self.predicted, config.do_predict and not self.streams)
-        return [split for split in asked if asked[split]]
+        predicts = config.do_predict and not self.streams
+        reads = {"train": config.do_train, **dict.fromkeys(self.evaluated, evaluates)}
+        reads |= dict.fromkeys(self.predicted, predicts)
+        return [split for split in reads if reads[split]]
 
     @property
     def evaluated(self) -> list[str]:
@@ -82,28 +83,28 @@ class TaskDataset:
     @property
     def predicted(self) -> list[str]:
         """The sets to predict: test, or those of several files of --predict_file."""
-        return [*sources.predicted(self.config)]
+        return [*sources.predicted(self.config.predict_file)]
 
     @property
     def streams(self) -> bool:
-        """Are rows predicted as they come?"""
+        """Whether rows of standard input are predicted as they come."""
         return self.config.predict_file == text_files.STANDARD_INPUT
 
-    def _sample(self, split: str) -> str:
-        """The flag for a seeded sample of so many rows."""
+    def _sample_flag(self, split: str) -> str:
+        """The flag that limits a set to a seeded sample."""
         if split in self.predicted:
             return "max_predict_examples"
         return "max_train_examples" if split == "train" else "max_eval_examples"
 
     @functools.cached_property
     def warnings(self) -> list[str]:
-        """What is likely wrong with the rows, though all of them can be read."""
+        """A line for each likely mistake in rows that can be read."""
         sets: dict[str, data_checks.CheckedSet] = {}
         for split in self.needed:
             source = self._source(split)
             path = str(source.path)
-            again = path in (one.path for one in sets.values())
-            if not (again and split in self.predicted):  # dev, for want of a test file
+            seen = path in (checked.path for checked in sets.values())
+            if not (seen and split in self.predicted):  # dev in place of a test file
                 features, _ = self.read(split, source)
                 unknown = self.model.tokenizer.unk_id
                 sets[split] = data_checks.CheckedSet(
@@ -118,55 +119,55 @@ class TaskDataset:
         The fingerprint is that of the file and of how it is read.
         """
         source = self._source(split)
-        if source.note and split not in self._told:
+        if source.note and split not in self._logged:
             say(source.note)
         features, key = self.read(split, source)
         if split == "train":
             key = self.family.training_key(self.config, key)
         collective.check_equal(self.group, {"--data_dir (its contents)": key})
-        if split not in self._told:
-            self._told.add(split)
-            self._tell(split, source, features)
+        if split not in self._logged:
+            self._logged.add(split)
+            self._log(split, source, features)
         return features, key
 
-    def _tell(self, split: str, source: sources.Source, features: Features) -> None:
+    def _log(self, split: str, source: sources.Source, features: Features) -> None:
         notes = features.notes
-        shares = ", ".join(
-            f"{share} %: {length}"
+        percentiles = ", ".join(
+            f"{share} % {length}"
             for share, length in notes["length_percentiles"].items()
-        )
+        ).replace(" % ", " % have at most ", 1)
         columns = self.files.columns_of(source.split)
         header = columns.header or (columns.table and columns.table.form.header)
-        without = ", line 1 left out as its header" if header else ""
-        sample = self._sample(split)
-        kept = getattr(self.config, sample)
-        sampled = "" if kept is None else f", a sample (--{sample}={kept})"
+        without = " (line 1 is the header)" if header else ""
+        flag = self._sample_flag(split)
+        kept = getattr(self.config, flag)
+        sampled = "" if kept is None else f", a sample (--{flag}={kept})"
         count = f"{notes['rows']} rows"
         if features.owners is not None:
             count += f", {len(features.first_rows)} examples,"
         say(f"{split}: {count} of {source.path}{without}{sampled}")
         say(
-            f"  tokens a row, percentiles: {shares};"
+            f"  tokens per row: {percentiles};"
             f" {notes['truncated'] / notes['rows']:.1%} truncated at"
             f" {self.config.max_seq_length}"
         )
 
     def check(self, split: str, outputs: Outputs) -> None:
-        """Every row has an output."""
+        """Nothing: every row has an output."""
 
     @property
     def has_pairs(self) -> bool:
-        """May rows have two texts?"""
+        """Whether rows may have two texts."""
         columns = self.files.columns_of("test")
         return columns.text_b is not None or columns.pair is not None
 
     @property
     def has_ids(self) -> bool:
-        """Does a column say what the rows to predict are called?"""
+        """Whether rows to predict have a column of ids."""
         return self.files.columns_of("test").id is not None
 
     def ids(self, split: str) -> list[str] | None:
-        """What the rows are called, where a column says; they are read once more."""
+        """The ids of the rows, which are read once more; None without such a column."""
         if not self.has_ids:
             return None
         return [example.guid for example in self.examples(split)]
@@ -183,19 +184,26 @@ class TaskDataset:
             source.split,
             label=self.family.read_label,
             with_label=source.labelled,
-            keep=getattr(config, self._sample(split)),
+            keep=getattr(config, self._sample_flag(split)),
             seed=self._seed,
             random_numbers=config.random_numbers,
         )
 
     @property
     def _seed(self) -> int:
-        """Of samples."""
+        """The seed of samples."""
         config = self.config
         return config.seed if config.sampled_by is None else config.sampled_by
 
     def _source(self, split: str) -> sources.Source:
-        return sources.source(self.files, self.config, split)
+        config = self.config
+        return sources.source(
+            self.files,
+            split,
+            data_dir=str(config.data_dir),
+            eval_files=config.eval_files,
+            predict_file=config.predict_file,
+        )
 
     def stream(self) -> Iterator[Example]:
         """The rows of standard input as they come."""
@@ -218,10 +226,10 @@ class TaskDataset:
     def read(
         self, split: str, source: sources.Source | None = None
     ) -> tuple[Features, str]:
-        """(features, fingerprint) of a set, quietly."""
+        """(features, fingerprint) of a set, without a word in the log."""
         config, files = self.config, self.files
         source = source or self._source(split)
-        keep = getattr(config, self._sample(split))
+        keep = getattr(config, self._sample_flag(split))
         data = {
             "data": hashing.file_hash(source.path),
             "columns": _described(files.columns_of(source.split)),
@@ -246,10 +254,10 @@ class TaskDataset:
         # The others find what the first one wrote, or make it for themselves.
         with collective.first_process_first(self.group):
             writes = self.group.rank == 0
-            found = cache_lib.cached(
+            tensors, notes = cache_lib.cached(
                 self.cache, name, settings, make=make, writes=writes
             )
-        features = cache_lib.from_tensors(*found)
+        features = cache_lib.from_tensors(tensors, notes)
         if hashing.file_hash(source.path) != data["data"]:
             raise UserError(
                 f"{source.path}: was changed while it was read: start again"

@@ -1,4 +1,4 @@
-"""What a task of a user's files is: their names, columns and labels."""
+"""The files of a task: their names, columns and labels."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ def split_at_tabs(line: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Where the lines of a file hold their texts and label.
+    """The columns of a file's lines that hold texts and label.
 
-    Columns count from 0. Everything about the label, and the stripping and
-    leaving out of lines, acts in training and evaluation only; `language` acts
-    in prediction too.
+    Columns count from 0. What is said of the label, and the stripping and skipping
+    of lines, holds for training and evaluation only; `language` for prediction too.
     """
 
     text_a: int
@@ -34,13 +33,13 @@ class Columns:
     clean: Callable[[str], str] = str
     clean_label: Callable[[str], str] = str
     relabel: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
-    strip_lines: bool = False  # and leave out blank ones
-    language: str | None = None  # rows with another column 0 are left out
+    strip_lines: bool = False  # and skip blank ones
+    language: str | None = None  # rows with another column 0 are skipped
     id: int | None = None
-    table: TableColumns | None = None  # how a user's own files become cells
+    table: TableColumns | None = None  # of a user's own files
 
     def count(self, with_label: bool) -> int:
-        """How many columns a line must have."""
+        """The number of columns that a line must have."""
         used = [self.text_a, self.text_b, self.label if with_label else None]
         numbers = [column for column in used if column is not None]
         return max(numbers) + 1 + (LAST in numbers)
@@ -58,14 +57,13 @@ class TaskFiles:
     """A task's labels, in the order of the class indices, and its files."""
 
     name: str
-    labels: tuple[str, ...]  # empty: not known yet, every label is taken
+    labels: tuple[str, ...]  # empty: not known yet, every label is accepted
     train: str | None
     dev: str | None
     test: str | None
     columns: Columns
-    other_columns: Mapping[str, Columns] = dataclasses.field(
-        default_factory=dict
-    )  # of the splits that differ
+    # Of the splits that differ from `columns`.
+    other_columns: Mapping[str, Columns] = dataclasses.field(default_factory=dict)
     task_type: str = DEFAULT_TYPE
     separator: str = ","  # between the labels of a row, where it may have several
 

@@ -1,4 +1,4 @@
-"""Reads the files of a task as examples."""
+"""Examples of the files of a task."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bert_mgpu.core.text_files import read_lines, sample_rows
 from bert_mgpu.data import tables
 from bert_mgpu.tasks.files import Columns, TaskFiles
 
-# (task, columns, cells of a row) -> its label; None leaves the row out. Raises
-# ValueError for what is no label.
+# (task, columns, cells of a row) -> its label, or None to skip the row. Raises
+# ValueError where the cell holds no label.
 LabelReader = Callable[[TaskFiles, Columns, Sequence[Any]], Any]
 
 
@@ -31,19 +31,19 @@ def read_examples(
 ) -> list[Example]:
     """Reads a file in its order, with the columns of `split`.
 
-    With labels, as training and evaluation want them, rows are left out where
-    the task says so and every label is checked. Without, as prediction wants
-    them, the label is never looked at and each line below the header gives one
+    With labels, as training and evaluation want them, rows are skipped where the
+    task says so and every label is checked. Without, as prediction wants them, the
+    label is never looked at and each line below the header gives one
     example, a blank line one with an empty text, so that predictions can be
     pasted beside the file; xnli's rows of other languages are left out even
     then, and a blank line there has no language. A text in the last column is
     the last column in both, so prediction files may lack the label column.
 
     Args:
-      label: reads that of a row.
-      keep: if given, only a random sample of so many rows, in file order.
+      label: reads the label of a row.
+      keep: the size of a random sample of rows, in file order; None: all rows.
       seed, random_numbers: of that sample, see `text_files.sample_rows`.
-      faults: gets what is wrong with rows, which are left out, instead of an error.
+      faults: gets a line for each faulty row, which is skipped, instead of an error.
 
     Raises:
       UserError: with file:line, for too few columns or an unknown label; or
@@ -68,7 +68,7 @@ def stream(
     with_label: bool,
     faults: list[str] | None = None,
 ) -> Iterator[Example]:
-    """The same rows as they are read; there may be none."""
+    """The rows of `read_examples` as they are read; there may be none."""
     columns = task.columns_of(split)
     if with_label and columns.label is None:
         raise UserError(
@@ -91,9 +91,9 @@ def stream(
             faults.append(fault)
             continue
         if row is not None:
-            guid, text_a, text_b, found = row
+            guid, text_a, text_b, row_label = row
             guid = guid or f"{split}-{number - 1}"
-            yield Example(guid, text_a, text_b, label=found, line=number)
+            yield Example(guid, text_a, text_b, label=row_label, line=number)
 
 
 def _rows(
@@ -103,13 +103,13 @@ def _rows(
     *,
     faults: list[str] | None,
 ) -> Iterator[tuple[int, Any]]:
-    """(line, its text or its cells; None where it is blank) of the rows that count."""
+    """(line number, text or cells of the line, None if blank) of the rows to read."""
     if columns.table is not None:
-        form, wanted = columns.table
-        asked: list[tables.Column | None] = [*wanted]
+        form, names = columns.table
+        wanted: list[tables.Column | None] = [*names]
         if columns.label is not None and not with_label:
-            asked[columns.label] = None
-        yield from tables.rows(path, form, asked, faults=faults)
+            wanted[columns.label] = None
+        yield from tables.rows(path, form, wanted, faults=faults)
         return
     for number, line in read_lines(path):
         if number == 1 and columns.header:
@@ -134,10 +134,10 @@ def _parse(
     *,
     label: LabelReader | None,
 ) -> _Row | None:
-    """None to leave it out.
+    """The fields of an example, or None to skip the row.
 
     Raises:
-      ValueError: what is wrong with the row.
+      ValueError: the row is faulty.
     """
     if not cells:
         return None, "", None, None
@@ -150,22 +150,22 @@ def _parse(
             f"{len(cells)} column{plural}, the task {task.name} needs column"
             f" {needed - 1} (counted from 0, separated by tabs)"
         )
-    found = None
+    row_label = None
     if label is not None:
-        found = label(task, columns, cells)
-        if found is None:
+        row_label = label(task, columns, cells)
+        if row_label is None:
             return None
     guid = None if columns.id is None else one_value(cells[columns.id])
     text_a = one_value(cells[columns.text_a])
     if columns.pair is not None:
-        return guid, *columns.pair(text_a), found
+        return guid, *columns.pair(text_a), row_label
     text_b = None if columns.text_b is None else one_value(cells[columns.text_b])
-    clean = columns.clean
-    return guid, clean(text_a), None if text_b is None else clean(text_b), found
+    text_b = None if text_b is None else columns.clean(text_b)
+    return guid, columns.clean(text_a), text_b, row_label
 
 
 def one_value(cell: Any) -> str:
-    """Raises ValueError for a list."""
+    """The cell as a text. Raises ValueError for a list."""
     if isinstance(cell, list):
         raise ValueError(f"a list, {str(cell)[:40]}, where one value is needed")
     return cell

@@ -1,12 +1,13 @@
-"""The kinds of tasks: which family has which type of task.json, and built-in tasks.
+"""The table of task families by type of task.json, and the built-in tasks.
 
-The one module that knows all families. A family is loaded when it is asked for: its
-model needs TensorFlow.
+No other module knows all families. A family is imported when it is asked for, since
+its model needs TensorFlow.
 """
 
 from __future__ import annotations
 
 import importlib
+import pathlib
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.tasks import task_json
@@ -17,14 +18,16 @@ from bert_mgpu.tasks.task_json import TaskType
 
 _CLASSIFICATION = "bert_mgpu.tasks.classification.family"
 TYPES = {
-    "single": TaskType(_CLASSIFICATION, problem_type="single_label_classification"),
+    "single": TaskType(
+        _CLASSIFICATION, huggingface_problem_type="single_label_classification"
+    ),
     "multi": TaskType(
         _CLASSIFICATION,
         keys=("label_separator",),
-        problem_type="multi_label_classification",
+        huggingface_problem_type="multi_label_classification",
     ),
     "regression": TaskType(
-        _CLASSIFICATION, names_labels=False, problem_type="regression"
+        _CLASSIFICATION, names_labels=False, huggingface_problem_type="regression"
     ),
 }
 BUILTIN = builtin.BUILTIN
@@ -36,15 +39,16 @@ def find_task_files(config: FinetuneConfig) -> TaskFiles:
 
 
 def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
-    """What a user may not expect of the files of a task."""
-    found = [task_json.overlooked(config, BUILTIN)]
+    """Lines for the log on what a user may not expect of a task's files."""
+    data_dir = pathlib.Path(str(config.data_dir))
+    lines = [task_json.overlooked(str(config.task_name), data_dir, BUILTIN)]
     if config.truncation != "head" and files.columns.text_b is not None:
-        found.append(
+        lines.append(
             f"--truncation={config.truncation}: pairs of texts lose their ends even so"
         )
-    return [*filter(None, found)]
+    return [*filter(None, lines)]
 
 
 def family_of(files: TaskFiles) -> Family:
-    """What can read, train and score a task."""
+    """The family that reads, trains and scores a task."""
     return importlib.import_module(TYPES[files.task_type].module).FAMILY

@@ -1,4 +1,4 @@
-"""Which file each set of a task is read from."""
+"""The files of the sets of a task."""
 
 from __future__ import annotations
 
@@ -7,66 +7,67 @@ import pathlib
 import re
 from typing import NamedTuple
 
-from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.text_files import check_file, read_lines
 from bert_mgpu.tasks.files import TaskFiles
 
 SPLITS = ("train", "dev", "test")
-
-
-_PREDICTED = "test:"
-
-
+_PREDICTED = "test:"  # before the name of a file of --predict_file
 _NAME = re.compile(r"[\w-]{1,40}")
 
 
 class Source(NamedTuple):
-    """A file to read, the split whose columns it has, a remark for the log."""
+    """A file to read, the split whose columns it has, and a remark for the log."""
 
     path: pathlib.Path
     split: str
     note: str | None = None
-    labelled: bool = True  # its labels are read
+    labelled: bool = True  # whether its labels are read
 
 
-def predicted(config: FinetuneConfig) -> dict[str, str | None]:
-    """The sets to predict, and their files: None is the task's own.
+def predicted(predict_file: str | None) -> dict[str, str | None]:
+    """The sets to predict and their files; None is the task's own file.
 
-    --predict_file names a file, or several, separated by commas. Raises UserError where
-    two of them have the same name.
+    predict_file: the flag: a file, or several, separated by commas. Raises UserError
+    where two of them have the same name.
     """
-    said = config.predict_file
-    if said is None or os.path.exists(said) or "," not in said:
-        return {"test": said}
-    paths = said.split(",")
-    found = {f"{_PREDICTED}{pathlib.Path(path).name}": path for path in paths}
-    if len(found) < len(paths):
+    if predict_file is None or os.path.exists(predict_file) or "," not in predict_file:
+        return {"test": predict_file}
+    paths = predict_file.split(",")
+    sets = {f"{_PREDICTED}{pathlib.Path(path).name}": path for path in paths}
+    if len(sets) < len(paths):
         raise UserError(
-            f"--predict_file={said}: two files of the same name: what is predicted of"
-            " each goes to a folder of its name"
+            f"--predict_file={predict_file}: two files of the same name: what is"
+            " predicted of each goes to a folder of its name"
         )
-    return {**found}
+    return {**sets}
 
 
-def source(task: TaskFiles, config: FinetuneConfig, split: str) -> Source:
+def source(
+    task: TaskFiles,
+    split: str,
+    *,
+    data_dir: str | os.PathLike[str],
+    eval_files: str | None,
+    predict_file: str | None,
+) -> Source:
     """Finds the file of a set: a split, or one of --eval_files or --predict_file.
 
     Raises:
       UserError: there is no such file; names the nearest ones.
     """
-    others = named_files(config.eval_files)
+    others = named_files(eval_files)
     if split in others:
         check_file(others[split])
         return Source(others[split], "dev")
-    files = predicted(config)
+    files = predicted(predict_file)
     path = files.get(split)
     if path is not None:
         check_file(path)
         columns = predict_file_split(task, path)
         return Source(pathlib.Path(path), columns, labelled=False)
-    found = split_path(task, str(config.data_dir), split)
-    return found._replace(labelled=split not in files)
+    own = split_path(task, data_dir, split)
+    return own._replace(labelled=split not in files)
 
 
 def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) -> Source:
@@ -98,7 +99,7 @@ def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) ->
 def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
     """The split whose columns a `--predict_file` has: "test" or "dev".
 
-    They differ in cola alone, whose test files have no label column and a
+    They differ only in cola, whose test files have no label column and a
     header: a file whose first line reaches dev's text column is read as dev.
     """
     if task.test is None:
@@ -111,17 +112,17 @@ def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
     return "dev" if width >= dev.count(with_label=False) else "test"
 
 
-def named_files(said: str | None) -> dict[str, pathlib.Path]:
-    """--eval_files as NAME -> FILE. Raises UserError where it says no such thing."""
-    found: dict[str, pathlib.Path] = {}
-    for part in said.split(",") if said else ():
+def named_files(eval_files: str | None) -> dict[str, pathlib.Path]:
+    """--eval_files as NAME -> FILE. Raises UserError where it is something else."""
+    files: dict[str, pathlib.Path] = {}
+    for part in eval_files.split(",") if eval_files else ():
         name, separator, path = part.partition("=")
         if not (separator and path and _NAME.fullmatch(name)):
             raise UserError(
                 f"--eval_files: {part[:80]!r}: write NAME=FILE, separated by commas;"
                 " a name is letters, digits, - and _"
             )
-        if name in SPLITS or name in found:
+        if name in SPLITS or name in files:
             raise UserError(f"--eval_files: the name {name!r} is taken: pass another")
-        found[name] = pathlib.Path(path)
-    return found
+        files[name] = pathlib.Path(path)
+    return files

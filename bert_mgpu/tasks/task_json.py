@@ -1,11 +1,11 @@
-"""A user's own task: where its texts and labels stand, by task.json or by flags.
+"""A user's own task: the columns of its texts and labels, by task.json or by flags.
 
     {"train": "train.csv", "dev": "dev.csv", "test": "test.jsonl",
      "text_a": "title", "label": "class", "labels": ["no", "yes"]}
 
 Only "text_a" is always needed. Columns are numbers from 0 (-1 is the last one) or
 names; without "labels" those of the training file are taken, sorted. A flag says the
-same as its key, and comes before it.
+same as its key, and wins over it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bert_mgpu.data import tables
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TableColumns, TaskFiles
 
 FILE = "task.json"
-_LONGEST_NAME = 1000  # characters of a file
+_LONGEST_NAME = 1000  # characters of a file's name
 _LONGEST_KEY = 100  # characters that are compared with known ones
 _DIGITS = 10  # a longer number is no column's; Python refuses those of thousands
 
@@ -49,12 +49,12 @@ class TaskType(NamedTuple):
     """A type of task.json."""
 
     module: str  # whose FAMILY has it
-    names_labels: bool = True  # may "labels" stand there?
-    keys: tuple[str, ...] = ()  # that stand there for it alone
-    problem_type: str | None = None  # transformers' name of it
+    names_labels: bool = True  # task.json may have "labels"
+    keys: tuple[str, ...] = ()  # of task.json that only this type has
+    huggingface_problem_type: str | None = None  # as in its config.json
 
 
-_COLUMNS = ("text_a", "text_b", "label", "id")  # their order in a row, where given
+_COLUMNS = ("text_a", "text_b", "label", "id")  # in the order of a row's cells
 _FILES = ("train", "dev", "test")
 _KEYS = {
     **{name: _Key(f"{name}_file", (str,)) for name in _FILES},
@@ -73,30 +73,29 @@ def read_task_json(
     builtin: Mapping[str, TaskFiles],
     types: Mapping[str, TaskType],
 ) -> TaskFiles:
-    """The built-in task of the run's name, else the one that task.json or flags say.
+    """The built-in task of the run's name, else the one of task.json and the flags.
 
     Raises UserError for what is missing, unknown or does not fit together.
     """
     name, path = str(config.task_name), pathlib.Path(str(config.data_dir), FILE)
-    said = {
+    by_flag = {
         key: row.of_flag(getattr(config, row.flag))
         for key, row in _KEYS.items()
         if getattr(config, row.flag) is not None
     }
     if name.lower() in builtin:
-        if said:
+        if by_flag:
             raise UserError(
-                f"--{_KEYS[next(iter(said))].flag}: {name} is a built-in task, whose"
+                f"--{_KEYS[next(iter(by_flag))].flag}: {name} is a built-in task, whose"
                 " files are known: for your own, pass another --task_name"
             )
         return builtin[name.lower()]
-    there = files.is_there(path)  # whatever it is, it was meant
-    if not said and not there:
+    exists = files.is_there(path)  # even a broken link was meant as task.json
+    if not by_flag and not exists:
         raise _unknown(name, builtin)
-    values = _read(path) if there else {}
-    return _task(
-        name.lower(), str(path), _checked(values | said, path, said, known=types)
-    )
+    values = _read(path) if exists else {}
+    values = _checked(values | by_flag, path, by_flag, types=types)
+    return _task(name.lower(), values)
 
 
 def _unknown(name: str, builtin: Collection[str]) -> UserError:
@@ -108,18 +107,20 @@ def _unknown(name: str, builtin: Collection[str]) -> UserError:
     )
 
 
-def overlooked(config: FinetuneConfig, builtin: Collection[str]) -> str | None:
-    """A remark where a task.json is there but the task's name is a built-in one."""
-    path = pathlib.Path(str(config.data_dir), FILE)
-    if str(config.task_name).lower() not in builtin or not path.is_file():
+def overlooked(
+    task_name: str, data_dir: pathlib.Path, builtin: Collection[str]
+) -> str | None:
+    """A remark where there is a task.json but the task's name is a built-in one."""
+    path = data_dir / FILE
+    if task_name.lower() not in builtin or not path.is_file():
         return None
     return (
-        f"{path} is not read: {config.task_name} is a built-in task: for your own, pass"
+        f"{path} is not read: {task_name} is a built-in task: for your own, pass"
         " another --task_name"
     )
 
 
-def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
+def _task(name: str, values: Mapping[str, Any]) -> TaskFiles:
     columns = {key: values[key] for key in _COLUMNS if key in values}
     named = any(isinstance(column, str) for column in columns.values())
     form = tables.TableFormat(
@@ -127,7 +128,7 @@ def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
         values.get("header", named),
         values.get("encoding", text_files.UTF_8),
     )
-    places = {key: place for place, key in enumerate(columns)}
+    cells = {key: number for number, key in enumerate(columns)}
     return TaskFiles(
         name=name,
         labels=tuple(values.get("labels", ())),
@@ -135,10 +136,10 @@ def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
         dev=values.get("dev"),
         test=values.get("test"),
         columns=Columns(
-            text_a=places["text_a"],
-            text_b=places.get("text_b"),
-            label=places.get("label"),
-            id=places.get("id"),
+            text_a=cells["text_a"],
+            text_b=cells.get("text_b"),
+            label=cells.get("label"),
+            id=cells.get("id"),
             table=TableColumns(form, tuple(columns.values())),
         ),
         task_type=values.get("type", DEFAULT_TYPE),
@@ -147,8 +148,8 @@ def _task(name: str, path: str, values: Mapping[str, Any]) -> TaskFiles:
 
 
 def _read(path: pathlib.Path) -> dict[str, Any]:
-    said = files.read_json(path)
-    values = {key: value for key, value in said.items() if value is not None}
+    content = files.read_json(path)
+    values = {key: value for key, value in content.items() if value is not None}
     for key in values:
         if key not in _KEYS:
             near = difflib.get_close_matches(key[:_LONGEST_KEY], _KEYS)
@@ -168,43 +169,47 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
     return values
 
 
-def _is(values: Mapping[str, Any], key: str, kind: type) -> bool:
-    return isinstance(values.get(key), kind)
+def _is(values: Mapping[str, Any], key: str, type_: type) -> bool:
+    return isinstance(values.get(key), type_)
 
 
 def _checked(
     values: dict[str, Any],
     path: pathlib.Path,
-    said: Mapping[str, Any],
+    by_flag: Mapping[str, Any],
     *,
-    known: Mapping[str, TaskType],
+    types: Mapping[str, TaskType],
 ) -> dict[str, Any]:
-    """said: what flags say, which an error then names."""
+    """The values, checked and in lower case where case does not matter.
+
+    by_flag: those of flags, which an error then names.
+    """
     value: Any
 
-    def place(key: str) -> str:
-        return f"--{_KEYS[key].flag}" if key in said else f"{path}: {key!r}"
+    def origin(key: str) -> str:
+        return f"--{_KEYS[key].flag}" if key in by_flag else f"{path}: {key!r}"
 
     for key, value in values.items():
-        types = _KEYS[key].types
-        wrong_bool = isinstance(value, bool) and bool not in types  # it is an int, too
-        if wrong_bool or not isinstance(value, types):
-            names = " or ".join(one.__name__ for one in types)
+        allowed = _KEYS[key].types
+        wrong_bool = isinstance(value, bool) and bool not in allowed  # it is an int
+        if wrong_bool or not isinstance(value, allowed):
+            names = " or ".join(each.__name__ for each in allowed)
             raise UserError(
-                f"{place(key)} is {short_repr(value)}, it must be of type {names}"
+                f"{origin(key)} is {short_repr(value)}, it must be of type {names}"
             )
-        choices = known if key == "type" else _KEYS[key].choices
+        choices = types if key == "type" else _KEYS[key].choices
         if choices is not None and str(value).lower() not in choices:
             raise UserError(
-                f"{place(key)} is {short_repr(value)}: pass one of {', '.join(choices)}"
+                f"{origin(key)} is {short_repr(value)}: pass one of"
+                f" {', '.join(choices)}"
             )
         if isinstance(value, int) and value < -1:
             raise UserError(
-                f"{place(key)} is {short_repr(value)}: columns count from 0, -1 is the"
+                f"{origin(key)} is {short_repr(value)}: columns count from 0, -1 is the"
                 " last"
             )
         if value == "":
-            raise UserError(f"{place(key)} is empty")
+            raise UserError(f"{origin(key)} is empty")
     for key in values:
         if key == "type" or _KEYS[key].choices is not None:
             values[key] = values[key].lower()
@@ -213,23 +218,25 @@ def _checked(
     named = [key for key in _COLUMNS if _is(values, key, str)]
     if named and values.get("header") is False:
         raise UserError(
-            f"{place(named[0])} is {values[named[0]]!r}: without a header columns have"
+            f"{origin(named[0])} is {values[named[0]]!r}: without a header columns have"
             " numbers, from 0"
         )
-    labels, kind = values.get("labels", []), values.get("type", DEFAULT_TYPE)
+    labels, task_type = values.get("labels", []), values.get("type", DEFAULT_TYPE)
     if not all(isinstance(label, str) and label for label in labels):
-        raise UserError(f"{place('labels')} must be a list of strings, not empty")
+        raise UserError(f"{origin('labels')} must be a list of strings, not empty")
     if len(labels) == 1:
-        raise UserError(f"{place('labels')} has one label: give two or more")
+        raise UserError(f"{origin('labels')} has one label: give two or more")
     if any("\n" in label or "\r" in label for label in labels):
-        raise UserError(f"{place('labels')}: a label has a line's end in it")
+        raise UserError(f"{origin('labels')}: a label contains a line break")
     if len(set(labels)) < len(labels):
-        raise UserError(f"{place('labels')} names a label twice")
-    if labels and not known[kind].names_labels:
-        raise UserError(f"{place('labels')}: the labels of type {kind!r} are numbers")
+        raise UserError(f"{origin('labels')} names a label twice")
+    if labels and not types[task_type].names_labels:
+        raise UserError(
+            f"{origin('labels')}: the labels of type {task_type!r} are numbers"
+        )
     for key in values:
-        owners = [name for name, one in known.items() if key in one.keys]
-        if owners and kind not in owners:
+        owners = [name for name, each in types.items() if key in each.keys]
+        if owners and task_type not in owners:
             names = " or ".join(map(repr, owners))
-            raise UserError(f"{place(key)} is of the type {names} alone")
+            raise UserError(f"{origin(key)} is only for the type {names}")
     return values

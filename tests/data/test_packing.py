@@ -31,7 +31,7 @@ def test_a_row_is_filled_to_its_last_token():
 def test_pack_places_every_example_once():
     lengths = np.random.default_rng(1).integers(2, 17, 100)
     numbers = np.random.default_rng(2).permutation(100)[:24]
-    shape = Shape(rows=22, length=24, places=6)
+    shape = Shape(rows=22, length=24, examples_per_row=6)
     placement = packing.pack(numbers, lengths[numbers], 3, shapes=[shape])
     assert placement.numbers.shape == placement.offsets.shape == (3, 8, 6)
     assert sorted(placement.numbers[placement.numbers != EMPTY]) == sorted(numbers)
@@ -48,7 +48,10 @@ def test_pack_places_every_example_once():
 def test_rows_and_their_places_do_not_depend_on_the_towers(towers):
     """So neither do dropout masks, which follow a row's place in the batch."""
     lengths = np.random.default_rng(1).integers(2, 17, 24)
-    shapes = [Shape(rows=10, length=24, places=6), Shape(rows=24, length=24, places=6)]
+    shapes = [
+        Shape(rows=10, length=24, examples_per_row=6),
+        Shape(rows=24, length=24, examples_per_row=6),
+    ]
     numbers = np.arange(24)
     one = packing.pack(numbers, lengths, 1, shapes=shapes)
     split = packing.pack(numbers, lengths, towers, shapes=shapes)

@@ -192,7 +192,7 @@ def masks_of(rows, number):
 
 def test_masks_follow_from_seed_epoch_and_row_alone(unmasked, tmp_path):
     path, features = unmasked
-    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw())
+    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw())
     together = rows.take(np.arange(40))
     for number in (0, 17, 39):
         ids, places, words = masks_of(rows, number)
@@ -203,9 +203,9 @@ def test_masks_follow_from_seed_epoch_and_row_alone(unmasked, tmp_path):
         kept = np.delete(np.arange(len(ids)), places)
         assert (ids[kept] == original[kept]).all()
         assert {0, len(ids) - 1} & {*places} == set()
-    again, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw())
+    again, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw())
     assert all(masks_of(rows, n) == masks_of(again, n) for n in (3, 43))
-    other, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw(seed=8))
+    other, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw(seed=8))
     changed = [masks_of(rows, n) != masks_of(rows, 40 + n) for n in range(40)]
     assert sum(changed) > 35  # another epoch
     assert sum(masks_of(rows, n) != masks_of(other, n) for n in range(40)) > 35
@@ -214,7 +214,7 @@ def test_masks_follow_from_seed_epoch_and_row_alone(unmasked, tmp_path):
 @pytest.mark.parametrize("kind", ["token", "span"])
 def test_counts_are_bounds(unmasked, tmp_path, kind):
     path, _ = unmasked
-    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw(kind))
+    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw(kind))
     block = rows.take(np.arange(40))
     counts = block.targets["masked_lm_positions"].lengths
     assert (counts <= rows.counts).all() and (counts > 0).all()
@@ -228,7 +228,7 @@ def test_words_stand_and_fall_together(tmp_path):
     starts = np.array([1, 1, 0, 1, 0, 1, 0, 1])
     one = dynamic_record(rng, input_ids=ids, segment_ids=0 * ids, word_starts=starts)
     path = write(tmp_path / "w.tfrecord", [one])
-    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", draw=draw())
+    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw())
     found = {tuple(masks_of(rows, epoch)[1]) for epoch in range(200)}
     assert found == {(1, 2), (3, 4), (5, 6)}
 
@@ -272,7 +272,7 @@ def test_words_stand_and_fall_together(tmp_path):
                 "masked_lm_positions": np.array([1, 8, 0, 0]),
                 "masked_lm_weights": np.array([1, 1, 0, 0], "f"),
             },
-            "places behind the last token",
+            "positions behind the last token",
         ),
         (DYNAMIC, {"input_ids": np.ones(25, int)}, "more tokens than"),
         (DYNAMIC, {"masked_lm_positions": np.ones(4, int)}, "it holds masks"),

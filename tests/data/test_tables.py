@@ -136,6 +136,7 @@ def test_packed_files_have_the_format_of_what_is_in_them(tmp_path):
         ("a.csv", "t,l\ngood, but,x\n", ["t", "l"], True, ":2: 3 cells, the header ha"),
         ("a.jsonl", '{"t": NaN}\n', ["t"], False, ":1: column 't' is 'nan'"),
         ("a.jsonl", '{"t": ' + "9" * 9999 + "}", ["t"], False, ":1: not a JSON object"),
+        ("a.jsonl", '{"t": 1, "t": 2}\n', ["t"], False, ":1: .*'t' appears 2 times"),
         ("a.jsonl", '{"t": 1}\n', [0], False, "column 0: its columns have names"),
     ],
 )

@@ -27,7 +27,7 @@ def work(tmp_path, monkeypatch):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of eight documents: some ten of them, each repeat a part of its own."""
-    monkeypatch.setattr(parts, "_MADE", 1)
+    monkeypatch.setattr(parts, "_PART_BYTES", 1)
     cut = functools.partial(corpus.Cut, least=1)
     monkeypatch.setattr(prepare_lib, "Cut", lambda each_line, window: cut(each_line, 8))
 

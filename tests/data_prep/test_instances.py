@@ -62,7 +62,7 @@ def our_rows(made, case, seed):
     draws, rng = random.Random(seed), np.random.default_rng(seed)
     for _ in range(cases.DUPES):
         rows = plan("nsp", made, length, short_seq_prob=short, rng=draws)
-        batch = assemble(made, rows.pieces, length, cls_id=cases.CLS, sep_id=cases.SEP)
+        batch = assemble(made, rows.spans, length, cls_id=cases.CLS, sep_id=cases.SEP)
         masked = mask_rows.mask_rows(how, batch, rng)
         for i, size in enumerate(batch.lengths.tolist()):
             count = int(masked.weights[i].sum())
@@ -96,7 +96,7 @@ def test_a_pair_is_two_slices_and_the_label_says_how_they_belong_together(made):
     rows = plan("nsp", made, 64, short_seq_prob=0.1, rng=random.Random(1))
     seen = set()
     for (first, second), label in zip(
-        texts(made, rows.pieces), rows.labels, strict=True
+        texts(made, rows.spans), rows.labels, strict=True
     ):
         (here, *_), (there, *_) = (
             {tokens[i].split("y")[0] for i in t} for t in (first, second)
@@ -115,7 +115,7 @@ def test_a_pair_is_two_slices_and_the_label_says_how_they_belong_together(made):
 def test_one_document_is_its_own_random_next():
     made = block(numbered([[3, 4, 5, 6]]))
     rows = plan("nsp", made, WIDTH, short_seq_prob=0.0, rng=random.Random(1))
-    assert len(rows.pieces) >= 1
+    assert len(rows.spans) >= 1
 
 
 def test_context_gives_random_sentences_and_no_rows():
@@ -124,7 +124,7 @@ def test_context_gives_random_sentences_and_no_rows():
     for seed in range(40):
         rows = plan("nsp", made, 9, short_seq_prob=0.0, rng=random.Random(seed))
         for (first, second), label in zip(
-            texts(made, rows.pieces), rows.labels, strict=True
+            texts(made, rows.spans), rows.labels, strict=True
         ):
             owners.add(first[0] // UNIT // 2)
             if label:
@@ -135,7 +135,7 @@ def test_context_gives_random_sentences_and_no_rows():
             len(
                 plan(
                     objective, made, 12, short_seq_prob=0.0, rng=random.Random(0)
-                ).pieces
+                ).spans
             )
             == count
         )
@@ -148,7 +148,7 @@ def test_each_sentence_is_a_row_of_mlm():
         "mlm", block(documents), WIDTH, short_seq_prob=0.5, rng=random.Random(1)
     )
     wanted = [(s[: WIDTH - 2], []) for d in documents for s in d]
-    assert texts(block(documents), rows.pieces) == wanted
+    assert texts(block(documents), rows.spans) == wanted
     assert rows.labels is None
 
 
@@ -157,23 +157,23 @@ def test_documents_fill_rows_and_lose_nothing():
     documents = numbered(sizes)
     made = block(documents)
     rows = plan("documents", made, WIDTH, short_seq_prob=0.0, rng=random.Random(1))
-    found = [len(first) for first, _ in texts(made, rows.pieces)]
+    found = [len(first) for first, _ in texts(made, rows.spans)]
     # 14 tokens a row: whole sentences while they fit, longer ones in parts.
     assert found == [14, 6, 14, 9, 14, 14, 4, 14, 14, 1, 1, 7, 8]
     assert [
-        i for first, _ in texts(made, rows.pieces) for i in first
+        i for first, _ in texts(made, rows.spans) for i in first
     ] == made.ids.tolist()
     ends = {i for d in made.documents[1:] for i in [made.sentences[d]]}
-    assert ends <= set(rows.pieces[:, 1].tolist())
+    assert ends <= set(rows.spans[:, 1].tolist())
 
 
 def test_documents_aim_lower_at_times():
     made = block(numbered([[1] * 90] * 400))
     longest = []
     rows = plan("documents", made, WIDTH, short_seq_prob=0.5, rng=random.Random(1))
-    starts = np.searchsorted(made.sentences, rows.pieces[:, 0]) // 90
+    starts = np.searchsorted(made.sentences, rows.spans[:, 0]) // 90
     for number in range(400):
-        here = rows.pieces[starts == number]
+        here = rows.spans[starts == number]
         longest.append(int((here[:, 1] - here[:, 0]).max()))
     counts = np.bincount(longest, minlength=15)
     assert counts[:2].sum() == 0 and counts[15:].sum() == 0
@@ -200,11 +200,11 @@ def test_pairs_of_phrase_and_ad():
     labels = np.arange(len(sizes), dtype=np.int32) % 2
     made = block(numbered(sizes), labels=labels)
     rows = plan("infill", made, WIDTH, short_seq_prob=0.1, rng=random.Random(1))
-    found = [(len(a), len(b)) for a, b in texts(made, rows.pieces)]
+    found = [(len(a), len(b)) for a, b in texts(made, rows.spans)]
     # 13 tokens for both: the ad loses what is too much, and must still be longer.
     assert found == [(2, 3), (3, 10), (6, 7)]
     assert rows.labels.tolist() == [0, 1, 0]
-    for first, second in texts(made, rows.pieces):
+    for first, second in texts(made, rows.spans):
         assert first[0] % UNIT == 0 and second[0] == first[0] + UNIT
 
 
@@ -315,7 +315,7 @@ def test_a_row_without_a_word_that_fits_is_not_kept():
 
 def test_spans_come_from_masking(made):
     rows = plan("nsp", made, 64, short_seq_prob=0.0, rng=random.Random(1))
-    batch = assemble(made, rows.pieces[:64], 64, cls_id=cases.CLS, sep_id=cases.SEP)
+    batch = assemble(made, rows.spans[:64], 64, cls_id=cases.CLS, sep_id=cases.SEP)
     how = Masking("span", cases.MASK, 2000, probability=0.15, most=20)
     masked = mask_rows.mask_rows(how, batch, np.random.default_rng(1))
     gaps = [
@@ -330,9 +330,7 @@ def test_spans_come_from_masking(made):
 def test_equal_seeds_give_equal_rows(made):
     for objective in instances.OBJECTIVES[:3]:
         first, again, other = (
-            plan(
-                objective, made, 32, short_seq_prob=0.5, rng=random.Random(seed)
-            ).pieces
+            plan(objective, made, 32, short_seq_prob=0.5, rng=random.Random(seed)).spans
             for seed in (1, 1, 2)
         )
         np.testing.assert_array_equal(first, again)

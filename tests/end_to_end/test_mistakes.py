@@ -135,7 +135,7 @@ BAD_TASKS = [
     ({"format": "xlsx"}, "'format' is 'xlsx': pass one of tsv, csv, jsonl, parquet"),
     ({"encoding": "utf-16"}, "'encoding' is 'utf-16': pass one of utf-8, gb18030"),
     ({"type": "binary"}, "'type' is 'binary': pass one of single, multi, regression"),
-    ({"label_separator": ";"}, "'label_separator' is of the type 'multi' alone"),
+    ({"label_separator": ";"}, "'label_separator' is only for the type 'multi'"),
     ({"type": "multi", "label_separator": ""}, "'label_separator' is empty"),
     ({"type": "regression", "labels": ["a", "b"]}, "'labels': the labels of type"),
     ({"train": "/etc/passwd"}, "'train' is '/etc/passwd': name a file inside"),

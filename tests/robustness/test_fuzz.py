@@ -116,8 +116,8 @@ def record(path):
     data = path.read_bytes()
     path.write_bytes(tfrecord.frame(data))
     with open(path, "rb") as file:
-        return pretraining_records._look(
-            file, [tfrecord.HEADER], [len(data)], form=FORM
+        return pretraining_records._examine(
+            file, [tfrecord.HEADER], [len(data)], schema=FORM
         )
 
 

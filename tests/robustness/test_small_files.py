@@ -106,7 +106,7 @@ NUMBERED = {  # files of lines: label, tab, number
     "NUL": (b"no\t1\0\nyes\t1\n", ":1: NUL byte"),
     "not finite": (b"no\tnan\nyes\t1\n", ":1: 'nan': pass a number"),
     "1e999": (b"no\t1e999\nyes\t1\n", ":1: '1e999': pass a number"),
-    "twice": (b"no\t1\nno\t1\n", ":2: 'no' stands there twice"),
+    "twice": (b"no\t1\nno\t1\n", ":2: 'no' appears twice"),
     "missing": (b"no\t1\n", "has no line for yes"),
     "another label": (b"maybe\t1\n", ":1: 'maybe\\t1': write a label"),
     "empty": (b"", "has no line for no, yes"),

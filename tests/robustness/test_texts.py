@@ -42,7 +42,7 @@ def array(*values, kind="int64"):
 GOOD = b"".join(records(rows=6))
 ONE = next(records(rows=1))
 RECORDS = {
-    "empty": (b"", "no records in there"),
+    "empty": (b"", "no records"),
     "text": (b"a text\n" * 99, "at byte 0: not a TFRecord file"),
     "packed": (gzip.compress(GOOD), "at byte 0: not a TFRecord file"),
     "cut in a head": (GOOD + ONE[:7], "cut in a record's head, the last 7 bytes"),

@@ -95,7 +95,7 @@ from bert_mgpu.cli import create_pretraining_data
 from bert_mgpu.data_prep import corpus, parts, prepare
 cut = functools.partial(corpus.Cut, least=1)
 prepare.Cut = lambda each_line, window: cut(each_line, 8)
-parts._MADE = 1
+parts._PART_BYTES = 1
 make = parts.make
 def slow(*args):
     time.sleep({seconds})

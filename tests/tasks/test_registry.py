@@ -177,8 +177,10 @@ def test_what_stands_in_task_json_of_other_types_is_refused(
 
 
 def test_the_table_names_transformers_types():
-    named = {name: one.problem_type for name, one in registry.TYPES.items()}
-    assert named == {name: kind.problem_type for name, kind in PROBLEM_TYPES.items()}
+    named = {name: one.huggingface_problem_type for name, one in registry.TYPES.items()}
+    assert named == {
+        name: kind.huggingface_problem_type for name, kind in PROBLEM_TYPES.items()
+    }
 
 
 def test_an_export_that_could_not_be_compared_is_refused(flags, inside, tmp_path):

@@ -67,7 +67,10 @@ def _tell(config: FinetuneConfig) -> None:
     files, words = registry.find_task_files(config), _tokenizer(config)
     family = registry.family_of(files)
     sets: list[Set] = []
-    others = *sources.named_files(config.eval_files), *sources.predicted(config)
+    others = (
+        *sources.named_files(config.eval_files),
+        *sources.predicted(config.predict_file),
+    )
     for name in ("train", "dev", *others):
         if _is_there(config, files, name):
             sets.append(_read(config, files, family, split=name))
@@ -129,7 +132,13 @@ def _is_there(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
 def _read(
     config: FinetuneConfig, task: TaskFiles, family: Family, *, split: str
 ) -> Set:
-    source = sources.source(task, config, split)
+    source = sources.source(
+        task,
+        split,
+        data_dir=str(config.data_dir),
+        eval_files=config.eval_files,
+        predict_file=config.predict_file,
+    )
     faults: list[str] = []
     labelled = source.labelled and task.columns_of(source.split).label is not None
     examples = []
@@ -168,7 +177,7 @@ def _sizes(config: FinetuneConfig, sets: Sequence[CheckedSet]) -> str:
     lines.append(
         line("[UNK] among the tokens", [f"{s.unknown_share:.2%}" for s in sets])
     )
-    again = [data_checks.repeated(one) for one in sets]
+    again = [data_checks.count_repeated(one) for one in sets]
     lines.append(line("rows with the text of an earlier one", [*map(str, again)]))
     return terminal.align(lines, [_NUMBER] * len(sets))
 

@@ -1,4 +1,4 @@
-"""Files, columns and labels of a task; those of the built-in tasks.
+"""The files, columns and labels of the built-in tasks.
 
 The tasks and their columns are those of google-research/bert (cola, mnli,
 mrpc, xnli) and of its fork bert-ad (the rest), so that old data folders work.
@@ -11,7 +11,7 @@ import json
 
 from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
 
-# What a row's labels are; see kinds.py.
+# The types of tasks, see problem_types.py.
 TYPES = SINGLE, MULTI, REGRESSION = "single", "multi", "regression"
 
 
@@ -35,7 +35,7 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def _comma_halves(text: str) -> tuple[str, str]:
-    """The second half loses its commas: models were trained on it like that."""
+    """The two halves of the pieces; the second loses its commas, as in bert-ad."""
     pieces = text.split(",")
     half = len(pieces) // 2
     return ",".join(pieces[:half]), "".join(pieces[half:])

@@ -1,4 +1,4 @@
-"""Classification as a family of tasks: one label a row, several, or a number."""
+"""The family of tasks with one label per row, several labels, or a number."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
 
-_NUMBER = 12  # columns of the terminal
+_NUMBER_WIDTH = 12  # columns of the terminal
 
 
 class ClassificationFamily(Family):
@@ -55,9 +55,9 @@ class ClassificationFamily(Family):
             tokenizer,
             files.labels,
             max_seq_length=config.max_seq_length,
-            how=config.truncation,
+            truncation=config.truncation,
             head_tokens=config.head_tokens,
-            kind=PROBLEM_TYPES[files.task_type],
+            problem_type=PROBLEM_TYPES[files.task_type],
         )
 
     def resolve_labels(
@@ -68,15 +68,27 @@ class ClassificationFamily(Family):
         *,
         output_dir: pathlib.Path,
     ) -> TaskFiles:
-        found = labels.find_labels(config, files, model, output_dir=output_dir)
-        kind = PROBLEM_TYPES[files.task_type]
-        if not config.do_train and model.problem_type not in (None, kind.problem_type):
+        names = labels.find_labels(
+            files,
+            model,
+            output_dir,
+            data_dir=pathlib.Path(str(config.data_dir)),
+            trains=config.do_train,
+            evaluates=config.do_eval,
+        )
+        problem_type = PROBLEM_TYPES[files.task_type]
+        known = (None, problem_type.huggingface_problem_type)
+        if not config.do_train and model.problem_type not in known:
             raise UserError(
                 f"--init_checkpoint={config.init_checkpoint} is of the type"
-                f" {model.problem_type!r}, the task is {kind.name!r}: pass --task_type"
+                f" {model.problem_type!r}, the task is {problem_type.name!r}: pass"
+                " --task_type"
             )
-        say(f"{len(found)} labels: {listed(found)}" if found else f"type: {kind.name}")
-        return dataclasses.replace(files, labels=tuple(found))
+        if names:
+            say(f"{len(names)} labels: {listed(names)}")
+        else:
+            say(f"type: {problem_type.name}")
+        return dataclasses.replace(files, labels=tuple(names))
 
     def with_labels_of(
         self, files: TaskFiles, sets: Sequence[Sequence[Example]]
@@ -91,7 +103,17 @@ class ClassificationFamily(Family):
         *,
         data: TaskData,
     ) -> Classification:
-        kind = PROBLEM_TYPES[files.task_type]
+        problem_type = PROBLEM_TYPES[files.task_type]
+        loss = _loss(
+            problem_type,
+            files.labels,
+            data=data if config.do_train else None,
+            class_weights=config.class_weights,
+            focal_gamma=config.focal_gamma,
+        )
+        thresholds = label_weights.thresholds(
+            config.threshold, problem_type, files.labels
+        )
         return Classification(
             files.name,
             model.bert_config,
@@ -99,9 +121,9 @@ class ClassificationFamily(Family):
             max_seq_length=config.max_seq_length,
             classifier_dropout=config.classifier_dropout,
             recompute=config.recompute,
-            kind=kind,
-            loss=_loss(config, kind, files.labels, data=data),
-            thresholds=label_weights.thresholds(config.threshold, kind, files.labels),
+            problem_type=problem_type,
+            loss=loss,
+            thresholds=thresholds,
         )
 
     def training_key(self, config: FinetuneConfig, key: str) -> str:
@@ -110,44 +132,55 @@ class ClassificationFamily(Family):
             return key
         return hashing.fingerprint({"data": key, "w": hashing.file_hash(path)})
 
-    def warnings(self, one: CheckedSet, files: TaskFiles) -> Iterator[str]:
-        return label_checks.warnings(one, PROBLEM_TYPES[files.task_type], files.labels)
+    def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:
+        problem_type = PROBLEM_TYPES[files.task_type]
+        return label_checks.warnings(checked, problem_type, files.labels)
 
     def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
-        kind = PROBLEM_TYPES[files.task_type]
-        if not kind.has_labels:
+        problem_type = PROBLEM_TYPES[files.task_type]
+        if not problem_type.has_labels:
             return []
-        lines = [("label", *(one.split for one in sets))]
-        counts = [label_checks.counts(one, kind, files.labels) for one in sets]
+        lines = [("label", *(checked.split for checked in sets))]
+        counts = [
+            label_checks.counts(checked, problem_type, files.labels) for checked in sets
+        ]
         for index, label in enumerate(files.labels):
-            numbers = (str(of_set[index]) for of_set in counts)
+            numbers = (str(rows[index]) for rows in counts)
             lines.append((f"{index} {label}", *numbers))
-        return [terminal.align(lines, [_NUMBER] * len(sets))]
+        return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets))]
 
     def baseline(
         self, train: Features, sets: Mapping[str, Features], task: FinetuningTask
     ) -> dict[str, dict[str, float]]:
         assert isinstance(task, Classification)
-        return naive_bayes.scores(train, sets, task.labels, kind=task.kind)
+        return naive_bayes.scores(
+            train, sets, task.labels, problem_type=task.problem_type
+        )
 
 
 def _loss(
-    config: FinetuneConfig, kind: ProblemType, labels: Sequence[str], *, data: TaskData
+    problem_type: ProblemType,
+    labels: Sequence[str],
+    *,
+    data: TaskData | None,
+    class_weights: str | None,
+    focal_gamma: float,
 ) -> Loss:
-    """How the losses of training rows are weighed."""
-    balances = config.do_train and config.class_weights == label_weights.BALANCED
-    truth = data.read("train")[0].dense["label_ids"] if balances else None
-    weights = label_weights.weights(config.class_weights, kind, labels, truth=truth)
-    if config.focal_gamma and not kind.has_labels:
+    """The weights of labels in the loss of training; data: None without training."""
+    truth = None
+    if data is not None and class_weights == label_weights.BALANCED:
+        truth = data.read("train")[0].dense["label_ids"]
+    weights = label_weights.weights(class_weights, problem_type, labels, truth=truth)
+    if focal_gamma and not problem_type.has_labels:
         raise UserError(
-            f"--focal_gamma={config.focal_gamma:g}: the type {kind.name!r} has no"
+            f"--focal_gamma={focal_gamma:g}: the type {problem_type.name!r} has no"
             " labels"
         )
     if weights is not None:
         pairs = zip(labels, weights, strict=True)
         shown = listed([f"{label} {weight:.4g}" for label, weight in pairs])
         say(f"weights of labels in the loss: {shown}")
-    return Loss(weights, config.focal_gamma)
+    return Loss(weights, focal_gamma)
 
 
 FAMILY = ClassificationFamily()

@@ -1,4 +1,4 @@
-"""What may be wrong with the labels of rows that can all be read. Letters: L labels."""
+"""Warnings about labels that are likely mistakes. Letters: L labels."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ _FEW = 8  # rows of a label from which nothing can be learnt
 _NAMES = 5  # labels that are named
 
 
-def counts(one: CheckedSet, kind: ProblemType, labels: Sequence[str]) -> np.ndarray:
-    """How many rows have each label: int64 [L]."""
-    return kind.counts(one.features.dense["label_ids"], labels)
+def counts(
+    checked: CheckedSet, problem_type: ProblemType, labels: Sequence[str]
+) -> np.ndarray:
+    """The number of rows that have each label: int64 [L]."""
+    return problem_type.counts(checked.features.dense["label_ids"], labels)
 
 
 def warnings(
-    one: CheckedSet, kind: ProblemType, labels: Sequence[str]
+    checked: CheckedSet, problem_type: ProblemType, labels: Sequence[str]
 ) -> Iterator[str]:
-    """A line for each thing that is likely a mistake."""
-    if not (one.labelled and kind.has_labels):
+    """A line for each likely mistake."""
+    if not (checked.labelled and problem_type.has_labels):
         return
-    found = counts(one, kind, labels)
-    absent = [label for label, count in zip(labels, found, strict=True) if not count]
+    rows = counts(checked, problem_type, labels)
+    absent = [label for label, count in zip(labels, rows, strict=True) if not count]
     if absent:
-        yield f"{one.path}: no row has the label {listed(absent, _NAMES)}"
-    if one.split != "train":
+        yield f"{checked.path}: no row has the label {listed(absent, _NAMES)}"
+    if checked.split != "train":
         return
-    rare = [f"{label} ({count})" for label, count in zip(labels, found, strict=True)
+    rare = [f"{label} ({count})" for label, count in zip(labels, rows, strict=True)
             if 0 < count < _FEW]  # fmt: skip
     if rare:
-        yield f"{one.path}: labels of few rows: {listed(rare, _NAMES)}"
-    there = found[found > 0]
-    if len(there) > 1 and there.max() >= _IMBALANCE * there.min():
-        most = labels[int(found.argmax())]
-        least = labels[int(np.where(found, found, found.max()).argmin())]
+        yield f"{checked.path}: labels of few rows: {listed(rare, _NAMES)}"
+    some = rows[rows > 0]  # of the labels that occur
+    if len(some) > 1 and some.max() >= _IMBALANCE * some.min():
+        most = labels[int(rows.argmax())]
+        least = labels[int(np.where(rows, rows, rows.max()).argmin())]
         yield (
-            f"{one.path}: {there.max()} rows of {most!r}, {there.min()} of {least!r}:"
+            f"{checked.path}: {some.max()} rows of {most!r}, {some.min()} of {least!r}:"
             " look at macro_f1, or pass --class_weights=balanced"
         )

@@ -1,4 +1,4 @@
-"""Numbers of labels: weights in the loss, thresholds of probabilities."""
+"""The weights of labels in the loss, and the thresholds of their probabilities."""
 
 from __future__ import annotations
 
@@ -16,69 +16,78 @@ BALANCED = "balanced"
 
 
 def weights(
-    said: str | None,
-    kind: ProblemType,
+    class_weights: str | None,
+    problem_type: ProblemType,
     labels: Sequence[str],
     *,
     truth: np.ndarray | None,
 ) -> np.ndarray | None:
-    """--class_weights as float32 [L]; None: all are alike.
+    """The weights of --class_weights, float32 [L]; None: all are alike.
 
     truth: label_ids of the training rows; None: nothing is trained.
     """
-    if said is None:
+    if class_weights is None:
         return None
-    if not kind.has_labels:
-        raise UserError(f"--class_weights={said}: the type {kind.name!r} has no labels")
-    if said == BALANCED:
-        return None if truth is None else kind.balanced(truth, labels)
-    return _read(said, labels, "class_weights", least=1e-6, most=1e6).astype(np.float32)
+    if not problem_type.has_labels:
+        raise UserError(
+            f"--class_weights={class_weights}: the type {problem_type.name!r} has no"
+            " labels"
+        )
+    if class_weights == BALANCED:
+        return None if truth is None else problem_type.balanced(truth, labels)
+    numbers = _read(class_weights, labels, "class_weights", least=1e-6, most=1e6)
+    return numbers.astype(np.float32)
 
 
 def thresholds(
-    said: str | None, kind: ProblemType, labels: Sequence[str]
+    threshold: str | None, problem_type: ProblemType, labels: Sequence[str]
 ) -> np.ndarray | None:
-    """--threshold as float64 [L]; None: the kind's own."""
-    if said is None:
+    """The thresholds of --threshold, float64 [L]; None: those of the problem type."""
+    if threshold is None:
         return None
-    if kind is not MULTI and not (kind is SINGLE and len(labels) == 2):
+    two = problem_type is SINGLE and len(labels) == 2
+    if problem_type is not MULTI and not two:
         raise UserError(
-            f"--threshold={said}: is for two labels, or for the type 'multi': the"
-            f" task has {len(labels)} and is {kind.name!r}"
+            f"--threshold={threshold}: is for two labels, or for the type 'multi': the"
+            f" task has {len(labels)} and is {problem_type.name!r}"
         )
     try:
-        value = float(said)
+        value = float(threshold)
     except ValueError:
-        return _read(said, labels, "threshold", least=0, most=1)
+        return _read(threshold, labels, "threshold", least=0, most=1)
     if not 0 <= value <= 1:
-        raise UserError(f"--threshold={said}: pass a probability, 0 to 1, or a file")
+        raise UserError(
+            f"--threshold={threshold}: pass a probability, 0 to 1, or a file"
+        )
     return np.full(len(labels), value)
 
 
 def _read(
     path: str, labels: Sequence[str], flag: str, *, least: float, most: float
 ) -> np.ndarray:
-    """A file of lines `label TAB number`, each label once."""
-    found: dict[str, float] = {}
+    """The numbers [L] of a file of lines `label TAB number`, each label once."""
+    numbers: dict[str, float] = {}
     for number, line in read_lines(path):
         if not line.strip():
             continue
         label, _, text = line.rpartition("\t")
-        place = f"{path}:{number}"
+        location = f"{path}:{number}"
         if label not in labels:
             raise UserError(
-                f"{place}: {line[:40]!r}: write a label, a tab and a number; labels are"
-                f" {listed(labels)}"
+                f"{location}: {line[:40]!r}: write a label, a tab and a number; labels"
+                f" are {listed(labels)}"
             )
         try:
             value = float(text)
         except ValueError:
             value = math.nan
         if not least <= value <= most:
-            raise UserError(f"{place}: {text!r}: pass a number, {least:g} to {most:g}")
-        if label in found:
-            raise UserError(f"{place}: {label!r} stands there twice")
-        found[label] = value
-    if missing := [label for label in labels if label not in found]:
+            raise UserError(
+                f"{location}: {text!r}: pass a number, {least:g} to {most:g}"
+            )
+        if label in numbers:
+            raise UserError(f"{location}: {label!r} appears twice")
+        numbers[label] = value
+    if missing := [label for label in labels if label not in numbers]:
         raise UserError(f"--{flag}={path}: has no line for {listed(missing)}")
-    return np.array([found[label] for label in labels])
+    return np.array([numbers[label] for label in labels])

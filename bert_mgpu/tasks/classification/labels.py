@@ -1,4 +1,4 @@
-"""Which labels a run has, and in which order."""
+"""The labels of a run in the order of its classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from bert_mgpu.checkpoints import train_state
 from bert_mgpu.checkpoints.pretrained import Pretrained
-from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks import reader, sources, task_json
@@ -17,37 +16,39 @@ from bert_mgpu.tasks.files import TaskFiles
 
 
 def find_labels(
-    config: FinetuneConfig,
     files: TaskFiles,
     model: Pretrained,
-    *,
     output_dir: pathlib.Path,
+    *,
+    data_dir: pathlib.Path,
+    trains: bool,
+    evaluates: bool,
 ) -> list[str]:
     """The labels in the order of the classes. Raises UserError on a conflict.
 
     They are the task's list, else those of a trained model that is continued or
     used, else those of the training file, sorted.
     """
-    if files.columns.label is None and (config.do_train or config.do_eval):
+    if files.columns.label is None and (trains or evaluates):
         raise UserError(
-            f"{pathlib.Path(str(config.data_dir), task_json.FILE)}: 'label' is missing:"
-            " training and evaluation need the column of the label"
+            f"{data_dir / task_json.FILE}: 'label' is missing: training and evaluation"
+            " need the column of the label"
         )
     if not problem_types.PROBLEM_TYPES[files.task_type].has_labels:
         return []
     trained = model.labels
-    continued = bool(train_state.saved_steps(output_dir)) or not config.do_train
+    continued = bool(train_state.saved_steps(output_dir)) or not trains
     labels = list(files.labels)
     if not labels:
         if trained is not None and continued:
             return trained
-        labels = _labels_of_training_file(config, files)
+        labels = _labels_of_training_file(files, data_dir)
         if trained is not None and set(trained) == set(labels):
             return trained
     if trained is None or trained == labels:
         return labels
-    # A start from a model of other labels gets a new head; but where they are the same
-    # in another order, that is more likely a mistake.
+    # A run that starts from a model of other labels gets a new head. The same labels in
+    # another order are more likely a mistake.
     if continued or set(trained) == set(labels):
         raise UserError(
             f"the task {files.name} has the labels {listed(labels)}, the trained model"
@@ -61,16 +62,16 @@ def labels_of(files: TaskFiles, sets: Sequence[Sequence[Example]]) -> list[str]:
     """The task's list, else those that occur, sorted."""
     if files.labels or not problem_types.PROBLEM_TYPES[files.task_type].has_labels:
         return [*files.labels]
-    found: set[str] = set()
+    occurring: set[str] = set()
     for examples in sets:
         for example in examples:
             label = example.label
-            found.update(label if isinstance(label, tuple) else [str(label)])
-    return sorted(found)
+            occurring.update(label if isinstance(label, tuple) else [str(label)])
+    return sorted(occurring)
 
 
-def _labels_of_training_file(config: FinetuneConfig, files: TaskFiles) -> list[str]:
-    source = sources.split_path(files, str(config.data_dir), "train")
+def _labels_of_training_file(files: TaskFiles, data_dir: pathlib.Path) -> list[str]:
+    source = sources.split_path(files, data_dir, "train")
     examples = reader.read_examples(
         files, source.path, source.split, label=read_label, with_label=True
     )

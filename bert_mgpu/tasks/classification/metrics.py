@@ -27,7 +27,7 @@ def classification_metrics(
     label_names: Sequence[str],
     predictions: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """Google's metrics first, then what papers and dashboards ask for.
+    """The scores of a task with one label per row, google-research/bert's first.
 
     Macro and weighted means run over the classes that occur among labels or
     predictions, as scikit-learn's do. Two classes add the scores of class 1
@@ -83,9 +83,10 @@ def multi_label_metrics(
     *,
     losses: np.ndarray,
 ) -> dict[str, float]:
-    """eval_accuracy is the share of rows all of whose labels are right.
+    """The scores of a task whose rows may have several labels.
 
-    Macro means run over all labels; mean_average_precision over those that occur.
+    eval_accuracy is the share of rows all of whose labels are right. Macro means run
+    over all labels, mean_average_precision over those that occur.
 
     Args:
       truth, chosen: 0 or 1, [R, L].
@@ -116,7 +117,7 @@ def multi_label_metrics(
 
 
 def regression_metrics(truth: np.ndarray, values: np.ndarray) -> dict[str, float]:
-    """pearson and spearman are left out where one side does not vary.
+    """The scores of a regression; no pearson and spearman where one side is constant.
 
     Args:
       truth, values: float [R].
@@ -136,14 +137,14 @@ Cells = list[tuple[str, ...]]  # the lines of a table, its header first
 
 
 def aligned(cells: Cells) -> str:
-    """A table of labels for a terminal."""
+    """The lines of a table of labels as a text for the terminal."""
     return terminal.align(cells, (11, 9, 9, 9))
 
 
 def multi_label_cells(
     truth: np.ndarray, chosen: np.ndarray, label_names: Sequence[str]
 ) -> Cells:
-    """Precision, recall, F1 and rows of each label, then means; see the metrics."""
+    """The precision, recall, F1 and rows of each label, then their means."""
     from sklearn import metrics
 
     def scored(average: str | None) -> Any:
@@ -165,7 +166,7 @@ def multi_label_cells(
 def classification_cells(
     labels: np.ndarray, predictions: np.ndarray, label_names: Sequence[str]
 ) -> Cells:
-    """Precision, recall, F1 and rows of each class, one line a class.
+    """The precision, recall, F1 and rows of each class, one line per class.
 
     Args:
       labels: int [R].
@@ -196,7 +197,7 @@ def classification_cells(
 
 
 def confusion(labels: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
-    """Rows of each true class (down) and predicted one (across): int [C, C]."""
+    """Rows by true class (down) and predicted class (across): int [C, C]."""
     from sklearn import metrics
 
     return metrics.confusion_matrix(labels, predictions, labels=range(classes))
@@ -219,18 +220,18 @@ def confusion_table(
         return _confused_pairs(matrix, label_names)
     support = matrix.sum(axis=1)
     support_width = max(6, len(str(support.max())) + 1)
-    legend, cells = "rows", matrix
+    legend, cells = "number of examples", matrix
     cell_width = max(3, len(str(matrix.max())) + 1)
     if terminal.WIDTH - num_classes * cell_width - support_width < _MIN_NAME_WIDTH:
         legend, cell_width = "% of the true class (99: or more, .: < 0.5)", 3
-        shares = 100 * matrix / np.maximum(support, 1)[:, None]
-        cells = np.minimum(np.floor(shares + 0.5), 99).astype(np.int64)
+        percent = 100 * matrix / np.maximum(support, 1)[:, None]
+        cells = np.minimum(np.floor(percent + 0.5), 99).astype(np.int64)
     lines = [("true\\predicted", *map(str, range(num_classes)), "rows")]
     for i, name in enumerate(label_names):
         counts = (str(cell) if cell else "." for cell in cells[i])
         lines.append((f"{i} {name}", *counts, str(support[i])))
     widths = (*[cell_width] * num_classes, support_width)
-    return f"in each cell: {legend}\n{terminal.align(lines, widths)}"
+    return f"cells: {legend}\n{terminal.align(lines, widths)}"
 
 
 def _confused_pairs(matrix: np.ndarray, label_names: Sequence[str]) -> str:
@@ -238,8 +239,8 @@ def _confused_pairs(matrix: np.ndarray, label_names: Sequence[str]) -> str:
     support = matrix.sum(axis=1)
     errors = matrix - np.diag(np.diag(matrix))
     lines = [(terminal.fit("true", _PAIR_WIDTH) + "predicted", "rows", "% of true")]
-    for place in np.argsort(-errors, axis=None, kind="stable")[:_MAX_PAIRS]:
-        true, predicted = divmod(int(place), len(label_names))
+    for index in np.argsort(-errors, axis=None, kind="stable")[:_MAX_PAIRS]:
+        true, predicted = divmod(int(index), len(label_names))
         count = errors[true, predicted]
         if not count:
             break

@@ -1,7 +1,7 @@
-"""Naive Bayes on the same tokens: what a model that reads must beat.
+"""Naive Bayes on the same tokens, the baseline that a model has to beat.
 
-Multinomial naive Bayes of McCallum and Nigam 1998 by scikit-learn, over how often each
-token occurs in a row. It is told nothing of their order, and takes seconds.
+Multinomial naive Bayes (McCallum and Nigam 1998) by scikit-learn, over the counts of
+tokens in each row. It knows nothing of their order, and takes seconds.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ def scores(
     sets: Mapping[str, Features],
     labels: Sequence[str],
     *,
-    kind: ProblemType,
+    problem_type: ProblemType,
 ) -> dict[str, dict[str, float]]:
     """Name of a set -> its scores; empty where the task has no labels.
 
     A label without any row is never predicted; a set that has it gets no `eval_loss`,
     which would be infinite.
     """
-    made = {SINGLE.name: _single, MULTI.name: _multi}.get(kind.name)
-    if made is None:
+    predict = {SINGLE.name: _single, MULTI.name: _multi}.get(problem_type.name)
+    if predict is None:
         return {}
     width = 1 + max(
         int(rows.ragged["input_ids"].values.max()) for rows in (train, *sets.values())
     )
-    counted = {name: _counts(rows, width) for name, rows in sets.items()}
+    counts = {name: _counts(rows, width) for name, rows in sets.items()}
     truth = train.dense["label_ids"]
-    logits = made(_counts(train, width), truth, counted, n_labels=len(labels))
-    found = {}
+    logits = predict(_counts(train, width), truth, counts, n_labels=len(labels))
+    finite = {}
     for name, rows in sets.items():
-        outputs = ScoredRows(logits[name], labels, truth=rows.dense["label_ids"])
+        scored = ScoredRows(logits[name], labels, truth=rows.dense["label_ids"])
         with np.errstate(invalid="ignore"):
-            values = kind.score(outputs)
-        found[name] = {key: one for key, one in values.items() if np.isfinite(one)}
-    return found
+            values = problem_type.score(scored)
+        finite[name] = {key: v for key, v in values.items() if np.isfinite(v)}
+    return finite
 
 
 def _counts(rows: Features, width: int) -> Any:
-    """How often each token occurs: a sparse matrix [rows, width]."""
+    """The counts of tokens in rows: a sparse matrix [rows, width]."""
     from scipy import sparse
 
     column = rows.ragged["input_ids"]
@@ -66,25 +66,24 @@ def _single(
     from sklearn.naive_bayes import MultinomialNB
 
     model = MultinomialNB()
-    for first in range(0, len(truth), _BLOCK):  # it makes a dense [rows, labels]
+    for first in range(0, len(truth), _BLOCK):  # partial_fit makes [rows, labels]
         part = slice(first, first + _BLOCK)
         model.partial_fit(counts[part], truth[part], np.unique(truth))
-    found = {}
+    log_probs = {}
     for name, rows in sets.items():
-        logits = np.full((rows.shape[0], n_labels), -np.inf)
-        logits[:, model.classes_] = model.predict_log_proba(rows)
-        found[name] = logits
-    return found
+        log_probs[name] = np.full((rows.shape[0], n_labels), -np.inf)
+        log_probs[name][:, model.classes_] = model.predict_log_proba(rows)
+    return log_probs
 
 
 def _multi(
     counts: Any, truth: np.ndarray, sets: Mapping[str, Any], *, n_labels: int
 ) -> dict[str, np.ndarray]:
-    """Logits [rows, labels], each label by a model of its own."""
-    by_label = [
+    """Logits [rows, labels], from a model for each label."""
+    models = [
         _single(counts, truth[:, label], sets, n_labels=2) for label in range(n_labels)
     ]
     return {
-        name: np.stack([one[name][:, 1] - one[name][:, 0] for one in by_label], -1)
+        name: np.stack([of[name][:, 1] - of[name][:, 0] for of in models], -1)
         for name in sets
     }

@@ -1,7 +1,8 @@
-"""What every kind of labels of a row can do; kinds.py has the three.
+"""The interface of a problem type: one label per row, several, or a number.
 
-Letters: B rows, L labels, W outputs of a row. What a kind says of logits is said in
-TensorFlow for training, and in numpy, float64, for whole sets.
+`problem_types.py` has the three. Losses and the answers of exports are computed in
+TensorFlow, the decisions and scores of whole sets in numpy and float64.
+Letters: B rows, L labels, W outputs of a row.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from bert_mgpu.tasks.classification import metrics
 
 
 class Loss(NamedTuple):
-    """What makes the loss of training another one than that of evaluation.
+    """The options of the loss of training, which that of evaluation lacks.
 
-    weights: of each label, float32 [L], or None. focal_gamma: Lin et al. 2017, "Focal
-    Loss": every loss times (1 - probability of the truth) to this power.
+    weights: of each label, float32 [L], or None. focal_gamma: every loss is multiplied
+    by (1 - probability of the true label) to this power (Lin et al. 2017).
     """
 
     weights: np.ndarray | None = None
@@ -32,89 +33,89 @@ PLAIN = Loss()
 
 
 class ScoredRows(NamedTuple):
-    """What the model says of a whole set."""
+    """The logits of a whole set beside its labels and thresholds."""
 
     logits: np.ndarray  # float32 [rows, W]
     labels: Sequence[str]
     thresholds: np.ndarray | None = None  # of each label's probability, float [L]
-    truth: np.ndarray = np.zeros(0)  # label_ids; whatever they are in a prediction
+    truth: np.ndarray = np.zeros(0)  # label_ids; of no meaning in a prediction
 
 
 class ErrorRow(NamedTuple):
-    """What is said of a row to a reader."""
+    """A row of the report's table of errors."""
 
     truth: str
-    said: str
-    sure: str  # probabilities of both, or how far off
+    predicted: str
+    probabilities: str  # of both; of a regression how far off
 
 
 class ProblemType(abc.ABC):
-    """A type of task.json."""
+    """One of the types "single", "multi" and "regression" of task.json."""
 
     name: str
-    problem_type: str  # transformers' name of it
-    metric = "eval_accuracy"  # by which a model is chosen, where no one says
+    huggingface_problem_type: str  # as in its config.json
+    metric = "eval_accuracy"  # that chooses the best model by default
     has_labels = True
 
     def width(self, labels: Sequence[str]) -> int:
-        """W."""
+        """W, the number of outputs of a row."""
         return len(labels)
 
     @abc.abstractmethod
-    def encode(self, found: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
-        """Labels of rows, None where a row has none, -> `label_ids`, [rows, ...]."""
+    def encode(self, row_labels: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
+        """`label_ids` [rows, ...] of the labels of rows; None where a row has none."""
 
     @abc.abstractmethod
     def weights(self, truth: np.ndarray, loss: Loss) -> np.ndarray:
-        """What each row counts in the mean of the losses: float32 [B]."""
+        """The weight of each row in the mean of the losses: float32 [B]."""
 
     @abc.abstractmethod
     def losses(self, logits: tf.Tensor, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
-        """[B, W] -> [B], times `weights`."""
+        """The loss of each row, times its weight: [B, W] -> [B]."""
 
     @abc.abstractmethod
     def counts(self, truth: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """How many rows have each label: int64 [L]."""
+        """The number of rows that have each label: int64 [L]."""
 
     @abc.abstractmethod
     def balanced(self, truth: np.ndarray, labels: Sequence[str]) -> np.ndarray:
         """Weights by which rare labels count as much as others: float32 [L]."""
 
     @abc.abstractmethod
-    def decide(self, found: ScoredRows) -> Predictions:
-        """What a prediction writes."""
+    def decide(self, scored: ScoredRows) -> Predictions:
+        """The predicted lines of each file."""
 
     @abc.abstractmethod
-    def score(self, found: ScoredRows) -> dict[str, float]:
+    def score(self, scored: ScoredRows) -> dict[str, float]:
         """Metrics of a whole set, Google's names first."""
 
     @abc.abstractmethod
-    def row_losses(self, found: ScoredRows) -> np.ndarray:
+    def row_losses(self, scored: ScoredRows) -> np.ndarray:
         """The loss of each row, whose mean is `eval_loss`: float64 [rows]."""
 
     @abc.abstractmethod
-    def wrong(self, found: ScoredRows) -> np.ndarray:
-        """Which rows may be errors to look at: bool [rows]."""
+    def wrong(self, scored: ScoredRows) -> np.ndarray:
+        """Rows to show as errors: bool [rows]."""
 
     @abc.abstractmethod
-    def words(self, found: ScoredRows, row: int) -> ErrorRow:
-        """A row for a reader."""
+    def error_row(self, scored: ScoredRows, row: int) -> ErrorRow:
+        """One row in words, for the report."""
 
     @abc.abstractmethod
-    def cells(self, found: ScoredRows) -> metrics.Cells:
-        """The scores of each label; empty where there are none."""
+    def cells(self, scored: ScoredRows) -> metrics.Cells:
+        """A table of the scores of each label; empty where there are no labels."""
 
     @abc.abstractmethod
     def answers(
         self, logits: tf.Tensor, labels: Sequence[str], thresholds: np.ndarray | None
     ) -> dict[str, tf.Tensor]:
-        """What an exported model says of rows [B, W] beside their logits."""
+        """The tensors of an exported model beside the logits [B, W]."""
 
-    def confusion(self, found: ScoredRows) -> np.ndarray | None:
-        """Rows of each true label (down) and predicted one, int [L, L]."""
+    def confusion(self, scored: ScoredRows) -> np.ndarray | None:
+        """Rows by true label (down) and predicted label, int [L, L], or None."""
         return None
 
-    def tables(self, found: ScoredRows) -> list[str]:
-        """What an evaluation shows below its line of scores."""
-        cells = self.cells(found)
+    def tables(self, scored: ScoredRows) -> list[str]:
+        """Tables that an evaluation logs below its line of scores."""
+        cells = self.cells(scored)
         return [metrics.aligned(cells)] if cells else []

@@ -1,4 +1,4 @@
-"""What the column of a row's label says: one label, several, or a number."""
+"""The label of a row, read from its column: one label, several, or a number."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.tasks.reader import one_value
 
 _MAX_LABELS_SHOWN = 20
-
-
 _LARGEST = 3.4e38  # of float32
 
 
 def read_label(task: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Any:
-    """A `reader.LabelReader` of all three types."""
+    """The label of a row (a `tasks.reader.LabelReader`), of any of the three types."""
     assert columns.label is not None
     cell = cells[columns.label]
     if task.task_type == MULTI:
@@ -30,7 +28,7 @@ def read_label(task: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Any:
 
 
 def number(cell: str) -> float:
-    """A regression's label. Raises ValueError for what is no finite number."""
+    """The label of a regression. Raises ValueError where it is no finite number."""
     try:
         value = float(cell)
     except ValueError:
@@ -44,7 +42,7 @@ def _known(task: TaskFiles, columns: Columns, cell: str) -> str | None:
     cell = columns.clean_label(cell)
     label = columns.relabel.get(cell, cell)
     if label is not None and ("\n" in label or "\r" in label):
-        raise ValueError(f"label {label[:40]!r} has a line's end in it")
+        raise ValueError(f"label {label[:40]!r} contains a line break")
     if label is None or label in task.labels or not task.labels:
         return label
     known = list(dict.fromkeys([*columns.relabel, *task.labels]))

@@ -1,4 +1,4 @@
-"""What a report says of an evaluated set: scores, and the worst errors."""
+"""The sections of report.html on an evaluated set: scores and worst errors."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from bert_mgpu.core.report import ConfusionMatrix, ReportSection, ReportTable
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks.classification.problem_type import ProblemType, ScoredRows
 
-_WORST = 20  # rows that are shown of a set
+_MAX_ERRORS = 20  # rows that are shown of a set
 _LONGEST_TEXT = 400  # characters of a text that are shown
 
 
 def sections(
-    kind: ProblemType,
+    problem_type: ProblemType,
     name: str,
-    found: ScoredRows,
+    scored: ScoredRows,
     *,
     path: pathlib.Path,
     examples: Callable[[], Sequence[Example]],
 ) -> list[ReportSection]:
-    """Of the set of this name. examples: reads its texts, where they are needed."""
-    scores = [("score", "value")]
-    scores += [(key, _number(value)) for key, value in kind.score(found).items()]
+    """The sections of a set. examples: reads its texts, where there are errors."""
+    values = problem_type.score(scored).items()
+    scores = [("score", "value"), *((key, _number(value)) for key, value in values)]
     blocks: list[str | ReportTable | ConfusionMatrix] = [
-        f"{len(found.logits)} rows of {path}",
+        f"{len(scored.logits)} rows of {path}",
         ReportTable(scores, "wn"),
     ]
-    if cells := kind.cells(found):
+    if cells := problem_type.cells(scored):
         blocks.append(ReportTable(cells, "wnnnn"))
-    matrix = kind.confusion(found)
+    matrix = problem_type.confusion(scored)
     if matrix is not None:
-        blocks.append(ConfusionMatrix(matrix, found.labels, name))
-    errors = _errors(kind, found, path, examples=examples)
+        blocks.append(ConfusionMatrix(matrix, scored.labels, name))
+    errors = _errors(problem_type, scored, path, examples=examples)
     return [
         ReportSection(name, blocks),
         ReportSection(f"{name}: worst errors", [errors]),
@@ -43,30 +43,30 @@ def sections(
 
 
 def _errors(
-    kind: ProblemType,
-    found: ScoredRows,
+    problem_type: ProblemType,
+    scored: ScoredRows,
     path: pathlib.Path,
     *,
     examples: Callable[[], Sequence[Example]],
 ) -> str | ReportTable:
-    """The rows with the highest losses that are wrong, and their texts."""
-    wrong = np.flatnonzero(kind.wrong(found))
+    """The wrong rows with the highest losses, and their texts."""
+    wrong = np.flatnonzero(problem_type.wrong(scored))
     if not len(wrong):
         return "none: every row is right"
-    losses = kind.row_losses(found)
-    worst = wrong[np.argsort(-losses[wrong], kind="stable")][:_WORST]
+    losses = problem_type.row_losses(scored)
+    worst = wrong[np.argsort(-losses[wrong], kind="stable")][:_MAX_ERRORS]
     texts = examples()
     rows: list[tuple[object, ...]] = [
         ("line", "text", "true", "predicted", "probabilities")
     ]
     for row in worst:
-        example, words = texts[row], kind.words(found, int(row))
+        example, words = texts[row], problem_type.error_row(scored, int(row))
         text = example.text_a + (f"  |  {example.text_b}" if example.text_b else "")
         if len(text) > _LONGEST_TEXT:
             text = f"{text[:_LONGEST_TEXT]} ..."
         rows.append((example.line, text, *words))
-    where = f"the {len(worst)} of {len(wrong)} with the highest loss; lines of {path}"
-    return ReportTable(rows, "nt", note=where)
+    note = f"the {len(worst)} of {len(wrong)} with the highest loss; lines of {path}"
+    return ReportTable(rows, "nt", note=note)
 
 
 def _number(value: float) -> str:

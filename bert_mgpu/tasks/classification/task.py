@@ -1,4 +1,4 @@
-"""Labels or values of single texts and pairs, by google-research/bert's classifier.
+"""Classification and regression of texts and pairs, as google-research/bert's.
 
 Shapes: R rows of tokens, S examples of a row, B = R * S examples, W outputs of each.
 """
@@ -36,12 +36,12 @@ from bert_mgpu.tasks.classification.problem_type import (
     ScoredRows,
 )
 from bert_mgpu.tasks.classification.problem_types import SINGLE
-from bert_mgpu.text import truncation
+from bert_mgpu.text import truncation as truncation_lib
 from bert_mgpu.text.tokenization import Tokenizer
 
 
 class Classification(FinetuningTask):
-    """A dense layer over the pooled output."""
+    """A dense layer on the pooled output (a `core.task.Task`)."""
 
     shown = (
         *("eval_accuracy", "eval_loss", "macro_f1", "micro_f1"),
@@ -58,15 +58,16 @@ class Classification(FinetuningTask):
         max_seq_length: int,
         classifier_dropout: float | None = None,
         recompute: str = "none",
-        kind: ProblemType = SINGLE,
+        problem_type: ProblemType = SINGLE,
         loss: Loss = PLAIN,
         thresholds: np.ndarray | None = None,
     ):
-        """thresholds: of each label's probability, float [labels]."""
+        """thresholds: of each label's probability, float [labels]; None: the usual."""
         self.name = name
-        self.kind = kind
-        self.facts = {"task_type": kind.name}
-        self.metric, self.problem_type = kind.metric, kind.problem_type
+        self.problem_type = problem_type
+        self.facts = {"task_type": problem_type.name}
+        self.metric = problem_type.metric
+        self.huggingface_problem_type = problem_type.huggingface_problem_type
         self._loss, self._thresholds = loss, thresholds
         self.labels = tuple(labels)
         self.max_seq_length = max_seq_length
@@ -85,17 +86,17 @@ class Classification(FinetuningTask):
 
     @property
     def _width(self) -> int:
-        return self.kind.width(self.labels)
+        return self.problem_type.width(self.labels)
 
     def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
-        counts = self.kind.weights(batch["label_ids"], self._loss)
+        counts = self.problem_type.weights(batch["label_ids"], self._loss)
         return {"loss": np.sum(counts * batch["is_real_example"])}
 
     def loss_sums(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, tf.Tensor]:
         logits = self._logits(params, batch, dropout_key)
-        losses = self.kind.losses(logits, batch["label_ids"], self._loss)
+        losses = self.problem_type.losses(logits, batch["label_ids"], self._loss)
         return {"loss": tf.reduce_sum(losses * batch["is_real_example"])}
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
@@ -104,19 +105,19 @@ class Classification(FinetuningTask):
     def _logits(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> tf.Tensor:
-        places = bert.first_tokens(batch)
+        first_tokens = bert.first_tokens(batch)  # [R, S]
         last = bert.encode(
             params,
             self._config,
             batch,
             dropout_key=dropout_key,
-            places=places,
+            places=first_tokens,
             recompute=self._recompute,
         )[-1]  # [R, S, H]
         pooled = bert.pool(params, tf.reshape(last, [-1, last.shape[-1]]))
-        if dropout_key is not None:  # its rows are examples now
+        if dropout_key is not None:  # from here on its rows are examples
             dropout_key = dropout_key._replace(
-                first_row=dropout_key.first_row * places.shape[1]
+                first_row=dropout_key.first_row * first_tokens.shape[1]
             )
         return heads.classification_logits(
             params, pooled, self._dropout, dropout_key=dropout_key
@@ -128,35 +129,38 @@ class Classification(FinetuningTask):
         truth = rows.dense["label_ids"]
         return ScoredRows(outputs["logits"], self.labels, self._thresholds, truth=truth)
 
-    def scores(self, found: ScoredRows) -> dict[str, float]:
-        return self.kind.score(found)
+    def scores(self, scored: ScoredRows) -> dict[str, float]:
+        return self.problem_type.score(scored)
 
-    def decide(self, found: ScoredRows) -> Predictions:
-        return self.kind.decide(found)
+    def decide(self, scored: ScoredRows) -> Predictions:
+        return self.problem_type.decide(scored)
 
     def answers(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         logits = outputs["logits"]  # [B, W]
-        said = self.kind.answers(logits, self.labels, self._thresholds)
-        return said | {"logits": logits}
+        named = self.problem_type.answers(logits, self.labels, self._thresholds)
+        return named | {"logits": logits}
 
     def metrics(self, rows: Features) -> list[str]:
         """The names of the scores that rows like these get."""
-        drawn = np.random.default_rng(0).normal(size=(len(rows), self._width))
-        outputs = {"logits": drawn.astype(np.float32)}
+        # The scores of random outputs have these names.
+        logits = np.random.default_rng(0).normal(size=(len(rows), self._width))
+        outputs = {"logits": logits.astype(np.float32)}
         return [*self.scores(self.scored_rows(outputs, rows, list))]
 
-    def summary(self, found: ScoredRows, scores: Mapping[str, Any]) -> list[str]:
-        return [self.line(scores), *self.kind.tables(found)]
+    def summary(self, scored: ScoredRows, scores: Mapping[str, Any]) -> list[str]:
+        return [self.line(scores), *self.problem_type.tables(scored)]
 
     def sections(
         self,
         name: str,
-        found: ScoredRows,
+        scored: ScoredRows,
         path: pathlib.Path,
         *,
         examples: Callable[[], Sequence[Example]],
     ) -> list[ReportSection]:
-        return report.sections(self.kind, name, found, path=path, examples=examples)
+        return report.sections(
+            self.problem_type, name, scored, path=path, examples=examples
+        )
 
 
 def featurise(
@@ -165,15 +169,14 @@ def featurise(
     labels: Sequence[str],
     *,
     max_seq_length: int,
-    how: str,
+    truncation: str,
     head_tokens: int,
-    kind: ProblemType = SINGLE,
+    problem_type: ProblemType = SINGLE,
 ) -> Features:
-    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP], segments 0 and 1.
+    """Rows [CLS] a [SEP] or [CLS] a [SEP] b [SEP], of segments 0 and 1.
 
-    Lengths before truncation are noted, for what a run says at its start.
-
-    Rows without a label get label_ids of some value, which nothing reads.
+    Their notes hold the lengths before truncation. Rows without a label get label_ids
+    that nothing reads.
     """
     texts_a = tokenizer.batch_ids([example.text_a for example in examples])
     texts_b = tokenizer.batch_ids([example.text_b or "" for example in examples])
@@ -181,32 +184,38 @@ def featurise(
     for index in range(len(examples)):
         a, b = texts_a.row(index).tolist(), texts_b.row(index).tolist()
         pair = len(b) > 0  # as Google's code: a second text without tokens is none
-        room = max_seq_length - (3 if pair else 2)
-        lengths.append(len(a) + len(b) + (3 if pair else 2))
-        if len(a) + len(b) > room:
+        special = 3 if pair else 2  # [CLS] and [SEP]
+        budget = max_seq_length - special
+        lengths.append(len(a) + len(b) + special)
+        if len(a) + len(b) > budget:
             truncated += 1
             if pair:
-                keep_a, keep_b = truncation.truncate_pair_lengths(len(a), len(b), room)
+                keep_a, keep_b = truncation_lib.truncate_pair_lengths(
+                    len(a), len(b), budget
+                )
                 a, b = a[:keep_a], b[:keep_b]
             else:
-                a = truncation.truncate(a, room, how, head_tokens=head_tokens)
+                a = truncation_lib.truncate(
+                    a, budget, truncation, head_tokens=head_tokens
+                )
         row = [tokenizer.cls_id, *a, tokenizer.sep_id]
         second = [*b, tokenizer.sep_id] if pair else []
         rows.append(row + second)
         segments.append([0] * len(row) + [1] * len(second))
-    known = kind.encode([example.label for example in examples], labels)
+    label_ids = problem_type.encode([example.label for example in examples], labels)
     return Features(
         {
             "input_ids": Ragged.from_rows(rows),
             "segment_ids": Ragged.from_rows(segments),
         },
-        {"label_ids": known},
+        {"label_ids": label_ids},
         np.array([example.line for example in examples], np.int64),
         notes=cache.length_notes(np.array(lengths), truncated),
-        keys=np.array([_key(example) for example in examples], np.uint64),
+        keys=np.array([_text_key(example) for example in examples], np.uint64),
     )
 
 
-def _key(example: Example) -> int:
+def _text_key(example: Example) -> int:
+    """A 64-bit hash of the texts, equal for rows of the same text."""
     text = json.dumps([example.text_a.strip(), (example.text_b or "").strip()])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

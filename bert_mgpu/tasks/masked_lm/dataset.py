@@ -1,4 +1,4 @@
-"""The records that a pretraining run reads: which files, and what is in them."""
+"""The records of a pretraining run, found in its files and checked."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def find_files(named: str, flag: str) -> list[str]:
     paths = []
     for name in filter(None, map(str.strip, named.split(","))):
         if os.path.isdir(name):
-            found = files.expand(os.path.join(glob.escape(name), f"*{_SUFFIX}"))
+            matches = files.expand(os.path.join(glob.escape(name), f"*{_SUFFIX}"))
             missing = f"no file of the folder ends in {_SUFFIX}"
         else:
-            found = files.expand(name)
+            matches = files.expand(name)
             missing = "there is no such file"
-        if not found:
+        if not matches:
             raise UserError(
                 f"--{flag}={name}: {missing}: pass the files that"
                 " data_prep/create_pretraining_data.py wrote"
             )
-        paths += found
+        paths += matches
     return paths
 
 
@@ -62,18 +62,18 @@ def files_of(config: PretrainConfig) -> dict[str, list[str]]:
 
 
 def _facts(file: str) -> dict[str, Any]:
-    """What create_pretraining_data.py says of a file, if it was that."""
+    """The facts that create_pretraining_data.py wrote beside a file, if it made it."""
     path = pathlib.Path(file)
     try:
-        said = files.read_json(path.with_name(f".{path.name}.json"))
+        facts = files.read_json(path.with_name(f".{path.name}.json"))
     except UserError:
         return {}
-    kinds = {"settings": dict, "rows": int, "vocabulary": str}
-    return {n: v for n, v in said.items() if isinstance(v, kinds.get(n, object))}
+    types = {"settings": dict, "rows": int, "vocabulary": str}
+    return {n: v for n, v in facts.items() if isinstance(v, types.get(n, object))}
 
 
 def made_with(config: PretrainConfig) -> dict[str, Any]:
-    """The vocabulary and the casing that the first file was made with, if it says."""
+    """The vocabulary and casing that the first file was made with, where known."""
     for file in [*itertools.chain(*files_of(config).values())][:1]:
         settings = _facts(file).get("settings", {})
         path, lower = (settings.get(n) for n in ("vocab_file", "do_lower_case"))
@@ -93,23 +93,23 @@ def _check_vocabulary(file: str, model: Pretrained) -> None:
         )
 
 
-def _check_count(file: str, found: int, skip_bad: bool) -> None:
-    """A copy that was broken off between two records looks whole."""
-    written = _facts(file).get("rows", found)
-    if found > written or (found < written and not skip_bad):
+def _check_count(file: str, count: int, skip_bad: bool) -> None:
+    """Finds a copy that broke off between two records, and so looks whole."""
+    written = _facts(file).get("rows", count)
+    if count > written or (count < written and not skip_bad):
         side = f".{os.path.basename(file)}.json"
         raise UserError(
-            f"{file}: {found} records, but {side} beside it says {written}: copy both"
-            f" anew, or remove {side} where other code has written the records since"
+            f"{file}: {count} records, but {side} beside it says {written}: copy both"
+            f" again, or remove {side} where other code has written the records since"
         )
-    if found < written:
-        say(f"{file}: {found} of the {written} records that were written")
+    if count < written:
+        say(f"{file}: {count} of the {written} records that were written")
 
 
 class RecordDataset:
-    """Reads a run's records as rows (a `run.Data`)."""
+    """The records of a run as rows (a `run.Data`)."""
 
-    flag = "input_file"  # where a user says which files
+    flag = "input_file"  # that names the files
 
     def __init__(
         self,
@@ -119,14 +119,14 @@ class RecordDataset:
         *,
         topology: Topology,
     ):
-        """Looks through all records that the run will read. Raises UserError for any
-        that is no good.
-        """
-        self._run, self._topology = config, topology
-        self._draw = self._make_draw(config, model)
-        if self._draw and (note := too_few(self._draw.masking, config.max_seq_length)):
+        """Checks all records that the run will read. Raises UserError for a bad one."""
+        self._config, self._topology = config, topology
+        self._masking = self._make_masking(config, model)
+        if self._masking and (
+            note := too_few(self._masking.masking, config.max_seq_length)
+        ):
             say(note)
-        form = RecordSchema(
+        schema = RecordSchema(
             config.max_seq_length,
             config.max_predictions_per_seq,
             model.bert_config.vocab_size,
@@ -138,27 +138,29 @@ class RecordDataset:
         for split, paths in self._files.items():
             for file in paths:
                 _check_vocabulary(file, model)
-            # The others find what the first one wrote, or make it for themselves.
+            # The other processes read the index of the first one, or make their own.
             with collective.first_process_first(topology.group):
                 self._indices[split] = [
                     pretraining_records.index(
                         file,
-                        form,
+                        schema,
                         config.skip_bad_records,
                         cache=cache,
                         writes=topology.group.rank == 0,
                     )
-                    for file in progress_bar(paths, "look through", "file")
+                    for file in progress_bar(paths, "check records", "file")
                 ]
             for file, index in zip(paths, self._indices[split], strict=True):
                 _check_count(file, len(index.sizes), config.skip_bad_records)
             if not any(len(index.sizes) for index in self._indices[split]):
-                raise UserError(f"{listed(paths, 3)}: no records in there")
-        self.next_sentence = self._says_what_follows()
+                raise UserError(f"{listed(paths, 3)}: no records")
+        self.next_sentence = self._has_next_sentence_labels()
         self._check_masks()
 
     @staticmethod
-    def _make_draw(config: PretrainConfig, model: Pretrained) -> DynamicMasking | None:
+    def _make_masking(
+        config: PretrainConfig, model: Pretrained
+    ) -> DynamicMasking | None:
         if not config.dynamic_masking:
             return None
         tokenizer = model.tokenizer
@@ -174,32 +176,32 @@ class RecordDataset:
             masking, special, config.seed, random_numbers=config.random_numbers
         )
 
-    def _says_what_follows(self) -> bool:
-        """Have the rows next_sentence_labels? All of them, or none."""
-        found: dict[bool, str] = {}
+    def _has_next_sentence_labels(self) -> bool:
+        """Whether the rows have next_sentence_labels: all of them, or none."""
+        example: dict[bool, str] = {}  # a file with them, a file without
         for split, indices in self._indices.items():
             for file, index in zip(self._files[split], indices, strict=True):
-                for says in {*map(bool, index.follows.tolist())}:
-                    found.setdefault(says, file)
-        if len(found) > 1:
+                for has in {*map(bool, index.follows.tolist())}:
+                    example.setdefault(has, file)
+        if len(example) > 1:
             raise UserError(
-                f"{found[True]} has next_sentence_labels, {found[False]} has records"
-                " without: train on one kind at a time"
+                f"{example[True]} has next_sentence_labels, {example[False]} has"
+                " records without: train on one kind of records at a time"
             )
-        return True in found
+        return True in example
 
     def _check_masks(self) -> None:
         """Raises UserError where nothing would be masked."""
-        run = self._run
+        config = self._config
         for split, indices in self._indices.items():
             files = self._files[split]
             for file, index in zip(files, indices, strict=True):
                 made = _facts(file).get("settings", {}).get("objective")
-                infills = run.dynamic_masking and run.masking == "infill"
-                if run.dynamic_masking and made and (made == "infill") != infills:
+                infills = config.dynamic_masking and config.masking == "infill"
+                if config.dynamic_masking and made and (made == "infill") != infills:
                     raise UserError(
                         f"{file}: made with --objective={made}, which"
-                        f" --masking={run.masking} does not fit: pass --masking="
+                        f" --masking={config.masking} does not fit: pass --masking="
                         + ("infill" if made == "infill" else "token or span")
                     )
                 if infills and not index.pairs.all():
@@ -207,27 +209,27 @@ class RecordDataset:
                         f"{file}: has rows without a second text: --masking=infill"
                         " masks a part of that: pass another --masking"
                     )
-            if self._draw:  # then what is masked is known when it is drawn
+            if self._masking:  # whether any is masked is known when masks are drawn
                 continue
             if not any(index.counts.any() for index in indices):
-                raise UserError(f"{listed(files, 3)}: not one token is masked in there")
+                raise UserError(f"{listed(files, 3)}: no token is masked")
             most = self._most(split)
             if most is None:
                 continue
             counts = np.concatenate([index.counts for index in indices])[:most]
             if not counts.any():
                 raise UserError(
-                    f"{listed(files, 3)}: not one token is masked in the first"
+                    f"{listed(files, 3)}: no token is masked in the first"
                     f" {len(counts)} rows, which are evaluated: raise --max_eval_steps,"
                     " or pass other records as --eval_input_file"
                 )
 
     def _most(self, split: str) -> int | None:
-        """How many rows of a set are read at most; None: all."""
-        run = self._run
+        """The number of rows of a set that are read at most; None: all."""
+        config = self._config
         if split != "dev":
             return None
-        return run.max_eval_steps * run.eval_batch_size * self._topology.n_towers
+        return config.max_eval_steps * config.eval_batch_size * self._topology.n_towers
 
     def named(self, split: str) -> str:
         """The files of a set, for a message."""
@@ -236,7 +238,7 @@ class RecordDataset:
     def load(self, split: str) -> tuple[RecordRows, str]:
         """(rows, fingerprint) of train or dev, described in the log."""
         files, indices = self._files[split], self._indices[split]
-        rows = RecordRows(files, indices, self._draw, most=self._most(split))
+        rows = RecordRows(files, indices, self._masking, most=self._most(split))
         for index in indices:
             for line in index.bad[:3]:
                 say(f"left out: {line}")
@@ -258,15 +260,15 @@ class RecordDataset:
         return rows, key
 
     def examples(self, split: str) -> list[Example]:
-        """None: records have no texts."""
+        """No examples: records have no texts."""
         return []
 
     def check(self, split: str, outputs: Outputs) -> None:
-        """Drawn masks are not known before."""
+        """Raises UserError where the masks that were drawn mask nothing."""
         counts = outputs["masked_lm_counts"]
         if not counts.any():
             raise UserError(
-                f"{self.named(split)}: --masking={self._run.masking} masks not one"
+                f"{self.named(split)}: --masking={self._config.masking} masks no"
                 f" token of the {len(counts)} rows that are evaluated: pass records of"
                 " longer texts as --eval_input_file, or leave --do_eval out"
             )

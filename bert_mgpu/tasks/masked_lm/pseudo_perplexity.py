@@ -1,4 +1,4 @@
-"""Pseudo-perplexity of sentences (Salazar et al. 2020), a word masked at a time.
+"""Pseudo-perplexity of sentences (Salazar et al. 2020), one word masked at a time.
 
 Letters: L lines, W words of all lines, B rows, P pieces of a word at most.
 """
@@ -20,22 +20,22 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 
 class MaskedWords:
-    """A row for each word of each line, in which it is masked (a `task.Rows`)."""
+    """Rows in each of which one word of a line is masked (`core.rows.Rows`)."""
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, max_length: int):
         """max_length: tokens with [CLS] and [SEP]; longer lines are cut."""
         self._tokenizer = tokenizer
         ids = tokenizer.batch_ids(texts)
-        room = max_length - 2
-        kept = [ids.row(line)[:room] for line in range(len(texts))]
-        self.truncated = int((ids.lengths > room).sum())
+        most = max_length - 2
+        kept = [ids.row(line)[:most] for line in range(len(texts))]
+        self.truncated = int((ids.lengths > most).sum())
         self.lines = Ragged.from_rows([row.tolist() for row in kept])  # L rows
         continues = whole_words.continuing(tokenizer.tokens)[self.lines.values]
         continues[self.lines.offsets[:-1][self.lines.lengths > 0]] = False
         self._starts = np.flatnonzero(~continues)  # of words among all tokens, W
         self.counts = np.diff(np.append(self._starts, len(continues)))  # pieces
-        owners = np.repeat(np.arange(len(texts)), self.lines.lengths)
-        self._line = owners[self._starts]
+        line_of_token = np.repeat(np.arange(len(texts)), self.lines.lengths)
+        self._line = line_of_token[self._starts]
         self._words = np.bincount(self._line, minlength=len(texts))  # of each line
         self.lengths = self.lines.lengths[self._line] + 2
         self.notes: dict[str, Any] = {}
@@ -45,17 +45,17 @@ class MaskedWords:
 
     def take(self, numbers: np.ndarray) -> Features:
         tokenizer, rows = self._tokenizer, numbers % len(self)
-        ids, places, labels = [], [], []
+        ids, positions, labels = [], [], []
         for row in rows.tolist():
             line = self._line[row]
             tokens = self.lines.row(line).tolist()
             first = int(self._starts[row] - self.lines.offsets[line])
             pieces = range(first, first + int(self.counts[row]))
-            labels.append([tokens[place] for place in pieces])
-            for place in pieces:
-                tokens[place] = tokenizer.mask_id
+            labels.append([tokens[index] for index in pieces])
+            for index in pieces:
+                tokens[index] = tokenizer.mask_id
             ids.append([tokenizer.cls_id, *tokens, tokenizer.sep_id])
-            places.append([place + 1 for place in pieces])
+            positions.append([index + 1 for index in pieces])  # behind [CLS]
         return Features(
             {
                 "input_ids": Ragged.from_rows(ids),
@@ -64,35 +64,37 @@ class MaskedWords:
             {},
             rows,
             targets={
-                POSITIONS: Ragged.from_rows(places),
+                POSITIONS: Ragged.from_rows(positions),
                 "masked_lm_ids": Ragged.from_rows(labels),
             },
         )
 
     def scores(self, losses: np.ndarray) -> Iterator[dict[str, Any]]:
-        """Of each line: its tokens with their probabilities, and its perplexity.
+        """The tokens of each line with their probabilities, and its perplexity.
 
         losses: float [W, P], -log p of each piece of each word. As in bert-ad, the
         perplexity is exp(sum of all losses / words); a line without words has none.
         """
         tokens = self._tokenizer.tokens
-        piece = np.arange(losses.shape[1]) < self.counts[:, None]
-        of_tokens = losses[piece]  # of all lines, in order
+        is_piece = np.arange(losses.shape[1]) < self.counts[:, None]
+        token_losses = losses[is_piece]  # of all lines, in order
         for line in range(len(self.lines.lengths)):
             here = slice(*self.lines.offsets[line : line + 2])
-            found = of_tokens[here].astype(np.float64)
+            line_losses = token_losses[here].astype(np.float64)
             count = int(self._words[line])
             yield {
                 "tokens": [
                     {"token": tokens[index], "prob": float(np.exp(-loss))}
-                    for index, loss in zip(self.lines.row(line), found, strict=True)
+                    for index, loss in zip(
+                        self.lines.row(line), line_losses, strict=True
+                    )
                 ],
-                "ppl": float(np.exp(found.sum() / count)) if count else None,
+                "ppl": float(np.exp(line_losses.sum() / count)) if count else None,
             }
 
 
 class Scoring(Pretraining):
-    """-log p of every masked piece; rows must not be packed."""
+    """A task whose outputs are -log p of every masked piece, of rows not packed."""
 
     def __init__(self, bert_config: BertConfig, max_seq_length: int, pieces: int):
         """pieces: P."""

@@ -23,7 +23,7 @@ NEXT_HEAD = "cls/seq_relationship/output_weights"
 
 
 class _Losses(NamedTuple):
-    """Of every masked token and every example: -log p, and whether p is the largest."""
+    """-log p of every masked token and every example, and whether p is the largest."""
 
     masked: tf.Tensor  # float32 [M]
     masked_hit: tf.Tensor  # bool [M]
@@ -46,12 +46,12 @@ class Pretraining:
         *,
         recompute: str = "none",
     ):
-        """next_sentence: the rows say whether their second text is the next one."""
+        """next_sentence: rows are labelled by whether their second text follows."""
         self.max_seq_length = max_seq_length
         self._config = bert_config
         self._next_sentence = next_sentence
         self._recompute = recompute
-        # The pooler, where only masked tokens are read.
+        # Where only masked tokens are read, no loss depends on the pooler.
         pooler = frozenset({"bert/pooler/dense/kernel", "bert/pooler/dense/bias"})
         self.token_outputs: frozenset[str] = frozenset()
         self.unused = frozenset() if next_sentence else pooler
@@ -82,15 +82,15 @@ class Pretraining:
         losses = self._losses(params, batch, None)
         weights = batch["masked_lm_weights"]  # [R, P]
         # The mask numbers the examples of a row from 1.
-        places = bert.first_tokens(batch).shape[1]
-        inside = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
+        slots = bert.first_tokens(batch).shape[1]
+        slot = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
         rows = tf.range(weights.shape[0])[:, None]
-        examples = tf.reshape(rows * places + inside, [-1])  # [M]
+        examples = tf.reshape(rows * slots + slot, [-1])  # [M]
 
         def of_examples(values: tf.Tensor) -> tf.Tensor:
             weighted = tf.cast(values, tf.float32) * tf.reshape(weights, [-1])
-            count = weights.shape[0] * places
-            return tf.math.unsorted_segment_sum(weighted, examples, count)
+            n_examples = weights.shape[0] * slots
+            return tf.math.unsorted_segment_sum(weighted, examples, n_examples)
 
         sums = {
             "masked_lm_losses": of_examples(losses.masked),
@@ -106,35 +106,35 @@ class Pretraining:
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> _Losses:
         first, masked = bert.first_tokens(batch), batch[POSITIONS]  # [R, S], [R, P]
-        places = tf.concat([first, masked], 1) if self._next_sentence else masked
+        positions = tf.concat([first, masked], 1) if self._next_sentence else masked
         hidden = bert.encode(
             params,
             self._config,
             batch,
             dropout_key=dropout_key,
-            places=places,
+            places=positions,
             recompute=self._recompute,
         )[-1]
         first_hidden, masked_hidden = tf.split(
-            hidden, [places.shape[1] - masked.shape[1], masked.shape[1]], 1
+            hidden, [positions.shape[1] - masked.shape[1], masked.shape[1]], 1
         )
         width = hidden.shape[-1]
-        words = heads.masked_lm_logits(
+        logits = heads.masked_lm_logits(
             params, self._config, tf.reshape(masked_hidden, [-1, width])
         )  # [M, V]
-        word_ids = tf.reshape(batch["masked_lm_ids"], [-1])
-        masked_losses = heads.cross_entropy(words, word_ids)
-        masked_hits = tf.argmax(words, -1, tf.int32) == word_ids
+        masked_ids = tf.reshape(batch["masked_lm_ids"], [-1])
+        masked_losses = heads.cross_entropy(logits, masked_ids)
+        masked_hits = tf.argmax(logits, -1, tf.int32) == masked_ids
         if not self._next_sentence:
             return _Losses(masked_losses, masked_hits, None, next_hit=None)
         pooled = bert.pool(params, tf.reshape(first_hidden, [-1, width]))
-        following = heads.next_sentence_logits(params, pooled)  # [B, 2]
+        next_logits = heads.next_sentence_logits(params, pooled)  # [B, 2]
         label_ids = batch["next_sentence_labels"]
         return _Losses(
             masked_losses,
             masked_hits,
-            heads.cross_entropy(following, label_ids),
-            next_hit=tf.argmax(following, -1, tf.int32) == label_ids,
+            heads.cross_entropy(next_logits, label_ids),
+            next_hit=tf.argmax(next_logits, -1, tf.int32) == label_ids,
         )
 
     def infer(self, rows: Rows, forward: Forward) -> Outputs:
@@ -143,21 +143,21 @@ class Pretraining:
     def scored_rows(
         self, outputs: Outputs, rows: Rows, examples: ReadExamples
     ) -> dict[str, float]:
-        """Sums over the set, and how many "rows" it has."""
+        """Sums over the set, and the number of its "rows"."""
         sums = {name: float(np.sum(v, dtype=np.float64)) for name, v in outputs.items()}
         return sums | {"rows": len(rows)}
 
-    def scores(self, found: Mapping[str, float]) -> dict[str, Any]:
-        """Means over all masked tokens, of which there is one at least, and rows."""
-        count = found["masked_lm_counts"]
+    def scores(self, scored: Mapping[str, float]) -> dict[str, Any]:
+        """Means over all masked tokens, at least one, and over all rows."""
+        count = scored["masked_lm_counts"]
         scores = {
-            "loss": found["masked_lm_losses"] / count,
-            "masked_lm_accuracy": found["masked_lm_hits"] / count,
-            "masked_lm_loss": found["masked_lm_losses"] / count,
+            "loss": scored["masked_lm_losses"] / count,
+            "masked_lm_accuracy": scored["masked_lm_hits"] / count,
+            "masked_lm_loss": scored["masked_lm_losses"] / count,
         }
         if self._next_sentence:
             for name, key in (("accuracy", "hits"), ("loss", "losses")):
-                mean = found[f"next_sentence_{key}"] / found["rows"]
+                mean = scored[f"next_sentence_{key}"] / scored["rows"]
                 scores[f"next_sentence_{name}"] = mean
             scores["loss"] += scores["next_sentence_loss"]
         return scores | {"perplexity": float(np.exp(scores["masked_lm_loss"]))}
@@ -166,5 +166,5 @@ class Pretraining:
         """Google's six keys in its order, then ours."""
         return {"global_step": step, **scores}
 
-    def summary(self, found: Any, scores: Mapping[str, Any]) -> list[str]:
+    def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
         return [f"  {name} = {value:.4f}" for name, value in scores.items()]

@@ -146,7 +146,7 @@ def test_evaluated_records_in_which_nothing_can_be_masked(tmp_path, flags, pretr
     assert_refused(
         result,
         "empty.tfrecord",
-        "--masking=token masks not one token of the 3 rows",
+        "--masking=token masks no token of the 3 rows",
         "pass records of longer texts as --eval_input_file",
     )
     assert (tmp_path / "out" / "model.ckpt-12.index").exists()  # it was trained

@@ -19,7 +19,7 @@ from bert_mgpu.tasks.base import Family, FinetuningTask
 _HEAD, _BIAS = "pointing/output_weights", "pointing/output_bias"
 
 
-class Found(NamedTuple):
+class Scored(NamedTuple):
     """A set: float [rows, T], bool [rows, T], int [rows], and token ids."""
 
     logits: np.ndarray
@@ -69,33 +69,33 @@ class Pointing(FinetuningTask):
         places = np.arange(self.max_seq_length)
         inside = (places > 0) & (places < rows.lengths[:, None] - 1)
         ids = rows.ragged["input_ids"]
-        return Found(outputs["logits"], inside, rows.dense["label_ids"], ids)
+        return Scored(outputs["logits"], inside, rows.dense["label_ids"], ids)
 
-    def _chosen(self, found):
+    def _chosen(self, scored):
         """Where each row points, and how sure: int, float [rows]."""
-        logits = np.where(found.inside, found.logits, -1e9)
+        logits = np.where(scored.inside, scored.logits, -1e9)
         shares = np.exp(logits - logits.max(-1, keepdims=True))
         shares /= shares.sum(-1, keepdims=True)
         return logits.argmax(-1), shares.max(-1)
 
-    def _words(self, found, places):
-        ids = (found.ids.row(row)[place] for row, place in enumerate(places))
+    def _words(self, scored, places):
+        ids = (scored.ids.row(row)[place] for row, place in enumerate(places))
         return [self._tokens[token] for token in ids]
 
-    def scores(self, found):
-        words = self.decide(found).texts
-        truth = self._words(found, found.truth)
+    def scores(self, scored):
+        words = self.decide(scored).texts
+        truth = self._words(scored, scored.truth)
         hits = [word == true for word, true in zip(words, truth, strict=True)]
-        logits = found.logits - found.logits.max(-1, keepdims=True)
+        logits = scored.logits - scored.logits.max(-1, keepdims=True)
         logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         return {
             "eval_accuracy": float(np.mean(hits)),
-            "eval_loss": float(-logs[np.arange(len(logs)), found.truth].mean()),
+            "eval_loss": float(-logs[np.arange(len(logs)), scored.truth].mean()),
         }
 
-    def decide(self, found):
-        chosen, sure = self._chosen(found)
-        words = self._words(found, chosen)
+    def decide(self, scored):
+        chosen, sure = self._chosen(scored)
+        words = self._words(scored, chosen)
         return Predictions(words, sure[:, None], [{"value": word} for word in words])
 
     def answers(self, outputs):

@@ -80,15 +80,15 @@ class TokenPointing(FinetuningTask):
         chosen = [int(one.argmax()) for one in logits]
         return Words(texts(inputs), logits, truth, chosen)
 
-    def decide(self, found):
-        pairs = zip(found.ids, found.chosen, strict=True)
+    def decide(self, scored):
+        pairs = zip(scored.ids, scored.chosen, strict=True)
         words = [self._tokens[ids[place]] for ids, place in pairs]
-        values = np.array([[logits.max()] for logits in found.logits])
+        values = np.array([[logits.max()] for logits in scored.logits])
         return Predictions(words, values, [{"value": word} for word in words])
 
-    def scores(self, found):
-        hits = np.array(found.chosen) == np.array(found.truth)
-        loss = np.mean([np.logaddexp(0, -one.max()) for one in found.logits])
+    def scores(self, scored):
+        hits = np.array(scored.chosen) == np.array(scored.truth)
+        loss = np.mean([np.logaddexp(0, -one.max()) for one in scored.logits])
         return {"eval_accuracy": float(hits.mean()), "eval_loss": float(loss)}
 
     def metrics(self, rows):
@@ -100,16 +100,16 @@ class PointingTwice(TokenPointing):
 
     def infer(self, rows, forward):
         outputs = forward(rows)
-        found = self.scored_rows(outputs, rows, list)
-        best = [np.argsort(-one, kind="stable")[:2] for one in found.logits]
+        scored = self.scored_rows(outputs, rows, list)
+        best = [np.argsort(-one, kind="stable")[:2] for one in scored.logits]
         close = [
             number
-            for number, (one, two) in enumerate(zip(found.logits, best, strict=True))
+            for number, (one, two) in enumerate(zip(scored.logits, best, strict=True))
             if len(two) == 2 and one[two[0]] - one[two[1]] < CLOSE
         ]
         first, last = rows.ragged["input_ids"].row(0)[[0, -1]]
         again = Ragged.from_rows(
-            [[first, found.ids[n][place], last] for n in close for place in best[n]]
+            [[first, scored.ids[n][place], last] for n in close for place in best[n]]
         )
         zeros = Ragged(np.zeros_like(again.values), again.offsets)
         columns = {"input_ids": again, "segment_ids": zeros, "target_ids": zeros}
@@ -123,12 +123,12 @@ class PointingTwice(TokenPointing):
         return {**outputs, "chosen": chosen, "close": np.array(close)}
 
     def scored_rows(self, outputs, rows, examples):
-        found = super().scored_rows(outputs, rows, examples)
+        scored = super().scored_rows(outputs, rows, examples)
         if "chosen" not in outputs:  # of the first pass alone
-            return found
+            return scored
         texts = [example.text_a for example in examples()]
-        assert len(texts) == len(found.ids)  # a family may score by the texts, too
-        return found._replace(chosen=outputs["chosen"].tolist())
+        assert len(texts) == len(scored.ids)  # a family may score by the texts, too
+        return scored._replace(chosen=outputs["chosen"].tolist())
 
 
 class TokenFamily(PointingFamily):

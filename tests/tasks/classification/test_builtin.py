@@ -176,10 +176,9 @@ def test_a_subset_is_a_sample_in_file_order_of_the_rows_that_count(tmp_path):
 
 def test_task_json_beside_a_builtin_task_is_said_not_read(tmp_path):
     run = FinetuneConfig(task_name="MRPC", data_dir=str(tmp_path))
-    assert task_json.overlooked(run, BUILTIN) is None
+    assert task_json.overlooked("MRPC", tmp_path, BUILTIN) is None
     (tmp_path / "task.json").write_text('{"no": "task"}')
     assert registry.find_task_files(run) is BUILTIN["mrpc"]
-    remark = task_json.overlooked(run, BUILTIN)
+    remark = task_json.overlooked("MRPC", tmp_path, BUILTIN)
     assert remark.startswith(f"{tmp_path}/task.json is not read: MRPC is a built-in")
-    mine = dataclasses.replace(run, task_name="mine")
-    assert task_json.overlooked(mine, BUILTIN) is None
+    assert task_json.overlooked("mine", tmp_path, BUILTIN) is None

@@ -37,9 +37,9 @@ def looked_at(words):
                 words,
                 labels,
                 max_seq_length=length,
-                how="head",
+                truncation="head",
                 head_tokens=0,
-                kind=PROBLEM_TYPES[kind],
+                problem_type=PROBLEM_TYPES[kind],
             )
             path, unknown = f"{split}.tsv", words.unk_id
             read[split] = data_checks.CheckedSet(split, path, features, unknown=unknown)
@@ -77,9 +77,9 @@ def test_rows_of_dev_that_were_trained_on(looked_at):
     found = looked_at(train=rows, dev=[*fine(16, 1), *rows[:4]], test=rows[:20])
     assert found == [
         "dev.tsv:17, 18, 19 and 1 more: 4 rows (20.0%) with the text of a row of"
-        " train.tsv: what is measured there is memory",
+        " train.tsv: a model may have memorised them",
         "test.tsv:1, 2, 3 and 17 more: 20 rows (100.0%) with the text of a row of"
-        " train.tsv: what is measured there is memory",
+        " train.tsv: a model may have memorised them",
     ]
 
 
@@ -125,7 +125,7 @@ def test_the_share_of_unknown_tokens_of_pairs(words):
     pairs = [("a b", "z"), ("a", None), ("z", "b")]
     examples = [Example(str(n), *pair, "no", n) for n, pair in enumerate(pairs)]
     features = task.featurise(
-        examples, words, LABELS, max_seq_length=16, how="head", head_tokens=0
+        examples, words, LABELS, max_seq_length=16, truncation="head", head_tokens=0
     )
     one = data_checks.CheckedSet("train", "train.tsv", features, unknown=words.unk_id)
     assert one.unknown_share == pytest.approx(2 / 6)

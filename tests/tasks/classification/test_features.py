@@ -56,7 +56,12 @@ def test_inputs_are_googles(tmp_path, length):
     )
     wanted = json.loads(done.stdout)
     features = task_lib.featurise(
-        examples, tokenizer, labels, max_seq_length=length, how="head", head_tokens=0
+        examples,
+        tokenizer,
+        labels,
+        max_seq_length=length,
+        truncation="head",
+        head_tokens=0,
     )
     placement = packing.one_a_row(np.arange(len(examples)), 1, length)
     batch = pipeline.collate(features, placement)
@@ -85,7 +90,7 @@ def test_truncation_of_long_texts(tmp_path, how, head_tokens, kept):
         tokenizer,
         ["0"],
         max_seq_length=LENGTH,
-        how=how,
+        truncation=how,
         head_tokens=head_tokens,
     )
     row = [tokenizer.tokens[index] for index in features.ragged["input_ids"].row(0)]

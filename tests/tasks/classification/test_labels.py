@@ -5,7 +5,6 @@ import types
 
 import pytest
 
-from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks import task_json
 from bert_mgpu.tasks.classification.labels import find_labels
@@ -21,13 +20,14 @@ def labels(tmp_path):
     def find(own=(), trained=None, rows="no yes", trains=True, continues=False):
         (tmp_path / "train.tsv").write_text(LINES[rows])
         said = {"train": "train.tsv", "text_a": 1, "label": 0}
-        files = task_json._task("mine", "task.json", said)
+        files = task_json._task("mine", said)
         files = dataclasses.replace(files, labels=tuple(own))
-        config = FinetuneConfig(data_dir=str(tmp_path), do_train=trains)
         if continues:
             (tmp_path / "model.ckpt-1.index").write_bytes(b"")
         model = types.SimpleNamespace(labels=trained)
-        return find_labels(config, files, model, output_dir=tmp_path)
+        return find_labels(
+            files, model, tmp_path, data_dir=tmp_path, trains=trains, evaluates=False
+        )
 
     return find
 

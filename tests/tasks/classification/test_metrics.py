@@ -168,7 +168,7 @@ def test_confusion_table_counts_rows_where_they_fit(rows):
     labels = labels % 9  # class 9 is only predicted
     predictions = probabilities.argmax(1)
     table = confusion_table(labels, predictions, ["类别"] * 10)
-    assert table.startswith("in each cell: rows\n")
+    assert table.startswith("cells: number of examples\n")
     cells = [line for line, _ in _cells(table, 10)]
     np.testing.assert_array_equal(
         cells, sklearn.metrics.confusion_matrix(labels, predictions, labels=range(10))
@@ -181,7 +181,7 @@ def test_confusion_table_shows_percentages_where_counts_do_not_fit(num_classes, 
     probabilities[labels == 4] = np.eye(num_classes)[4]
     predictions = probabilities.argmax(1)
     table = confusion_table(labels, predictions, ["类别"] * num_classes)
-    assert table.startswith("in each cell: %")
+    assert table.startswith("cells: %")
     lines = list(_cells(table, num_classes))
     shares = 100 * sklearn.metrics.confusion_matrix(
         labels, predictions, normalize="true"

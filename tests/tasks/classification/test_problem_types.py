@@ -194,7 +194,7 @@ def test_balanced_weights_are_those_of_scikit_learn(rng):
     [
         ("a\t1\nb\t2\n", "has no line for c"),
         ("a\t1\nb\t2\nc\t3\nd\t1\n", ":4: 'd"),
-        ("a\t1\na\t2\nc\t3\n", ":2: 'a' stands there twice"),
+        ("a\t1\na\t2\nc\t3\n", ":2: 'a' appears twice"),
         ("a 1\n", ":1: 'a 1': write a label, a tab and a number"),
         ("a\tx\n", ":1: 'x': pass a number, 1e-06 to 1e+06"),
         ("a\t0\n", ":1: '0': pass a number"),

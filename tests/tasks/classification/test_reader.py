@@ -6,10 +6,10 @@ from bert_mgpu.tasks.classification.reader import number, read_label
 from bert_mgpu.tasks.files import Columns, TaskFiles
 
 
-def read(cell, kind="single", labels=("no", "yes"), separator=",", **columns):
+def read(cell, task_type="single", labels=("no", "yes"), separator=",", **columns):
     values = Columns(text_a=1, label=0, **columns)
     files = {"train": "t", "dev": None, "test": None, "columns": values}
-    task = TaskFiles("mine", labels, **files, task_type=kind, separator=separator)
+    task = TaskFiles("mine", labels, **files, task_type=task_type, separator=separator)
     return read_label(task, values, [cell, "a text"])
 
 
@@ -22,7 +22,7 @@ def test_one_label_is_one_of_the_tasks():
 
 def test_every_label_is_taken_where_none_is_known():
     assert read("anything", labels=()) == "anything"
-    with pytest.raises(ValueError, match="has a line's end in it"):
+    with pytest.raises(ValueError, match="contains a line break"):
         read("a\nb", labels=())
 
 
@@ -75,7 +75,7 @@ def test_what_is_no_finite_number_of_float32(cell):
         read(cell, "regression")
 
 
-@pytest.mark.parametrize("kind", ["single", "regression"])
-def test_a_list_is_no_single_label(kind):
+@pytest.mark.parametrize("task_type", ["single", "regression"])
+def test_a_list_is_no_single_label(task_type):
     with pytest.raises(ValueError, match="a list"):
-        read(["yes"], kind)
+        read(["yes"], task_type)

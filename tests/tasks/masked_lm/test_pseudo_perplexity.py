@@ -1,171 +1,54 @@
-"""Masked words and next sentences: packed or not, the same losses and gradients."""
+"""One row for each word of a line, and the perplexity of their losses."""
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from bert_mgpu.core.rows import Features, Ragged
-from bert_mgpu.data import packing, pipeline
-from bert_mgpu.model import params as params_lib
-from bert_mgpu.tasks.masked_lm.task import MASKED, NEXT, Pretraining
-from tests.support.marks import GRAPH_AND_RARELY_XLA
-from tests.support.tiny import small_config
+from bert_mgpu.core.rows import POSITIONS
+from bert_mgpu.tasks.masked_lm.pseudo_perplexity import MaskedWords
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.support.tiny import VOCAB
 
-CONFIG = small_config(dropout=0.0, vocab_size=97, max_position_embeddings=40)
-ROWS, LONGEST = 37, 24
-BOTH = pytest.mark.parametrize("next_sentence", [True, False], ids=["nsp", "mlm"])
+LINES = ["suns joy", "", "the rain . win"]  # "suns" has the pieces sun and ##s
+IDS = {token: number for number, token in enumerate(VOCAB)}
 
 
-@pytest.fixture(scope="module")
-def features():
-    """Pairs of 4 to 24 tokens, 1 to 4 of them masked."""
-    rng = np.random.default_rng(0)
-    ids, segments, places, words = [], [], [], []
-    for _ in range(ROWS):
-        length = int(rng.integers(4, LONGEST + 1))
-        ids.append(rng.integers(1, 97, length).tolist())
-        split = int(rng.integers(1, length))
-        segments.append([0] * split + [1] * (length - split))
-        masked = rng.choice(length, int(rng.integers(1, 5)), replace=False)
-        places.append(np.sort(masked).tolist())
-        words.append(rng.integers(0, 97, len(masked)).tolist())
-    columns = {"input_ids": ids, "segment_ids": segments}
-    targets = {"masked_lm_positions": places, "masked_lm_ids": words}
-    return Features(
-        {name: Ragged.from_rows(rows) for name, rows in columns.items()},
-        {"next_sentence_labels": rng.integers(0, 2, ROWS).astype(np.int32)},
-        np.arange(ROWS),
-        targets={name: Ragged.from_rows(rows) for name, rows in targets.items()},
-    )
+@pytest.fixture
+def words(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    return MaskedWords(LINES, Tokenizer(str(tmp_path / "vocab.txt"), True), 6)
 
 
-def placements(features):
-    """One a row, and packed; both have places for targets to spare."""
-    numbers = np.arange(ROWS)
-    shape = packing.packed_shape([features.lengths], LONGEST)
-    packed = packing.pack(numbers, features.lengths, 1, shapes=[shape])
-    most = packing.most_targets(packed.numbers, features.counts)
-    assert packed.numbers.shape[2] > 1 and most > 4
-    alone = packing.one_a_row(numbers, 1, LONGEST)
-    return alone._replace(targets=6), packed._replace(targets=most + 3)
+def test_all_pieces_of_one_word_are_masked_in_a_row(words):
+    rows = words.take(np.arange(len(words)))
+    texts = [
+        " ".join(VOCAB[token] for token in rows.ragged["input_ids"].row(row))
+        for row in range(len(words))
+    ]
+    assert texts == [
+        "[CLS] [MASK] [MASK] joy [SEP]",
+        "[CLS] sun ##s [MASK] [SEP]",
+        "[CLS] [MASK] rain . win [SEP]",
+        "[CLS] the [MASK] . win [SEP]",
+        "[CLS] the rain [MASK] win [SEP]",
+        "[CLS] the rain . [MASK] [SEP]",
+    ]
+    assert rows.targets[POSITIONS].row(0).tolist() == [1, 2]
+    labels = [IDS["sun"], IDS["##s"]]
+    assert rows.targets["masked_lm_ids"].row(0).tolist() == labels
 
 
-def one_tower(features, placement):
-    batch = pipeline.collate(features, placement)
-    return {name: tf.constant(value[0]) for name, value in batch.items()}
+def test_a_perplexity_is_that_of_words_not_of_pieces(words):
+    losses = np.array([[1, 2], [3, 0], [1, 0], [1, 0], [1, 0], [1, 0]], np.float32)
+    suns, empty, rain = words.scores(losses)
+    assert suns["ppl"] == pytest.approx(np.exp((1 + 2 + 3) / 2))
+    assert rain["ppl"] == pytest.approx(np.exp(1))
+    assert empty == {"tokens": [], "ppl": None}
+    assert [one["token"] for one in suns["tokens"]] == ["sun", "##s", "joy"]
+    probs = [one["prob"] for one in suns["tokens"]]
+    assert probs == pytest.approx(np.exp([-1, -2, -3]))
 
 
-def by_row(values, placement):
-    numbers = placement.numbers.reshape(-1)
-    found = np.empty((ROWS, *values.shape[1:]), values.dtype)
-    found[numbers[numbers >= 0]] = values[numbers >= 0]
-    return found
-
-
-def weights_of(task):
-    specs = task.param_specs()
-    weights = params_lib.initialize(specs, 0.3, seed=2)
-    return {name: tf.constant(value) for name, value in weights.items()}
-
-
-@BOTH
-@pytest.mark.parametrize("compiled", GRAPH_AND_RARELY_XLA)
-def test_packed_rows_give_the_losses_of_single_ones(features, next_sentence, compiled):
-    task = Pretraining(CONFIG, LONGEST, next_sentence)
-    tensors = weights_of(task)
-
-    @tf.function(jit_compile=compiled, autograph=False)
-    def everything(params, batch):
-        with tf.GradientTape() as tape:
-            tape.watch(params)
-            sums = task.loss_sums(params, batch, None)
-            loss = tf.add_n([*sums.values()])
-        grads = tape.gradient(loss, params, unconnected_gradients="zero")
-        return task.outputs(params, batch), sums, grads
-
-    def found_by(placement):
-        batch = one_tower(features, placement)
-        outputs, sums, grads = tf.nest.map_structure(
-            lambda value: tf.convert_to_tensor(value).numpy(),
-            everything(tensors, batch),
-        )
-        return outputs, sums, task.loss_weights(batch), grads
-
-    alone_and_packed = map(found_by, placements(features))
-    (outputs, sums, counts, grads), (packed, *others) = alone_and_packed
-    alone, together = placements(features)
-    for name, values in outputs.items():
-        wanted, found = by_row(values, alone), by_row(packed[name], together)
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
-    assert counts[MASKED] == others[1][MASKED] == features.counts.sum()
-    assert (NEXT in counts) == next_sentence
-    for name, value in sums.items():
-        assert others[0][name] == pytest.approx(value, rel=1e-6)
-        assert name != NEXT or counts[NEXT] == others[1][NEXT] == ROWS
-    for name, grad in grads.items():
-        if not name.endswith("key/bias"):
-            limit = 1e-5 * np.abs(grad).max() + 1e-6
-            assert np.abs(others[2][name] - grad).max() <= limit, name
-
-
-@BOTH
-def test_outputs_are_the_sums_of_each_row(features, next_sentence):
-    """Row by row, in numpy, from the logits of the whole vocabulary."""
-    from bert_mgpu.model import bert, heads
-
-    task = Pretraining(CONFIG, LONGEST, next_sentence)
-    params = weights_of(task)
-    alone, _ = placements(features)
-    outputs = task.outputs(params, one_tower(features, alone))
-    found = {name: value.numpy() for name, value in outputs.items()}
-    for row in range(ROWS):
-        length = int(features.lengths[row])
-        batch = {name: c.row(row)[None] for name, c in features.ragged.items()}
-        batch["input_mask"] = np.ones((1, length), np.int32)
-        last = bert.encode(params, CONFIG, batch)[-1][0]
-        masked, words = (features.targets[n].row(row) for n in features.targets)
-        logits = heads.masked_lm_logits(params, CONFIG, tf.gather(last, masked)).numpy()
-        shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-        losses = -np.log(shares[np.arange(len(words)), words])
-        assert found["masked_lm_losses"][row] == pytest.approx(losses.sum(), abs=1e-4)
-        hits = (logits.argmax(-1) == words).sum()
-        assert found["masked_lm_hits"][row] == hits
-        assert found["masked_lm_counts"][row] == len(words)
-        if next_sentence:
-            following = heads.next_sentence_logits(params, bert.pool(params, last[:1]))[
-                0
-            ]
-            label = features.dense["next_sentence_labels"][row]
-            log = following.numpy() - np.log(np.exp(following.numpy()).sum())
-            loss = found["next_sentence_losses"][row]
-            assert loss == pytest.approx(-log[label], abs=1e-5)
-            hit = int(following.numpy().argmax() == label)
-            assert found["next_sentence_hits"][row] == hit
-
-
-def test_scores_are_means_over_masked_words_and_over_rows():
-    task = Pretraining(CONFIG, LONGEST, next_sentence=True)
-    outputs = {
-        "masked_lm_losses": np.array([2.0, 6.0], np.float32),
-        "masked_lm_hits": np.array([1.0, 0.0], np.float32),
-        "masked_lm_counts": np.array([1.0, 3.0], np.float32),
-        "next_sentence_losses": np.array([0.5, 1.5], np.float32),
-        "next_sentence_hits": np.array([1.0, 0.0], np.float32),
-    }
-    scores = task.scores(task.scored_rows(outputs, [None, None], list))
-    assert scores == {
-        "loss": 3.0,
-        "masked_lm_accuracy": 0.25,
-        "masked_lm_loss": 2.0,
-        "next_sentence_accuracy": 0.5,
-        "next_sentence_loss": 1.0,
-        "perplexity": pytest.approx(np.e**2),
-    }
-    assert list(scores)[:5] == sorted(list(scores)[:5])  # Google's order
-
-
-def test_the_pooler_is_not_worn_down_where_nothing_reads_it():
-    mlm = Pretraining(CONFIG, LONGEST, next_sentence=False)
-    assert mlm.unused == {n for n in mlm.param_specs() if "pooler" in n}
-    assert not any("seq_relationship" in name for name in mlm.param_specs())
-    assert not Pretraining(CONFIG, LONGEST, next_sentence=True).unused
+def test_longer_lines_are_cut(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    words = MaskedWords(LINES, Tokenizer(str(tmp_path / "vocab.txt"), True), 5)
+    assert words.truncated == 1 and words.lines.lengths.tolist() == [3, 0, 3]
