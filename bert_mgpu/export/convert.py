@@ -72,9 +72,7 @@ def convert(config: Any, types: Mapping[str, str]) -> None:
         written = target.names(params, model.bert_config)
         print(f"wrote {len(written)} weights to {folder}")
         if lost := sorted(set(params) - set(written)):
-            print(
-                f"  without {len(lost)} that it has no place for: {listed(lost)}"
-            )
+            print(f"  without {len(lost)} that it has no place for: {listed(lost)}")
         print(f"  read back and compared on {source}:")
         _compare(
             folder,

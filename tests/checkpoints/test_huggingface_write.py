@@ -70,7 +70,9 @@ def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, their
     assert raw["hidden_act"] == theirs
     assert raw["architectures"] == ["BertForSequenceClassification"]
     assert raw["pad_token_id"] == 1  # where VOCAB has [PAD]
-    assert type(arguments["bert_config"]).from_json_file(path) == arguments["bert_config"]
+    assert (
+        type(arguments["bert_config"]).from_json_file(path) == arguments["bert_config"]
+    )
 
 
 def test_an_export_replaces_only_an_export(tmp_path, arguments):

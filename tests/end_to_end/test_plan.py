@@ -56,7 +56,7 @@ def test_says_steps_rate_and_shares(plan, tiny, tmp_path, inside):
     assert told["steps"] == "9: 24 rows, 3 epochs"
     assert told["learning rate"] == "5e-05 after a warm-up until step 0"
     _, _, err = inside(tiny.flags(tmp_path / "real", do_train=True, **flags))
-    (shares,) = re.findall(r"tokens that are padding: (.*); chosen: --padding", err)
+    (shares,) = re.findall(r"padding, share of tokens: (.*); using --padding", err)
     assert told["padding"].startswith(shares)
     assert "steps 1 to 9," in err
     assert "hours" in told["time"] or "minutes" in told["time"] or "sec" in told["time"]
@@ -71,7 +71,7 @@ def test_warns_where_rate_and_batch_do_not_fit(plan):
     scaled = {"n_gpus": 4, "train_batch_size": 1, "lr_scaling": "sqrt"}
     scaled |= {"learning_rate": 2e-5}
     told = plan(**scaled)["learning rate"]
-    assert "WARNING: --lr_scaling=sqrt cost more accuracy" in told
+    assert "WARNING: --lr_scaling=sqrt loses more accuracy" in told
     assert "WARNING" not in plan(optimizer="adamw", **scaled)["learning rate"]
 
 

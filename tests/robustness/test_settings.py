@@ -292,7 +292,7 @@ def test_a_best_that_is_damaged_is_none(tmp_path, text):
             self._identity, self._measured = None, {}
 
     (tmp_path / "best.json").write_text(text)
-    assert Kept()._kept() is None
+    assert Kept()._read_best() is None
 
 
 # Processes of their own.
