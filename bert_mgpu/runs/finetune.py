@@ -64,7 +64,7 @@ def finetune(
     if config.do_predict and data.streams:
         predict_stream.predict(task, data, towers)
     elif config.do_predict:
-        stages.predict(run, task, data, towers)
+        stages.predict(run, task, data, towers=towers)
     stages.export(run, state.averaged, task.problem_type)
     export.write(run, task, data, params=state.averaged, towers=towers)
     if config.report and (config.do_train or config.do_eval):

@@ -125,7 +125,9 @@ def evaluator(
     )
 
 
-def predict(run: Run, task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
+def predict(
+    run: Run, task: FinetuningTask, data: TaskDataset, *, towers: Towers
+) -> None:
     """Writes the predictions of each file; of several, in a folder for each."""
     options = forward_options(run.config, towers, "predict", predicting=True)
     for name in data.predicted:

@@ -194,7 +194,7 @@ def test_a_run_that_says_nothing(tmp_path, said):
 def test_labels_of_a_run(resumed, refused, text):
     path = resumed.root / "out" / "label_list.txt"
     path.write_text(text)
-    refused(f"{path}: damaged: it has no label", **USE)
+    refused(f"{path}: damaged: it has fewer than two labels", **USE)
 
 
 ROWS = [
