@@ -34,7 +34,7 @@ def export(
 
     Google's format has no place for labels and flags, such as do_lower_case: they go
     to label_list.txt and run.json, as in the output_dir of a run. The folder appears
-    whole or not at all, in the place of an earlier export at most.
+    whole or not at all, replacing an earlier export at most.
 
     Raises UserError where the folder holds other files, or cannot be written.
     """

@@ -56,7 +56,7 @@ def export(
     problem_type: of a classifier, as transformers names it.
 
     `params` may hold more weights than that model has. The folder appears whole or
-    not at all, in the place of an earlier export at most.
+    not at all, replacing an earlier export at most.
     """
     target = pathlib.Path(directory).absolute()
     check_replaceable(target)

@@ -11,6 +11,7 @@ from bert_mgpu.checkpoints import (
     google_read,
     huggingface_read,
     pretrained,
+    run_folder,
     vocab_growth,
     weight_names,
 )
@@ -88,7 +89,7 @@ def first_weights(
         growth = vocab_growth.find_growth(
             model.vocab_file,
             model.tokenizer,
-            pretrained.folder_of(path) / pretrained.VOCAB_FILE,
+            run_folder.folder_of(path) / pretrained.VOCAB_FILE,
             shapes=shapes,
         )
     difference = weight_names.describe_difference(wanted, growth.shapes(shapes, wanted))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from bert_mgpu.checkpoints import (
+    casing,
     google_read,
     huggingface_read,
     run_folder,
@@ -34,11 +34,6 @@ MAX_POSITIONS = 512
 _HUGGING_FACE_FILES = frozenset(
     {".safetensors", ".bin", ".h5", ".keras", ".pt", ".pth", ".pkl", ".pickle"}
 )
-# Google's published models are known by the names of their folders.
-_GOOGLE_MODEL = re.compile(
-    r"(?:wwm_)?((?:multi_)?cased|uncased|multilingual|chinese)_L-\d+_H-\d+_A-\d+"
-)
-_CASED = ("cased", "multi_cased")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,8 +105,15 @@ def find_model(
         raise _missing("vocab_file", VOCAB_FILE)
     check_file(config_file)
     bert_config = BertConfig.from_json_file(config_file, config.hidden_act)
-    _check_positions(config, bert_config, config_file)
-    lower, labels = _casing(config, of_weights, data), beside.get("labels")
+    _check_positions(config.max_seq_length, bert_config, config_file)
+    labels = beside.get("labels")
+    lower = casing.resolve(
+        config.do_lower_case,
+        "do_lower_case" in config.given,
+        of_weights,
+        init_checkpoint=config.init_checkpoint,
+        data=data,
+    )
     if vocab_file is None:
         return Pretrained(
             bert_config,
@@ -156,7 +158,7 @@ def _beside_weights(
     """The settings of the model in output_dir, else of --init_checkpoint."""
     settings: dict[str, Any] = {}
     if init_checkpoint:
-        folder = folder_of(init_checkpoint)
+        folder = run_folder.folder_of(init_checkpoint)
         if is_hugging_face(init_checkpoint):
             named = huggingface_read.folder_settings(folder)
             settings = {k: v for k, v in named.items() if v is not None}
@@ -207,55 +209,13 @@ def as_trained(
     return dataclasses.replace(config, **taken), notes
 
 
-def folder_of(path: str) -> pathlib.Path:
-    """The folder of a checkpoint; `path` may be the folder itself."""
-    return pathlib.Path(path) if os.path.isdir(path) else pathlib.Path(path).parent
-
-
-def _casing(
-    config: RunConfig, beside: Mapping[str, Any], data: Mapping[str, Any] | None
-) -> bool:
-    """Whether the model is uncased.
-
-    beside: settings from the folder of the weights; data: see `find_model`. Raises
-    UserError where a flag, or data, contradicts what the weights were trained with.
-    """
-    lower, origin = beside.get("do_lower_case"), beside.get("origin")
-    binding = "do_lower_case" in config.given
-    if lower is None and config.init_checkpoint:
-        origin = config.init_checkpoint
-        if match := _GOOGLE_MODEL.fullmatch(folder_of(origin).resolve().name):
-            lower = match[1] not in _CASED
-            # Google's rule: the default counts as given, where text is read.
-            binding = binding or data is None
-    of_data, data_file = ((data or {}).get(key) for key in ("do_lower_case", "origin"))
-    if None not in (of_data, lower) and of_data != lower:
-        raise UserError(
-            f"{data_file}: made with --do_lower_case={str(of_data).lower()}, but"
-            f" {origin} is {'uncased' if lower else 'cased'}: make it again with"
-            f" --do_lower_case={str(lower).lower()}"
-        )
-    if lower is None:
-        lower, origin = of_data, data_file
-    if lower is None:
-        return config.do_lower_case
-    if binding and config.do_lower_case != lower:
-        default = "" if "do_lower_case" in config.given else " (the default)"
-        raise UserError(
-            f"--do_lower_case={str(config.do_lower_case).lower()}{default}, but"
-            f" {origin} is {'uncased' if lower else 'cased'}: pass"
-            f" --do_lower_case={str(lower).lower()}"
-        )
-    return lower
-
-
 def _check_positions(
-    config: RunConfig, bert_config: BertConfig, config_file: str
+    max_seq_length: int, bert_config: BertConfig, config_file: str
 ) -> None:
     positions = min(bert_config.max_position_embeddings, MAX_POSITIONS)
-    if config.max_seq_length > positions:
+    if max_seq_length > positions:
         raise UserError(
-            f"--max_seq_length={config.max_seq_length}: the model has"
+            f"--max_seq_length={max_seq_length}: the model has"
             f" {bert_config.max_position_embeddings} positions ({config_file}): pass at"
             f" most {positions}"
         )
@@ -272,13 +232,13 @@ def _check_words(
         )
 
 
-def notes(config: RunConfig, model: Pretrained) -> list[str]:
-    """Lines for the log about the model of a run."""
+def notes(model: Pretrained, hidden_act: str | None) -> list[str]:
+    """Lines for the log about a model; hidden_act: the flag that overrides its own."""
     bert_config = model.bert_config
     start = (
         f"model: {bert_config.num_hidden_layers} layers x {bert_config.hidden_size},"
         f" {bert_config.num_attention_heads} heads, {bert_config.hidden_act}"
-        f" ({'--hidden_act' if config.hidden_act else model.config_file}),"
+        f" ({'--hidden_act' if hidden_act else model.config_file}),"
     )
     if model.words is None:
         return [

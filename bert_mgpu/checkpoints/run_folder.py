@@ -1,7 +1,8 @@
-"""Files of a trained model: its labels, and the settings in run.json."""
+"""The folder of a trained model: its labels, and the settings in run.json."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 from typing import Any
 
@@ -17,6 +18,11 @@ NAMES = (
     *("max_seq_length", "truncation", "head_tokens", "max_predictions_per_seq"),
     *("dynamic_masking", "masking", "masked_lm_prob", "task_type"),
 )
+
+
+def folder_of(path: str) -> pathlib.Path:
+    """The folder of a checkpoint; `path` may be the folder itself."""
+    return pathlib.Path(path) if os.path.isdir(path) else pathlib.Path(path).parent
 
 
 def read_labels(path: pathlib.Path) -> list[str]:

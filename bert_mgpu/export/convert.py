@@ -59,12 +59,12 @@ def convert(config: Any, types: Mapping[str, str]) -> None:
     given = {name: getattr(config, name) for name in shared}
     settings = FinetuneConfig(**given, max_seq_length=1, given=config.given)
     model = pretrained.find_model(settings, pathlib.Path(os.devnull))
-    for note in pretrained.notes(settings, model):
+    for note in pretrained.notes(model, settings.hidden_act):
         print(note)
     params = _weights(config.init_checkpoint, model.bert_config)
     rows, source = _rows(model.tokenizer, model.bert_config, config.input_file)
     flags = run_folder.of_model(
-        pretrained.folder_of(config.init_checkpoint) / pretrained.RUN_FILE
+        run_folder.folder_of(config.init_checkpoint) / pretrained.RUN_FILE
     )
     for name, folder in folders.items():
         target = TARGETS[name]

@@ -47,7 +47,7 @@ def check(target: str) -> None:
 
 
 def write(target: str, served: Served, vocab_file: str) -> None:
-    """Writes the folder whole, in the place of an earlier export at most.
+    """Writes the folder whole, replacing an earlier export at most.
 
     model.onnx takes input_ids, input_mask, segment_ids int32 [rows, tokens], with any
     numbers of both; its outputs are those of the SavedModel. Raises UserError where it

@@ -132,7 +132,7 @@ class Served(tf.Module):  # type: ignore[misc]
 
 
 def write(target: str, served: Served, with_pairs: bool) -> None:
-    """Writes the folder whole, in the place of an earlier export at most.
+    """Writes the folder whole, replacing an earlier export at most.
 
     with_pairs: rows have two texts. Raises UserError where it cannot be written.
     """

@@ -6,9 +6,7 @@ import pathlib
 
 import numpy as np
 
-from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.log import say
-from bert_mgpu.distributed.collective import Collective
 from bert_mgpu.evaluation.forward import forward, forward_options
 from bert_mgpu.export import onnx, saved_model
 from bert_mgpu.runs import stages
@@ -20,15 +18,21 @@ from bert_mgpu.training.towers import Towers
 _COMPARED = 64  # rows
 
 
-def check(config: FinetuneConfig, group: Collective) -> None:
+def check(
+    rank: int,
+    *,
+    export_saved_model: str | None,
+    export_onnx: str | None,
+    export_hf: str | None,
+) -> None:
     """Raises UserError where a folder holds other files, or a package is missing."""
-    if group.rank > 0:  # the first process alone writes
+    if rank > 0:  # the first process alone writes
         return
-    if config.export_saved_model:
-        saved_model.check_replaceable(pathlib.Path(config.export_saved_model))
-    if config.export_onnx:
-        onnx.check(config.export_onnx)
-    stages.check_export(config.export_hf, group.rank)
+    if export_saved_model:
+        saved_model.check_replaceable(pathlib.Path(export_saved_model))
+    if export_onnx:
+        onnx.check(export_onnx)
+    stages.check_export(export_hf, rank)
 
 
 def write(

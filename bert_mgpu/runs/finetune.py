@@ -43,7 +43,12 @@ def finetune(
     for remark in registry.remarks(config, files):
         say(remark)
     files = family.resolve_labels(config, files, model, output_dir=output_dir)
-    export.check(config, topology.group)
+    export.check(
+        topology.group.rank,
+        export_saved_model=config.export_saved_model,
+        export_onnx=config.export_onnx,
+        export_hf=config.export_hf,
+    )
     cache = stages.cache_folder(config.cache_dir, output_dir)
     data = TaskDataset(
         config, files, family, model=model, cache=cache, group=topology.group

@@ -34,7 +34,7 @@ def find_model(
     data: see `pretrained.find_model`.
     """
     model = pretrained.find_model(config, output_dir, data)
-    for note in pretrained.notes(config, model):
+    for note in pretrained.notes(model, config.hidden_act):
         say(note)
     return model
 

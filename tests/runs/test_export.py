@@ -9,20 +9,20 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.runs import export
 
-FIRST, SECOND = (types.SimpleNamespace(rank=rank, size=2) for rank in (0, 1))
+FLAGS = ("export_saved_model", "export_hf", "export_onnx")
 
 
-@pytest.mark.parametrize("flag", ["export_saved_model", "export_hf", "export_onnx"])
+@pytest.mark.parametrize("flag", FLAGS)
 def test_what_is_no_export_is_not_replaced(tmp_path, flag):
     """The first process alone looks, and writes."""
     folder = tmp_path / "served"
-    run = FinetuneConfig(**{flag: str(folder)})
-    export.check(run, FIRST)
+    flags = dict.fromkeys(FLAGS) | {flag: str(folder)}
+    export.check(0, **flags)
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
-    export.check(run, SECOND)
+    export.check(1, **flags)
     with pytest.raises(UserError, match=f"{folder}: exists and is not just an export"):
-        export.check(run, FIRST)
+        export.check(0, **flags)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ MUTANTS: list[Mutant] = [
     Mutant("--init_checkpoint goes before the run's own model", _PRETRAINED,
            "settings |= _left_by_run(output_dir)",
            "settings = _left_by_run(output_dir) | settings", _PRETRAINED_TEST),
-    Mutant("Google's cased models are read as uncased", _PRETRAINED,
+    Mutant("Google's cased models are read as uncased", "checkpoints/casing.py",
            "lower = match[1] not in _CASED", "lower = True", _PRETRAINED_TEST),
     Mutant("a model is read with other settings than it was trained with", _PRETRAINED,
            "and trained[name] != getattr(config, name)",
