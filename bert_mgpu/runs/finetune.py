@@ -72,6 +72,5 @@ def finetune(
         stages.predict(run, task, data, towers=towers)
     stages.export(run, state.averaged, task.problem_type)
     export.write(run, task, data, params=state.averaged, towers=towers)
-    if config.report and (config.do_train or config.do_eval):
-        report.write(run, family, task, data=data, scored=scored)
+    report.write(run, family, task, data=data, scored=scored)
     return Finished(towers, task)

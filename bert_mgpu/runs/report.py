@@ -24,10 +24,13 @@ def write(
     data: TaskDataset,
     scored: Mapping[str, Any],
 ) -> None:
-    """Writes the report in the first process.
+    """Writes the report of a training or an evaluation, in the first process.
 
     scored: the scored rows of each set that was evaluated.
     """
+    config = data.config
+    if not (config.report and (config.do_train or config.do_eval)):
+        return
     if not report.is_possible():
         say("no report: the package matplotlib is not installed")
         return
@@ -55,9 +58,9 @@ def write(
         )
     facts = report.ReportFacts(
         output_dir=run.output_dir,
-        config=run.config,
+        config=config,
         title=f"{task.name}: {', '.join(scores) or 'trained'}",
-        metric=getattr(run.config, "best_metric", None) or metric,
+        metric=config.best_metric or metric,
         shown=task.shown,
         floor=family.floor,
         devices=run.devices,

@@ -244,6 +244,17 @@ def test_a_difference_ends_it(google, call, tmp_path, monkeypatch, change, words
     assert "hidden states 0.0e+00" not in out
 
 
+def test_outputs_that_are_no_numbers_end_it(google, call, tmp_path):
+    """Of finite weights that are so large that scores of attention overflow."""
+    folder, weights = google({})
+    scope = "bert/encoder/layer_0/attention/self"
+    large = {f"{scope}/{name}/kernel": np.float32(1e25) for name in ("query", "key")}
+    weights |= {name: weights[name] * factor for name, factor in large.items()}
+    google_read.write(folder / "bert_model.ckpt", weights)
+    code, _, err = call(init_checkpoint=folder, export_google=tmp_path / "new")
+    assert code == 1 and "new: differs by more than 1e-05" in err
+
+
 MISTAKES = [
     ({}, "--init_checkpoint is missing"),
     ({"init_checkpoint": "MODEL"}, "nothing to do: pass --export_hf or --export_"),

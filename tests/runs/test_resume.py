@@ -39,7 +39,8 @@ def weights(seed=1):
 def save(folder, step=3, seed=1, slots=True, **changed):
     """A checkpoint of a run -> its state."""
     params = weights(seed) | changed
-    own = Optimizer().zero_slots(params) if slots else {}
+    zeros = Optimizer().zero_slots(params) if slots else {}
+    own = {name: value + np.array(step, value.dtype) for name, value in zeros.items()}
     state = TrainState(params, own, step, identity=IDENTITY)
     train_state.save(folder, state, 5)
     return state

@@ -99,7 +99,7 @@ MUTANTS: list[Mutant] = [
            "tf.cast((positions >= first) & (positions < lengths - 1), tf.int32))", _SERVED_TEST),
     Mutant("a difference of NaN is none", "export/convert.py",
            "float(np.maximum(differences[name], gap))", "float(max(differences[name], gap))",
-           "export/test_convert.py difference_ends"),
+           "export/test_convert.py no_numbers_end_it"),
     Mutant("a served word of 200 characters is unknown", "export/graph_tokenizer.py",
            "whole = lengths <= MAX_WORD", "whole = lengths < MAX_WORD",
            "export/test_graph_tokenizer.py hard"),
