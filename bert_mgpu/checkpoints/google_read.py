@@ -1,9 +1,9 @@
-"""Checkpoints as google-research/bert's TensorFlow 1 code has them.
+"""Checkpoints in the format of google-research/bert's TensorFlow 1 code.
 
-The format is TensorFlow's TensorBundle (checkpoint V2): PREFIX.index holds
-names, shapes and a CRC32C of every tensor, PREFIX.data-* the values. TensorFlow
-verifies the checksums of values while it reads; what fails there is a `UserError`
-here. `bundle.py` looks through the index before.
+The format is TensorFlow's TensorBundle (checkpoint V2): PREFIX.index holds the
+name, shape and CRC32C of every tensor, PREFIX.data-* the values. TensorFlow verifies
+the checksums of values while it reads; an error there becomes a `UserError`.
+`tensor_bundle.py` checks the index first.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 def resolve(path: str | os.PathLike[str]) -> str:
-    """Prefix of the checkpoint that `path` means.
+    """The prefix of the checkpoint at `path`.
 
-    `path` is a prefix, one of the checkpoint's files, or a directory: there
-    the file `checkpoint` decides, else bert_model.ckpt, else the only one.
+    `path` is a prefix, one of the checkpoint's files, or a directory. In a directory
+    the file `checkpoint` decides, else it is bert_model.ckpt, else the only one.
     """
     prefix = _BUNDLE_FILE.sub("", os.fspath(path))
     if os.path.isfile(f"{prefix}.index"):
@@ -53,7 +53,7 @@ def resolve(path: str | os.PathLike[str]) -> str:
 
 
 def is_there(path: str | os.PathLike[str]) -> bool:
-    """Is this the name of a checkpoint, or of one of its files?"""
+    """Whether this is the name of a checkpoint, or of one of its files."""
     return os.path.isfile(f"{_BUNDLE_FILE.sub('', os.fspath(path))}.index")
 
 
@@ -62,7 +62,7 @@ def read_names(
 ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     """Name -> (shape, dtype) of every tensor; strings have dtype object."""
     prefix = resolve(path)
-    with _errors_name(f"{prefix}.index"):
+    with _naming(f"{prefix}.index"):
         reader = _open(prefix)
         dtypes = reader.get_variable_to_dtype_map()
         return {
@@ -79,28 +79,28 @@ def read(
     A scalar string is an array of dtype object whose `.item()` is `bytes`.
     """
     prefix = resolve(path)
-    with _errors_name(f"{prefix}.index"):
+    with _naming(f"{prefix}.index"):
         reader = _open(prefix)
-        found = reader.get_variable_to_shape_map()
-    wanted = sorted(found if names is None else set(names))
-    absent = [name for name in wanted if name not in found]
+        stored = reader.get_variable_to_shape_map()
+    wanted = sorted(stored if names is None else set(names))
+    absent = [name for name in wanted if name not in stored]
     if absent:
         raise UserError(
             f"{prefix}: has no tensor {absent[0]}"
             f" ({len(absent)} of {len(wanted)} are missing)"
         )
-    with _errors_name(f"{prefix}.data-*"):
+    with _naming(f"{prefix}.data-*"):
         return {name: _as_array(reader.get_tensor(name)) for name in wanted}
 
 
 def verify(path: str | os.PathLike[str]) -> None:
     """Reads every tensor once, so that a bad checksum raises UserError."""
     prefix = resolve(path)
-    with _errors_name(f"{prefix}.index"):
+    with _naming(f"{prefix}.index"):
         reader = _open(prefix)
-        found = reader.get_variable_to_shape_map()
-    with _errors_name(f"{prefix}.data-*"):
-        for name in found:
+        names = reader.get_variable_to_shape_map()
+    with _naming(f"{prefix}.data-*"):
+        for name in names:
             reader.get_tensor(name)
 
 
@@ -114,7 +114,7 @@ def write(prefix: str | os.PathLike[str], tensors: Mapping[str, Any]) -> None:
 
     names = sorted(tensors)
     with (
-        _errors_name(f"{os.fspath(prefix)}.index", "cannot be written"),
+        _naming(f"{os.fspath(prefix)}.index", "cannot be written"),
         tf.device("CPU:0"),
     ):
         pathlib.Path(prefix).parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def write(prefix: str | os.PathLike[str], tensors: Mapping[str, Any]) -> None:
 
 
 def _open(prefix: str) -> Any:
-    """TensorFlow's reader of `prefix`, which must not be object-based."""
+    """TensorFlow's reader of `prefix`. Raises UserError if it is object-based."""
     import tensorflow as tf
 
     tensor_bundle.check(prefix)
@@ -147,47 +147,47 @@ def _as_array(value: Any) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _errors_name(file: str, what: str = "damaged") -> Iterator[None]:
+def _naming(file: str, fault: str = "damaged") -> Iterator[None]:
     """Turns TensorFlow's errors on a checkpoint into one line about `file`."""
     import tensorflow as tf
 
     try:
         yield
     except (tf.errors.OpError, OSError, IndexError, RuntimeError) as error:
-        # A short read is an IndexError; ops put their graph node in front.
+        # A short read is an IndexError; ops put their graph node before the message.
         reason = _GRAPH_NODE.sub("", str(getattr(error, "message", error)))
         reason = reason.strip().split("\n")[0]
-        raise UserError(f"{file}: {what}: {reason}") from None
+        raise UserError(f"{file}: {fault}: {reason}") from None
 
 
 def _resolve_directory(directory: pathlib.Path) -> str:
-    said = directory / _STATE
-    if files.is_there(said):
-        named = _named_newest(said)
-        # Only what is beside it: it may hold paths from before the directory was
+    state_file = directory / _STATE
+    if files.is_there(state_file):
+        named = _named_newest(state_file)
+        # Only a file beside it: its paths may date from before the directory was
         # moved or copied, or lead anywhere.
         prefix = directory / pathlib.PurePath(named).name
         if os.path.isfile(f"{prefix}.index"):
             return os.fspath(prefix)
         raise UserError(
-            f"{said}: names {listed([named])}, which is not there: pass a checkpoint's"
-            " name instead of the directory"
+            f"{state_file}: names {listed([named])}, which is not there: pass a"
+            " checkpoint's name instead of the directory"
         )
-    found = sorted(file.stem for file in directory.glob("*.index"))
-    if len(found) != 1 and _USUAL not in found:
+    stems = sorted(file.stem for file in directory.glob("*.index"))
+    if len(stems) != 1 and _USUAL not in stems:
         raise UserError(
-            f"{directory}: holds {len(found)} checkpoints"
-            f" ({', '.join(found[:5]) or 'no *.index file'}): pass the name of"
+            f"{directory}: holds {len(stems)} checkpoints"
+            f" ({', '.join(stems[:5]) or 'no *.index file'}): pass the name of"
             " one, without .index"
         )
-    return os.fspath(directory / (found[0] if len(found) == 1 else _USUAL))
+    return os.fspath(directory / (stems[0] if len(stems) == 1 else _USUAL))
 
 
 def _named_newest(path: pathlib.Path) -> str:
-    """What the file `checkpoint` says is the newest."""
+    """The newest checkpoint, as the file `checkpoint` names it."""
     import tensorflow as tf
 
-    files.read_text(path, _MOST_STATE)  # or it is no text, or endless
+    files.read_text(path, _MOST_STATE)  # refuses what is no text, or endless
     state = None
     with contextlib.suppress(ValueError):
         state = tf.train.get_checkpoint_state(os.fspath(path.parent))

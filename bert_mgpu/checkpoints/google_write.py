@@ -1,4 +1,4 @@
-"""A model's folder as google-research/bert publishes one, which is also ours."""
+"""Google folders: a model as google-research/bert publishes it, and as a run does."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ def export(
 ) -> None:
     """Writes bert_model.ckpt, bert_config.json and vocab.txt.
 
-    Google's format has no place for what else a model needs: labels go to
-    label_list.txt and flags, such as do_lower_case, to run.json, where our own runs
-    have and look for them. The folder appears whole or not at all; of what is there
-    already, only an earlier export is replaced.
+    Google's format has no place for labels and flags, such as do_lower_case: they go
+    to label_list.txt and run.json, as in the output_dir of a run. The folder appears
+    whole or not at all, replacing an earlier export at most.
 
-    Raises UserError where something else is there, or the disk refuses.
+    Raises UserError where the folder holds other files, or cannot be written.
     """
     target = pathlib.Path(directory).absolute()
     check_replaceable(target)
@@ -56,15 +55,15 @@ def export(
 
 
 def check_replaceable(target: pathlib.Path) -> None:
-    """Raises UserError where something else is there, or nothing can be written."""
+    """Raises UserError where the folder holds other files, or cannot be written."""
 
-    def ours(found: set[str]) -> bool:
-        others = {name for name in found if not name.startswith(f"{CHECKPOINT}.")}
+    def is_export(names: set[str]) -> bool:
+        others = {name for name in names if not name.startswith(f"{CHECKPOINT}.")}
         if not (RUN in others and others <= _EXPORTED):
             return False
         try:
             return files.read_json(target / RUN).items() >= _PRODUCER.items()
-        except UserError:  # not ours
+        except UserError:  # not written by `export`
             return False
 
-    files.check_replaceable(target, ours)
+    files.check_replaceable(target, is_export)

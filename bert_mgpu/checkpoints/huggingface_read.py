@@ -1,4 +1,4 @@
-"""Hugging Face folders, as they are read: weights and settings.
+"""Hugging Face folders: reading their weights and settings.
 
 Only safetensors and JSON are read: pickle and HDF5 files can run code.
 """
@@ -48,8 +48,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             value = value.T if row and row.transposed else value
             if key in params and not np.array_equal(params[key], value):
                 raise UserError(
-                    f"{file}: {listed([name])} is there twice, with other values: this"
-                    " is not a BERT model"
+                    f"{file}: {listed([name])} is there twice, with different values:"
+                    " this is not a BERT model"
                 )
             params[key] = np.ascontiguousarray(value, np.float32)
     copy, original = _TIED
@@ -73,8 +73,9 @@ def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
     if path.suffix in _UNSAFE:
         raise UserError(
             f"{path}: files of this kind can run code and are never read:"
-            f" convert it to {WEIGHTS} with transformers:"
-            " AutoModel.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
+            f" convert it to {WEIGHTS} with transformers, in the same folder:"
+            " AutoModelForPreTraining.from_pretrained(FOLDER)"
+            ".save_pretrained(FOLDER, safe_serialization=True)"
         )
     if not path.name.endswith(".index.json"):
         return {path: None}
@@ -95,38 +96,37 @@ def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
 def _load(
     file: pathlib.Path, wanted: set[str] | None
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Name and value of the file's tensors, all of them floats."""
+    """The name and value of each tensor of the file, all of them floats."""
     try:
-        files.open_regular(file).close()  # nothing else would end
+        files.open_regular(file).close()  # a pipe would be read without end
         with safetensors.safe_open(file, framework="numpy") as opened:
-            found = set(opened.keys())
-            absent = sorted((wanted or set()) - found)
+            stored = set(opened.keys())
+            absent = sorted((wanted or set()) - stored)
             if absent:
                 raise UserError(f"{file}: has no tensor {listed(absent, 1)}")
-            for name in sorted(found if wanted is None else wanted):
+            for name in sorted(stored if wanted is None else wanted):
                 if _POSITION_IDS.search(name):
                     continue
-                kind = opened.get_slice(name).get_dtype()
-                if kind not in _FLOATS:
+                dtype = opened.get_slice(name).get_dtype()
+                if dtype not in _FLOATS:
                     raise UserError(
-                        f"{file}: {listed([name])} is of type {kind}: quantized weights"
-                        f" are not read; pass one of {', '.join(_FLOATS)}"
+                        f"{file}: {listed([name])} is of type {dtype}: quantized"
+                        f" weights are not read; pass one of {', '.join(_FLOATS)}"
                     )
                 yield name, opened.get_tensor(name)
     except (safetensors.SafetensorError, OSError) as error:
         reason = str(error)[:_LONGEST_REASON]  # it may quote the file
         raise UserError(
             f"{file}: not a whole safetensors file: {reason}: download"
-            " it anew (git lfs pull, if it came by git)"
+            " it again (git lfs pull, if it came by git)"
         ) from None
 
 
 def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a folder says of its model; None for what it does not say.
+    """The settings of a folder's model; None for those that it does not name.
 
     Keys: vocab_file and config_file (paths), do_lower_case, labels (in order),
-    problem_type.
-    A model that is not a plain BERT encoder raises UserError.
+    problem_type. Raises UserError where the model is not a plain BERT encoder.
     """
     folder = pathlib.Path(path)
     config_file, vocab_file = folder / "config.json", folder / VOCAB
@@ -155,8 +155,9 @@ def _do_lower_case(folder: pathlib.Path) -> bool | None:
         ("tokenizer_config.json", ("do_lower_case",)),
         ("tokenizer.json", ("normalizer", "lowercase")),
     ):
-        there = files.is_there(folder / name)  # whatever it is, it was meant
-        value: Any = files.read_json(folder / name) if there else {}
+        # Even if it is no file: what has this name was meant.
+        exists = files.is_there(folder / name)
+        value: Any = files.read_json(folder / name) if exists else {}
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, bool):
@@ -165,13 +166,13 @@ def _do_lower_case(folder: pathlib.Path) -> bool | None:
 
 
 def _labels(config: Mapping[str, Any], file: pathlib.Path) -> list[str] | None:
-    """Labels by index; transformers' placeholders are no labels."""
+    """The labels in the order of the classes; None for transformers' placeholders."""
     labels = config.get("id2label")
     if not isinstance(labels, dict) or not all(map(_INDEX.fullmatch, labels)):
         return None
     ordered = [str(labels[index]) for index in sorted(labels, key=int)]
-    if any(not one or "\n" in one or "\r" in one for one in ordered):
-        raise UserError(f"{file}: id2label: a label is empty, or has a line's end")
+    if any(not label or "\n" in label or "\r" in label for label in ordered):
+        raise UserError(f"{file}: id2label: a label is empty, or has a line break")
     if len(set(ordered)) < len(ordered):
         raise UserError(f"{file}: id2label names a label twice")
     return None if all(map(_PLACEHOLDER.match, ordered)) else ordered

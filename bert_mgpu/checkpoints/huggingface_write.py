@@ -1,4 +1,4 @@
-"""Hugging Face folders, as they are written, for transformers to read."""
+"""Hugging Face folders: writing one that transformers reads."""
 
 from __future__ import annotations
 
@@ -50,14 +50,13 @@ def export(
 ) -> None:
     """Writes a folder for AutoModelForSequenceClassification and AutoTokenizer.
 
-    labels: of a classifier; without them it is one for the model that
-    `weight_names.architecture_of` finds, and a classifier's labels are LABEL_0 and so
-    on.
+    labels: of a classifier. Without them the folder is for the model of which
+    `weight_names.architecture_of` finds the weights, and labels of a classifier are
+    LABEL_0, LABEL_1, ...
+    problem_type: of a classifier, as transformers names it.
 
-    problem_type: what transformers calls the kind of a classifier.
-
-    `params` may hold more than that model. The folder appears whole or not
-    at all; of what is there already, only an earlier export is replaced.
+    `params` may hold more weights than that model has. The folder appears whole or
+    not at all, replacing an earlier export at most.
     """
     target = pathlib.Path(directory).absolute()
     check_replaceable(target)
@@ -93,28 +92,24 @@ def export(
                 text = json.dumps(value, indent=2, ensure_ascii=False)
                 (new / name).write_text(text + "\n", encoding="utf-8")
             safetensors.numpy.save_file(tensors, new / WEIGHTS, _OURS)
-            # It makes a file that only its owner may read.
+            # safetensors makes a file that only its owner may read.
             (new / WEIGHTS).chmod((new / VOCAB).stat().st_mode)
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(f"{directory}: cannot export: {error}") from None
 
 
 def check_replaceable(target: pathlib.Path) -> None:
-    """Lets pass an empty directory, and an earlier export with nothing else in it.
+    """Raises UserError where the folder holds other files, or cannot be written."""
 
-    Raises:
-      UserError: it holds something else, or nothing can be written there.
-    """
-
-    def ours(found: set[str]) -> bool:
+    def is_export(names: set[str]) -> bool:
         with (
             contextlib.suppress(OSError, safetensors.SafetensorError),
             safetensors.safe_open(target / WEIGHTS, "numpy") as opened,
         ):
-            return opened.metadata() == _OURS and found <= _EXPORTED
+            return opened.metadata() == _OURS and names <= _EXPORTED
         return False
 
-    files.check_replaceable(target, ours)
+    files.check_replaceable(target, is_export)
 
 
 def _tensors(
@@ -130,7 +125,7 @@ def _tensors(
             and architecture == weight_names.ENCODER
             and "/pooler/" in row.google
         ):
-            continue  # transformers starts one at random, and says so
+            continue  # transformers initialises one at random, and warns
         if row.google not in params:
             raise UserError(
                 f"cannot export: the model has no {row.google}, which {architecture}"

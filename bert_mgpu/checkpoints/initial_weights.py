@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from bert_mgpu.checkpoints import (
     google_read,
     huggingface_read,
     pretrained,
+    run_folder,
     vocab_growth,
     weight_names,
 )
@@ -18,6 +20,41 @@ from bert_mgpu.core.errors import UserError, listed
 
 _MAX_NAMES_SHOWN = 8
 _SHARED = ("bert/", "cls/")  # by all tasks of a model: not the head of one
+_REQUIRED = ("bert/embeddings", "bert/encoder")
+
+
+class StoredWeights(NamedTuple):
+    """The weights of a checkpoint, under Google's names where it has one."""
+
+    specs: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]  # name -> shape, dtype
+    read: Callable[[Iterable[str]], dict[str, np.ndarray]]  # the values of names
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: shape for name, (shape, _) in self.specs.items()}
+
+
+def open_weights(path: str) -> StoredWeights:
+    """The weights at `path`, which Google's code, transformers or a run wrote.
+
+    Where a run kept moving averages of its weights, the values are the averages.
+    """
+    if pretrained.is_hugging_face(path):
+        tensors = huggingface_read.read(path)
+        specs = {name: (value.shape, value.dtype) for name, value in tensors.items()}
+        return StoredWeights(
+            specs, lambda names: {name: tensors[name] for name in names}
+        )
+    stored = google_read.read_names(path)
+
+    def read(names: Iterable[str]) -> dict[str, np.ndarray]:
+        averages = {name: f"{name}/{tensor_names.AVERAGE}" for name in names}
+        sources = {n: a if a in stored else n for n, a in averages.items()}
+        values = google_read.read(path, sorted(sources.values()))
+        return {name: values[source] for name, source in sources.items()}
+
+    specs = {n: spec for n, spec in stored.items() if not _belongs_to_training(n)}
+    return StoredWeights(specs, read)
 
 
 def first_weights(
@@ -32,106 +69,88 @@ def first_weights(
     """Weights of a checkpoint for the names it has, random ones for the rest.
 
     Tokens of the `model` that the checkpoint's vocabulary lacks start from the mean
-    of their pieces there; without a model none is new. A head for other labels than
-    these starts afresh.
+    of their pieces there; without a model none is new. A head that was trained for
+    labels other than these starts afresh.
 
     Raises UserError where an encoder weight is absent or has another shape: the
-    checkpoint does not belong to the config. A head may be new; that is said.
+    checkpoint does not belong to the config. A head may be new; the log says so.
     """
     if path is None:
-        say(f"no --init_checkpoint: all {len(specs)} weights start at random")
+        say(f"no --init_checkpoint: all {len(specs)} weights are initialised at random")
         return dict(random)
     wanted = {name: shape for name, (shape, _) in specs.items()}
-    if pretrained.is_hugging_face(path):
-        stored = huggingface_read.read(path)
-        shapes = {name: value.shape for name, value in stored.items()}
-    else:
-        found = google_read.read_names(path)
-        shapes = {n: found[n][0] for n in found if not _belongs_to_training(n)}
+    stored = open_weights(path)
+    shapes = stored.shapes
     if model and model.labels and labels and model.labels != list(labels):
-        heads = [name for name in shapes if not name.startswith(_SHARED)]
-        shapes = {name: shape for name, shape in shapes.items() if name not in heads}
-        say(f"weights: the head there is of other labels: {listed(model.labels)}")
-    grown = vocab_growth.Growth()
+        shapes = {n: shape for n, shape in shapes.items() if n.startswith(_SHARED)}
+        say(f"weights: the head of {path} has other labels: {listed(model.labels)}")
+    growth = vocab_growth.Growth()
     if model and model.vocab_file:
-        beside = pretrained.folder_of(path) / pretrained.VOCAB_FILE
-        grown = vocab_growth.find_growth(
-            model.vocab_file, model.tokenizer, beside, found=shapes
+        growth = vocab_growth.find_growth(
+            model.vocab_file,
+            model.tokenizer,
+            run_folder.folder_of(path) / pretrained.VOCAB_FILE,
+            shapes=shapes,
         )
-    there = grown.shapes(shapes, wanted)
-    missing, unexpected, mismatched = weight_names.describe_difference(wanted, there)
+    difference = weight_names.describe_difference(wanted, growth.shapes(shapes, wanted))
+    check_encoder(path, difference, wanted=wanted, shapes=shapes)
+    missing, unexpected, mismatched = difference
+    values = stored.read(sorted(wanted.keys() - {*missing, *mismatched}))
+    say(f"weights: {len(values)} of {len(wanted)} loaded from {path}")
+    for line in growth.lines():
+        say(line)
+    values = growth.apply(values, random)
+    if missing:
+        say(f"  new, initialised at random: {listed(missing, _MAX_NAMES_SHOWN)}")
     for name in mismatched:
+        say(
+            f"  new head, initialised at random: {name} has shape {list(wanted[name])},"
+            f" in the checkpoint {list(shapes[name])}"
+        )
+    if unexpected:
+        say(f"  in the checkpoint but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
+    return dict(random) | _as_float32(path, values)
+
+
+def check_encoder(
+    path: str,
+    difference: weight_names.Difference,
+    *,
+    wanted: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Raises UserError where a weight of the encoder is absent or has another shape.
+
+    difference: between the model's shapes, `wanted`, and the checkpoint's, `shapes`.
+    The pooler may be absent, as it is from models of sentences.
+    """
+    for name in difference.mismatched:
         if name.startswith("bert/"):
             raise UserError(
                 f"{path}: {name} has shape {list(shapes[name])}, the model wants"
-                f" {list(wanted[name])}: pass the --bert_config_file that belongs to"
-                " it"
+                f" {list(wanted[name])}: pass the --bert_config_file that belongs to it"
             )
-    lost = [n for n in missing if n.startswith(("bert/embeddings", "bert/encoder"))]
-    if lost:
+    absent = [name for name in difference.missing if name.startswith(_REQUIRED)]
+    if absent:
         raise UserError(
-            f"{path}: lacks {len(lost)} of the model's weights, such as {lost[0]}: it"
-            " is no BERT checkpoint, or --bert_config_file belongs to another"
+            f"{path}: lacks {len(absent)} of the model's weights, such as {absent[0]}:"
+            " it is no BERT checkpoint, or --bert_config_file belongs to another"
         )
-    usable = sorted(set(wanted) - set(missing) - set(mismatched))
-    if pretrained.is_hugging_face(path):
-        values = {name: stored[name] for name in usable}
-    else:
-        values = _averaged(path, usable, found)
-    say(f"weights: {len(values)} of {len(wanted)} start from {path}")
-    for line in grown.lines():
-        say(line)
-    values = grown.apply(values, random)
-    if missing:
-        say(f"  new, start at random: {listed(missing, _MAX_NAMES_SHOWN)}")
-    for name in mismatched:
-        say(
-            f"  new head: {name} has shape {list(shapes[name])} there and"
-            f" {list(wanted[name])} here, starts at random"
-        )
-    if unexpected:
-        say(f"  there but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
-    _check_finite(path, values)
-    return dict(random) | {
-        name: np.asarray(value, np.float32) for name, value in values.items()
-    }
-
-
-def read_names(path: str) -> Collection[str]:
-    """The names of a checkpoint's weights, Google's where it has one."""
-    if pretrained.is_hugging_face(path):
-        return huggingface_read.read(path)
-    return google_read.read_names(path)
 
 
 def read_all(path: str) -> dict[str, np.ndarray]:
     """Every weight of a model, float32, under Google's names where it has one.
 
-    Raises UserError for what cannot be read, or is no number.
+    Raises UserError where a file cannot be read or a value is not a finite number.
     """
-    if pretrained.is_hugging_face(path):
-        values = huggingface_read.read(path)
-    else:
-        found = google_read.read_names(path)
-        own = [name for name in found if not _belongs_to_training(name)]
-        # bfloat16 is of kind V.
-        floats = [name for name in own if found[name][1].kind in "fV"]
-        values = _averaged(path, floats, found)
-    _check_finite(path, values)
-    return {name: np.asarray(value, np.float32) for name, value in values.items()}
+    stored = open_weights(path)
+    # bfloat16 is of numpy's kind V.
+    floats = [n for n, (_, dtype) in stored.specs.items() if dtype.kind in "fV"]
+    return _as_float32(path, stored.read(floats))
 
 
-def _averaged(
-    path: str, wanted: Iterable[str], found: Collection[str]
-) -> dict[str, np.ndarray]:
-    """Values of a checkpoint's weights; where a run kept averages of them, those."""
-    averages = {name: f"{name}/{tensor_names.AVERAGE}" for name in wanted}
-    named = {n: a if a in found else n for n, a in averages.items()}
-    tensors = google_read.read(path, sorted(named.values()))
-    return {name: tensors[stored] for name, stored in named.items()}
-
-
-def _check_finite(path: str, values: Mapping[str, np.ndarray]) -> None:
+def _as_float32(path: str, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Raises UserError where a value is not a finite number."""
     for name, value in values.items():
         if value.dtype.kind not in "fV":  # bfloat16 is of numpy's kind V
             raise UserError(f"{path}: {name} is of type {value.dtype}: no weights")
@@ -140,6 +159,7 @@ def _check_finite(path: str, values: Mapping[str, np.ndarray]) -> None:
                 f"{path}: {name} holds values that are no numbers: its training"
                 " diverged, or it is damaged: pass another checkpoint"
             )
+    return {name: np.asarray(value, np.float32) for name, value in values.items()}
 
 
 def _belongs_to_training(name: str) -> bool:

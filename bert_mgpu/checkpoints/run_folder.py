@@ -1,7 +1,8 @@
-"""What a run left in its output_dir: its labels, the text of its model, its order."""
+"""The folder of a trained model: its labels, and the settings in run.json."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 from typing import Any
 
@@ -12,26 +13,31 @@ from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.core.text_files import read_lines
 
-# What a later run of a trained model need not say again.
+# Flags that a later run of a trained model need not pass again.
 NAMES = (
     *("max_seq_length", "truncation", "head_tokens", "max_predictions_per_seq"),
     *("dynamic_masking", "masking", "masked_lm_prob", "task_type"),
 )
 
 
+def folder_of(path: str) -> pathlib.Path:
+    """The folder of a checkpoint; `path` may be the folder itself."""
+    return pathlib.Path(path) if os.path.isdir(path) else pathlib.Path(path).parent
+
+
 def read_labels(path: pathlib.Path) -> list[str]:
     """The lines of label_list.txt. Raises UserError where they cannot be labels."""
-    found = [label for _, label in read_lines(path)]
-    if "" in found or len(set(found)) < max(2, len(found)):
+    labels = [label for _, label in read_lines(path)]
+    if "" in labels or len(set(labels)) < max(2, len(labels)):
         raise UserError(
-            f"{path}: damaged: it has no label, one alone, an empty one or one twice:"
+            f"{path}: damaged: it has fewer than two labels, an empty one or one twice:"
             " restore it"
         )
-    return found
+    return labels
 
 
 def read_settings(path: pathlib.Path) -> dict[str, Any]:
-    """What run.json says of the trained model's text; empty if it is not ours.
+    """The flags in run.json that a model's use depends on; empty if it is not ours.
 
     Raises UserError where it is damaged.
     """
@@ -55,26 +61,27 @@ def read_settings(path: pathlib.Path) -> dict[str, Any]:
 
 
 def of_model(path: pathlib.Path) -> dict[str, Any]:
-    """What run.json says of how a model reads and answers, the kind of its task too.
+    """The settings in run.json that are not None, with the type of the model's task.
 
-    That may stand in task.json alone; `settings` are flags.
+    The type may stand in task.json alone; then the flags do not name it.
     """
-    found = {name: v for name, v in read_settings(path).items() if v is not None}
-    if found:
+    settings = {name: v for name, v in read_settings(path).items() if v is not None}
+    if settings:
         identity = files.read_json(path).get("identity")
-        kind = identity.get("task_type") if isinstance(identity, dict) else None
-        found |= {"task_type": kind} if kind else {}
-    return {name: found[name] for name in NAMES if name in found}
+        task_type = identity.get("task_type") if isinstance(identity, dict) else None
+        settings |= {"task_type": task_type} if task_type else {}
+    return {name: settings[name] for name in NAMES if name in settings}
 
 
 def _can_be(name: str, value: Any) -> bool:
-    """Could a flag of this name, of either script, have this value?"""
+    """Whether a flag of this name, of either script, could have this value."""
     tables = (*fields(FinetuneConfig), *fields(PretrainConfig))
     field = next(field for field in tables if field.name == name)
     if value is None:
         return field.default is None
-    kind = str(field.type).removesuffix(" | None")
-    if type(value).__name__ not in (kind, "int" if kind == "float" else kind):
+    type_name = str(field.type).removesuffix(" | None")
+    also = "int" if type_name == "float" else type_name
+    if type(value).__name__ not in (type_name, also):
         return False
     choices, least, most = (field.metadata[k] for k in ("choices", "least", "most"))
     return (

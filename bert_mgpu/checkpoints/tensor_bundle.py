@@ -1,10 +1,10 @@
-"""The index of a TensorBundle, checked before TensorFlow reads it.
+"""Checks of a TensorBundle's index, before TensorFlow reads it.
 
-The index is an sstable, as LevelDB has them: blocks of sorted keys, each with a
-CRC32C, and a footer that says where the last two of them are. TensorFlow verifies
-the blocks that it reads, but neither the footer nor the block of filters, and it
-makes room for a shape before it looks whether there are as many values. Here every
-byte counts, and no tensor may be larger than the files.
+The index is an sstable of LevelDB: blocks of sorted keys, each with a CRC32C, and a
+footer with the offsets of the last two of them. TensorFlow verifies the blocks that
+it reads, but neither the footer nor the block of filters, and it allocates memory for
+a shape before it checks that there are as many values. Here every byte is checked,
+and no tensor may be larger than the files.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _MOST_SHARDS = 99_999  # their names have five digits
 
 
 class _Damaged(Exception):
-    """Its argument says why."""
+    """An index that is damaged; the argument is the reason."""
 
 
 def check(prefix: str) -> None:
-    """Raises UserError where the index is damaged, or says more than the files hold.
+    """Raises UserError where the index is damaged, or the files hold less than it says.
 
     The values have checksums of their own, which TensorFlow verifies.
     """
@@ -50,22 +50,22 @@ def check(prefix: str) -> None:
     except _Damaged as error:
         raise UserError(f"{file}: damaged: {error}: {_ADVICE}") from None
     except (IndexError, struct.error):
-        raise UserError(f"{file}: damaged: it breaks off: {_ADVICE}") from None
+        raise UserError(f"{file}: damaged: it is cut short: {_ADVICE}") from None
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values of all blocks, which have to fill the file."""
+    """The keys and values of all blocks, which have to fill the file."""
     footer = content[-_FOOTER:]
     if len(footer) < _FOOTER or not footer.endswith(MAGIC):
         raise _Damaged("it does not end as an index does")
-    filters, place = _handle(footer, 0)
-    blocks, place = _handle(footer, place)
-    if any(footer[place : -len(MAGIC)]):
+    filters, position = _handle(footer, 0)
+    blocks, position = _handle(footer, position)
+    if any(footer[position : -len(MAGIC)]):
         raise _Damaged("its footer has bytes that mean nothing")
     end = 0
     for _, value in _block(content, blocks):
-        block, place = _handle(value, 0)
-        if block[0] != end or place != len(value):
+        block, position = _handle(value, 0)
+        if block[0] != end or position != len(value):
             raise _Damaged("its blocks do not follow each other")
         yield from _block(content, block)
         end = sum(block) + _TRAILER
@@ -79,33 +79,33 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise _Damaged("its blocks do not fill the file")
 
 
-def _varint(content: bytes, place: int) -> tuple[int, int]:
-    """(number, place behind it), seven bits a byte, written as short as can be."""
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    """(number, position after it), seven bits a byte, in as few bytes as possible."""
     number = 0
     for shift in range(0, 64, 7):
-        byte = content[place]
-        place += 1
+        byte = content[position]
+        position += 1
         number |= (byte & 127) << shift
         if byte < 128:
             if shift and not byte:
                 raise _Damaged("a number in it is written too long")
-            return number, place
+            return number, position
     raise _Damaged("a number in it is too large")
 
 
-def _handle(content: bytes, place: int) -> tuple[tuple[int, int], int]:
-    """((offset, size) of a block, place behind it)."""
-    offset, place = _varint(content, place)
-    size, place = _varint(content, place)
-    return (offset, size), place
+def _handle(content: bytes, position: int) -> tuple[tuple[int, int], int]:
+    """((offset, size) of a block, position after it)."""
+    offset, position = _varint(content, position)
+    size, position = _varint(content, position)
+    return (offset, size), position
 
 
 def _block(content: bytes, handle: tuple[int, int]) -> Iterator[tuple[bytes, bytes]]:
     offset, size = handle
     end = offset + size
     packed, crc = struct.unpack_from("<BI", content, end)
-    found = google_crc32c.value(content[offset : end + 1])
-    masked = ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    checksum = google_crc32c.value(content[offset : end + 1])
+    masked = ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
     if masked != crc:
         raise _Damaged(f"the checksum of the block at byte {offset} is wrong")
     if packed:
@@ -113,19 +113,19 @@ def _block(content: bytes, handle: tuple[int, int]) -> Iterator[tuple[bytes, byt
     block = content[offset:end]
     (restarts,) = struct.unpack("<I", block[-4:])
     last = len(block) - 4 * (restarts + 1)
-    key, place = b"", 0
-    while place < last:
-        same, place = _varint(block, place)
-        new, place = _varint(block, place)
-        length, place = _varint(block, place)
-        if same > len(key) or place + new + length > last:
+    key, position = b"", 0
+    while position < last:
+        shared, position = _varint(block, position)
+        added, position = _varint(block, position)
+        length, position = _varint(block, position)
+        if shared > len(key) or position + added + length > last:
             raise _Damaged("an entry in it is longer than its block")
-        key = key[:same] + block[place : place + new]
+        key = key[:shared] + block[position : position + added]
         if len(key) > _LONGEST_NAME:
             raise _Damaged(f"a name in it has more than {_LONGEST_NAME} bytes")
-        place += new
-        yield key, block[place : place + length]
-        place += length
+        position += added
+        yield key, block[position : position + length]
+        position += length
 
 
 def _check_entries(prefix: str, entries: Iterator[tuple[bytes, bytes]]) -> None:
@@ -136,20 +136,20 @@ def _check_entries(prefix: str, entries: Iterator[tuple[bytes, bytes]]) -> None:
     try:
         header = tensor_bundle_pb2.BundleHeaderProto.FromString(value)
         if key or not 1 <= header.num_shards <= _MOST_SHARDS or header.endianness:
-            raise _Damaged("its header is not one of a checkpoint")
-        room = sum(
+            raise _Damaged("its header is not that of a checkpoint")
+        available = sum(
             _size(f"{prefix}.data-{shard:05}-of-{header.num_shards:05}")
             for shard in range(header.num_shards)
         )
         for key, value in entries:
             entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
-            _check_entry(_name(key), entry, room)
+            _check_entry(_name(key), entry, available)
     except DecodeError:
         raise _Damaged(f"{short_repr(key)} has no entry that can be read") from None
 
 
 def _size(path: str) -> int:
-    """Bytes of a file of values, which must not be a pipe: TensorFlow would wait."""
+    """Bytes of a file of values. Raises UserError for a pipe: TensorFlow would wait."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -168,31 +168,34 @@ def _name(key: bytes) -> str:
         raise _Damaged(f"the name {short_repr(key)} is not UTF-8") from None
 
 
-def _check_entry(name: str, entry: Any, room: int) -> None:
-    """room: bytes of all values."""
+def _check_entry(name: str, entry: Any, available: int) -> None:
+    """Raises _Damaged for a shape or a type that cannot be.
+
+    available: bytes of all values.
+    """
     import tensorflow as tf
 
-    sizes = [dimension.size for dimension in entry.shape.dim]
-    if entry.shape.unknown_rank or len(sizes) > _MOST_DIMENSIONS or min([0, *sizes]):
+    shape = [dimension.size for dimension in entry.shape.dim]
+    if entry.shape.unknown_rank or len(shape) > _MOST_DIMENSIONS or min([0, *shape]):
         raise _Damaged(
-            f"{short_repr(name)} has no shape that can be: {short_repr(sizes)}"
+            f"{short_repr(name)} has an impossible shape: {short_repr(shape)}"
         )
     try:
-        kind = tf.as_dtype(entry.dtype)
+        dtype = tf.as_dtype(entry.dtype)
     except TypeError:
-        kind = tf.variant
-    if kind in (tf.variant, tf.resource):
+        dtype = tf.variant
+    if dtype in (tf.variant, tf.resource):
         raise _Damaged(
-            f"{short_repr(name)} is of type {entry.dtype}, which is no array's"
+            f"{short_repr(name)} is of type {entry.dtype}, which no array has"
         )
-    # A text takes a byte at least, which holds its length.
-    bytes_each = 1 if kind == tf.string else kind.size
-    if math.prod(sizes) * bytes_each > room:
+    # A string takes at least the byte that holds its length.
+    bytes_each = 1 if dtype == tf.string else dtype.size
+    if math.prod(shape) * bytes_each > available:
         raise _Damaged(
-            f"{short_repr(name)} has shape {sizes}, more than the files hold"
+            f"{short_repr(name)} has shape {shape}, more than the files hold"
         )
     for part in entry.slices:
-        ends = [(one.start, one.start + one.length) for one in part.extent]
-        within = all(0 <= a <= b <= n for (a, b), n in zip(ends, sizes, strict=False))
-        if len(ends) != len(sizes) or not within:
-            raise _Damaged(f"{short_repr(name)} has a part outside of it")
+        ends = [(span.start, span.start + span.length) for span in part.extent]
+        within = all(0 <= a <= b <= n for (a, b), n in zip(ends, shape, strict=False))
+        if len(ends) != len(shape) or not within:
+            raise _Damaged(f"{short_repr(name)} has a part that lies outside it")

@@ -1,8 +1,8 @@
 """Checkpoints of a run: TensorBundles with Google's TF1 names, written whole.
 
 A checkpoint `model.ckpt-STEP` is written under a temporary name, read back, and
-only then renamed, its index last: without an index there is no checkpoint. What
-a resume needs beyond Google's tensors stands beside them as `bert_mgpu/...`.
+only then renamed, its index last: without an index there is no checkpoint. Beside
+Google's tensors, `bert_mgpu/...` are those that only a resume needs.
 """
 
 from __future__ import annotations
@@ -38,43 +38,43 @@ def _to_tensors(state: TrainState) -> dict[str, np.ndarray]:
 
 
 def _from_tensors(tensors: dict[str, np.ndarray], prefix: str) -> TrainState:
-    """Raises UserError for a step or an identity that is none."""
-    first = tensors.pop(_STEP, np.array(0, np.int64))
+    """Raises UserError where the step or the identity is damaged."""
+    step_tensor = tensors.pop(_STEP, np.array(0, np.int64))
     slots = {
         name: tensors.pop(name)
         for name in [*tensors]
         if name.rpartition("/")[2] in tensor_names.SLOTS or name in tensor_names.STATE
     }
     ours = {name: tensors.pop(name) for name in [*tensors] if name.startswith(_OURS)}
-    said = ours.get(f"{_OURS}identity", np.array(b"null", object))
+    text = ours.get(f"{_OURS}identity", np.array(b"null", object))
     try:
-        step, identity = int(first.item()), json.loads(said.item())
+        step, identity = int(step_tensor.item()), json.loads(text.item())
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise UserError(f"{prefix}: damaged: {_STEP} or identity: {error}") from None
-    numbered = first.dtype.kind in "iu" and step >= 0
+    numbered = step_tensor.dtype.kind in "iu" and step >= 0
     if not (numbered and isinstance(identity, dict | None)):
         raise UserError(f"{prefix}: damaged: not the {_STEP} or identity of a run")
     return TrainState(tensors, slots, step, identity=identity)
 
 
 def stem(step: int) -> str:
-    """The name of the checkpoint of a step, as TensorFlow wants it."""
+    """The name of a step's checkpoint, without .index."""
     return f"{_STEM}-{step}"
 
 
 def saved_steps(directory: pathlib.Path) -> list[int]:
-    """Steps that have a checkpoint in the directory, ascending."""
-    found = []
+    """The steps that have a checkpoint in the directory, ascending."""
+    steps = []
     for path in directory.glob(f"{_STEM}-*.index"):
         if match := re.fullmatch(rf"{re.escape(_STEM)}-([0-9]+)\.index", path.name):
-            found.append(int(match[1]))
-    return sorted(found)
+            steps.append(int(match[1]))
+    return sorted(steps)
 
 
 def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
     """Writes model.ckpt-STEP and removes all but the newest `keep` (0: none).
 
-    Raises UserError where the disk refuses; what was there before stays whole.
+    Raises UserError where it cannot be written; earlier checkpoints stay whole.
     """
     temporary = directory / _SAVING
     name = stem(state.step)
@@ -90,7 +90,7 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
         for path in written:  # the index last
             path.rename(directory / path.name)
         _flush(directory)
-        # Later steps are damaged ones that this run did not resume from.
+        # Later steps were damaged: this run did not resume from them.
         steps = [step for step in saved_steps(directory) if step <= state.step]
         kept = steps[-keep:] if keep else steps
         _point_to(directory, kept)
@@ -99,13 +99,13 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
     except (OSError, UserError) as error:
         raise UserError(
             f"{directory / name}: cannot save the checkpoint ({error}): free some"
-            f" space and start the same command again: {_left(directory)}"
+            f" space and start the same command again: {_next_start(directory)}"
         ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _left(directory: pathlib.Path) -> str:
+def _next_start(directory: pathlib.Path) -> str:
     steps = saved_steps(directory)
     if not steps:
         return "it will start from the beginning"
@@ -137,11 +137,10 @@ def _point_to(directory: pathlib.Path, steps: list[int]) -> None:
 def newest(
     directory: pathlib.Path, say: Callable[[str], None]
 ) -> tuple[TrainState, str] | None:
-    """The newest checkpoint that is whole, and its prefix; None without any.
+    """The newest checkpoint that is whole, and its prefix; None if there is none.
 
-    A damaged one is reported and the one before it is taken. Raises UserError
-    where checkpoints are there and all are damaged: starting afresh would lose
-    what the run has done.
+    A damaged one is reported, and the one before it is taken. Raises UserError where
+    all are damaged: starting afresh would lose the work of the run.
     """
     steps = saved_steps(directory)
     for step in reversed(steps):
@@ -149,7 +148,7 @@ def newest(
         try:
             return _from_tensors(google_read.read(prefix), prefix), prefix
         except UserError as error:
-            say(f"{error}; taking the checkpoint before it")
+            say(f"{error}; trying the checkpoint before it")
     if steps:
         raise UserError(
             f"{directory}: all {len(steps)} checkpoints are damaged: restore one"

@@ -1,8 +1,8 @@
 """Weights for a vocabulary that has grown since they were trained.
 
-A token that is new starts from what the model has read in its place so far: the
-mean of the rows of the pieces that the old vocabulary cuts it into. Rows of all
-other tokens stay what they are, bit for bit.
+A new token starts from what the model has read in its place so far: the mean of the
+rows of the pieces into which the old vocabulary cuts it. Rows of all other tokens
+stay as they are, bit for bit.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from bert_mgpu.text.tokenization import Pieces, Tokenizer
 
 # Parameters with a row for each token; the first has a row of H values.
 TABLES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")
-# Fewer tokens than rows are usual up to a padded size.
+# Embeddings are often padded to a round number of rows, beyond the last token.
 MAX_UNUSED_ROWS = 128
-_MOST_RENAMED = 0.1  # share of the common rows: beyond, it is another vocabulary
+_MOST_RENAMED = 0.1  # fraction of the common rows; above it, another vocabulary
 _MOST_SHOWN, _IN_LINE = 1000, 5
 Origins = dict[int, list[int]]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -33,8 +33,8 @@ def origins(
 ) -> Origins:
     """Row of each new token -> rows of its pieces in the old vocabulary.
 
-    New is a token whose row did not exist or had another name. One that stood in
-    another row is its own piece; one that was [UNK] has the row of [UNK].
+    A token is new if its row did not exist or had another name. One that stood in
+    another row is its own piece; one that was unknown has the row of [UNK].
     """
     vocab = {token: row for row, token in enumerate(old_tokens)}
     words, pieces = Normalizer(do_lower_case).words, Pieces(vocab, vocab["[UNK]"])
@@ -42,7 +42,7 @@ def origins(
     def rows_of(token: str) -> list[int]:
         if token in vocab:
             return [vocab[token]]
-        # A piece that continues a word is cut as it stands: "##" belongs to it.
+        # A piece that continues a word is cut as it is: "##" belongs to it.
         parts = [token] if token.startswith("##") else words(token)
         ids = b"".join(pieces[part] for part in parts)
         return np.frombuffer(ids, np.int32).tolist() or [vocab["[UNK]"]]
@@ -61,7 +61,7 @@ def grow(
     *,
     do_lower_case: bool,
 ) -> tuple[np.ndarray, Origins]:
-    """A table for the new vocabulary, and what `origins` says of it.
+    """A table for the new vocabulary, and the `origins` of its new rows.
 
     V old rows, W new tokens. Rows beyond all tokens stay as they are.
 
@@ -70,36 +70,36 @@ def grow(
     Returns:
       float [max(V, W), ...].
     """
-    found = origins(old_tokens, new_tokens, do_lower_case)
-    return _grown(old_table, found, len(new_tokens)), found
+    pieces_of = origins(old_tokens, new_tokens, do_lower_case)
+    return _grown(old_table, pieces_of, len(new_tokens)), pieces_of
 
 
-def _grown(old: np.ndarray, found: Origins, size: int) -> np.ndarray:
+def _grown(old: np.ndarray, pieces_of: Origins, size: int) -> np.ndarray:
     more = max(0, size - len(old))
     table = np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)])
-    for row, pieces in found.items():
+    for row, pieces in pieces_of.items():
         table[row] = old[pieces].mean(axis=0)
     return table
 
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """What the vocabulary of a run has that the weights do not know."""
+    """The tokens of a run's vocabulary that the weights do not know."""
 
     old_tokens: Sequence[str] = ()
     new_tokens: Sequence[str] = ()
     origins: Origins = dataclasses.field(default_factory=dict)
-    note: str | None = None  # on where the old tokens come from
+    note: str | None = None  # for the log: where the old tokens come from
 
     @property
     def _tables(self) -> tuple[str, ...]:
         return TABLES if self.origins else ()
 
-    def shapes(self, found: Shapes, wanted: Shapes) -> dict[str, tuple[int, ...]]:
-        """`found`, those of a checkpoint's parameters, after the growth."""
-        grown = dict(found)
+    def shapes(self, stored: Shapes, wanted: Shapes) -> dict[str, tuple[int, ...]]:
+        """The shapes `stored` in a checkpoint, after the growth."""
+        grown = dict(stored)
         for name in self._tables:
-            old, new = found.get(name), wanted.get(name)
+            old, new = stored.get(name), wanted.get(name)
             if old and new and old[0] < new[0] and old[1:] == new[1:]:
                 grown[name] = new
         return grown
@@ -107,7 +107,7 @@ class Growth:
     def apply(
         self, params: Mapping[str, np.ndarray], first: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """The parameters with new rows; `first` has those that belong to no token."""
+        """The parameters with new rows; rows of no token are those of `first`."""
         grown = dict(params)
         for name in self._tables:
             if name in params:
@@ -117,7 +117,7 @@ class Growth:
         return grown
 
     def lines(self) -> list[str]:
-        """What the log says."""
+        """Lines for the log: the new tokens and their pieces."""
         shown = [
             f"{self.new_tokens[row]} ({' '.join(self.old_tokens[i] for i in pieces)})"
             for row, pieces in self.origins.items()
@@ -125,11 +125,11 @@ class Growth:
         notes = [self.note] if self.note else []
         if not shown:
             return notes
-        title = f"  tokens that the weights do not know: {len(shown)}; each starts from"
         more = len(shown) - _MOST_SHOWN
         return [
             *notes,
-            f"{title} the mean of its pieces:",
+            f"  tokens that the weights do not know: {len(shown)}; each starts from the"
+            " mean of its pieces:",
             *(
                 f"    {', '.join(shown[first : first + _IN_LINE])}"
                 for first in range(0, min(len(shown), _MOST_SHOWN), _IN_LINE)
@@ -139,17 +139,17 @@ class Growth:
 
 
 def find_growth(
-    vocab_file: str, tokenizer: Tokenizer, beside: pathlib.Path, *, found: Shapes
+    vocab_file: str, tokenizer: Tokenizer, beside: pathlib.Path, *, shapes: Shapes
 ) -> Growth:
-    """How a run's vocabulary differs from that of weights with shapes `found`.
+    """The growth of a run's vocabulary over that of weights with these `shapes`.
 
-    Theirs is the file `beside` them, unless its size says that it cannot be; else,
-    where they have fewer rows, the first tokens of the run's.
+    The vocabulary of the weights is the file `beside` them, unless it has too many or
+    too few tokens for them; else it is the first tokens of the run's.
 
-    Raises UserError where it is another vocabulary.
+    Raises UserError where the run has an altogether different vocabulary.
     """
     new, lower = tokenizer.tokens, tokenizer.do_lower_case
-    rows = found.get(TABLES[0], (0,))[0]
+    rows = shapes.get(TABLES[0], (0,))[0]
     old = new[:rows]
     if beside.is_file():
         tokens = Tokenizer(beside, lower).tokens
@@ -167,6 +167,8 @@ def find_growth(
         )
     note = None
     if rows and not beside.is_file():
-        first = f"the first {len(old)} tokens of {vocab_file}"
-        note = f"  no {beside.name} beside the weights: taken as {first}"
+        note = (
+            f"  no {beside.name} beside the weights: assuming that they know the first"
+            f" {len(old)} tokens of {vocab_file}"
+        )
     return Growth(old, new, origins(old, new, lower) if rows else {}, note=note)

@@ -1,7 +1,7 @@
-"""What a parameter is called here (as in Google's TF1 code) and elsewhere.
+"""The names of parameters in Google's TF1 code, which are ours, and in transformers.
 
-The names of Hugging Face's BERT are a table that runs both ways. Its Linear
-weights are [out, in], Google's kernels [in, out]: those are transposed.
+One table serves both directions. transformers' Linear weights are [out, in], Google's
+kernels [in, out]: those are transposed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One correspondence; `{}` stands for the number of a layer."""
+    """The two names of a parameter; `{}` stands for the number of a layer."""
 
     google: str
     hugging_face: str
@@ -20,14 +20,14 @@ class Row(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Names that two sets of parameters do not share, each list sorted."""
+    """The names in which two sets of parameters differ, each list sorted."""
 
     missing: list[str]
     unexpected: list[str]
     mismatched: list[str]  # in both, with different shapes
 
 
-# What its parameters add to the name of a module.
+# The suffixes that parameters add to the name of their module.
 _TABLE = (Row("", ".weight", False),)
 _DENSE = (Row("/kernel", ".weight", True), Row("/bias", ".bias", False))
 _NORM = (Row("/gamma", ".weight", False), Row("/beta", ".bias", False))
@@ -68,7 +68,7 @@ ROWS = tuple(
     for end in ends
 )
 
-# What a model of transformers has, by the starts of Google's names.
+# The parameters of transformers' models, by prefixes of Google's names.
 CLASSIFIER, PRETRAINING, MASKED_WORDS, SPANS, ENCODER = (
     "BertForSequenceClassification",
     "BertForPreTraining",
@@ -84,7 +84,7 @@ _SCOPES = {
     SPANS: (*_UNPOOLED, "cls/squad/"),
     ENCODER: ("bert/",),
 }
-# A parameter of its head tells which it is, the first that is there.
+# A parameter of the head tells which model it is: the first that is present.
 _HEADS = {
     "output_weights": CLASSIFIER,
     "cls/seq_relationship/output_weights": PRETRAINING,
@@ -108,17 +108,17 @@ _BY_HUGGING_FACE = {row.hugging_face: row for row in ROWS}
 
 def of_google(name: str) -> Row | None:
     """Both names of the parameter with this Google name; None if unknown."""
-    return _find(_BY_GOOGLE, name)
+    return _lookup(_BY_GOOGLE, name)
 
 
 def of_hugging_face(name: str) -> Row | None:
     """Both names of a Hugging Face parameter, in any of its spellings."""
     for pattern, replacement in _SPELLINGS:
         name = pattern.sub(replacement, name)
-    return _find(_BY_HUGGING_FACE, name)
+    return _lookup(_BY_HUGGING_FACE, name)
 
 
-def _find(rows: Mapping[str, Row], name: str) -> Row | None:
+def _lookup(rows: Mapping[str, Row], name: str) -> Row | None:
     number = _NUMBER.search(name)
     row = rows.get(_NUMBER.sub("{}", name))
     if row is None or number is None:
@@ -132,13 +132,13 @@ def _find(rows: Mapping[str, Row], name: str) -> Row | None:
 
 
 def architecture_of(params: Iterable[str]) -> str:
-    """Which model of transformers these parameters are, by Google's names."""
-    there = set(params)
-    return next((_HEADS[name] for name in _HEADS if name in there), ENCODER)
+    """The class in transformers of a model with these parameters, by Google's names."""
+    names = set(params)
+    return next((_HEADS[name] for name in _HEADS if name in names), ENCODER)
 
 
 def of_architecture(architecture: str, num_hidden_layers: int) -> list[Row]:
-    """Every parameter that a model of transformers has."""
+    """Every parameter of a model of transformers, by both names."""
     scope = "bert." if architecture == ENCODER else ""  # it is that part itself
     return [
         Row(
@@ -153,15 +153,15 @@ def of_architecture(architecture: str, num_hidden_layers: int) -> list[Row]:
 
 
 def describe_difference(
-    wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]]
+    wanted: Mapping[str, tuple[int, ...]], stored: Mapping[str, tuple[int, ...]]
 ) -> Difference:
-    """Compares {name: shape} of a model with that of a source of weights."""
+    """The difference between the shapes of a model and those of stored weights."""
     return Difference(
-        missing=sorted(wanted.keys() - found.keys()),
-        unexpected=sorted(found.keys() - wanted.keys()),
+        missing=sorted(wanted.keys() - stored.keys()),
+        unexpected=sorted(stored.keys() - wanted.keys()),
         mismatched=sorted(
             name
-            for name in wanted.keys() & found.keys()
-            if tuple(wanted[name]) != tuple(found[name])
+            for name in wanted.keys() & stored.keys()
+            if tuple(wanted[name]) != tuple(stored[name])
         ),
     )

@@ -1,8 +1,7 @@
-"""Evaluations while a run trains: their history, the best weights, when to stop."""
+"""Evaluations while a run trains: their history, the best weights, early stopping."""
 
 from __future__ import annotations
 
-import functools
 import json
 import pathlib
 import time
@@ -14,16 +13,16 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import files, hashing
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Example, Outputs, Rows
+from bert_mgpu.core.rows import Example, Rows
 from bert_mgpu.core.task import Task, TrainState
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
-from bert_mgpu.evaluation.forward import Abandoned, forward, rows_at_once
+from bert_mgpu.evaluation.forward import Abandoned, forward, forward_options
 from bert_mgpu.training import recorder
 from bert_mgpu.training.towers import Towers
 
 HISTORY, BEST, BEST_FILE = "evaluations.jsonl", "best", "best.json"
-MAIN = "dev"  # the set that chooses
+MAIN = "dev"  # the set by which the best weights are chosen
 _COPIED = (pretrained.RUN_FILE, pretrained.CONFIG_FILE, pretrained.LABELS_FILE)
 
 
@@ -49,8 +48,8 @@ class Evaluator:
         metric: str,
         measured: Mapping[str, Any],
     ):
-        """examples: reads those of a set; metric: of the set MAIN, by which weights are
-        the best; measured: what its values depend on.
+        """examples: reads those of a set; metric: of the set MAIN, the best weights are
+        chosen by it; measured: the facts that its values depend on.
         """
         self._examples = examples
         self._task, self._sets, self._group = task, sets, group
@@ -63,42 +62,43 @@ class Evaluator:
         self._evaluated: list[int] = []  # steps
 
     def begin(self, step: int, identity: dict[str, Any]) -> None:
-        """Takes up what a run had evaluated by this step."""
+        """Takes up the evaluations that the run had done by this step."""
         self._identity = identity
-        group, found = self._group, None
+        group = self._group
+        earlier: dict[str, Any] = {}
         if group.rank == 0:
-            rows = read_history(self._output_dir)
-            steps = [row["step"] for row in rows if row["set"] == MAIN]
-            found = {
-                "best": self._kept(),
-                "steps": [one for one in steps if one <= step],
+            history = read_history(self._output_dir)
+            steps = [row["step"] for row in history if row["set"] == MAIN]
+            earlier = {
+                "best": self._read_best(),
+                "steps": [evaluated for evaluated in steps if evaluated <= step],
             }
-        said = collective.all_gather_json(group, {"found": found})[0]["found"]
-        self._best = BestEvaluation(*said["best"]) if said["best"] else None
-        self._evaluated = said["steps"]
+        earlier = collective.all_gather_json(group, earlier)[0]
+        self._best = BestEvaluation(*earlier["best"]) if earlier["best"] else None
+        self._evaluated = earlier["steps"]
         if group.rank == 0:
             recorder.continued(self._output_dir / HISTORY, step).close()
 
     @property
-    def _of(self) -> str:
-        """Best values of another run, or of another set, are not comparable."""
+    def _fingerprint(self) -> str:
+        """A hash of the facts without which values are not comparable."""
         facts = {"run": self._identity, "measured": self._measured}
         return hashing.fingerprint(facts)
 
-    def _kept(self) -> BestEvaluation | None:
-        """What best/ holds, if it is this run's, by the same metric of the same set."""
+    def _read_best(self) -> BestEvaluation | None:
+        """The evaluation of best/, if it is this run's, by this metric of this set."""
         try:
-            said = files.read_json(self._folder / BEST_FILE)
-            best = BestEvaluation(int(said["step"]), float(said["value"]))
-            known = said["of"] == self._of
+            facts = files.read_json(self._folder / BEST_FILE)
+            best = BestEvaluation(int(facts["step"]), float(facts["value"]))
+            comparable = facts["of"] == self._fingerprint
         except (UserError, ValueError, KeyError, TypeError, OverflowError):  # 1e999
             return None
         whole = train_state.saved_steps(self._folder) == [best.step]
-        return best if known and whole else None
+        return best if comparable and whole else None
 
     @property
     def stops(self) -> str | None:
-        """Why nothing is to be trained any more, if so."""
+        """The reason for early stopping; None while the training goes on."""
         if not (self._patience and self._best and self._evaluated):
             return None
         since = sum(step > self._best.step for step in self._evaluated)
@@ -111,16 +111,16 @@ class Evaluator:
         )
 
     def missed(self, step: int, steps: int) -> bool:
-        """Was a run stopped after this step before it was evaluated?"""
+        """Whether a run was stopped after this step, before it was evaluated."""
         due = step == steps or step % self._config.eval_every == 0
         return step > 0 and due and step not in self._evaluated
 
     def after(
         self, step: int, towers: Towers, stopping: Callable[[], bool] = lambda: False
     ) -> bool:
-        """Evaluates all sets after this step; True where the training is to end.
+        """Evaluates all sets after this step. Returns whether the training ends early.
 
-        stopping: asked on the way; then nothing of it is kept.
+        stopping: asked before each batch; True abandons the evaluation.
         """
         try:
             return self._after(step, towers, stopping)
@@ -128,31 +128,21 @@ class Evaluator:
             return False
 
     def _after(self, step: int, towers: Towers, stopping: Callable[[], bool]) -> bool:
-        group, task = self._group, self._task
         lines, better = [], False
         for name, rows in self._sets.items():
             began = time.perf_counter()
-            forward_rows = functools.partial(
-                self._forward, name=name, towers=towers, stopping=stopping
-            )
-            outputs = task.infer(rows, forward_rows)
-            # One process reckons for all: they have to decide alike.
-            scores = None
-            if group.rank == 0:
-                examples = functools.partial(self._examples, name)
-                scores = task.scores(task.scored_rows(outputs, rows, examples))
-            scores = collective.all_gather_json(group, {"scores": scores})[0]["scores"]
+            scores = self._scores(name, rows, towers, stopping=stopping)
             line = f"step {step}  {name}: {self._shown(scores)}"
             seconds = time.perf_counter() - began
             if name == MAIN:
                 better = self._is_better(scores.get(self._metric))
                 if better:
                     self._best = BestEvaluation(step, scores[self._metric])
-                    line += "  the best so far"
+                    line += "  best so far"
             say(line)
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
         self._evaluated.append(step)
-        if group.rank == 0:
+        if self._group.rank == 0:
             with (self._output_dir / HISTORY).open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             if better:
@@ -161,19 +151,22 @@ class Evaluator:
             say(f"{why} ends the training")
         return self.stops is not None
 
-    def _forward(
-        self, rows: Rows, *, name: str, towers: Towers, stopping: Callable[[], bool]
-    ) -> Outputs:
-        batch = rows_at_once(self._config, towers)
-        return forward(
-            self._config,
+    def _scores(
+        self, name: str, rows: Rows, towers: Towers, *, stopping: Callable[[], bool]
+    ) -> dict[str, Any]:
+        """The scores of a set, in all processes: they have to decide alike."""
+        task, scores = self._task, None
+        options = forward_options(self._config, towers, name)
+        outputs = task.infer(
             rows,
-            batch,
-            towers=towers,
-            what=name,
-            note=_silence,
-            stopping=stopping,
+            lambda rows: forward(
+                rows, towers, options, note=_silence, stopping=stopping
+            ),
         )
+        if self._group.rank == 0:
+            scored = task.scored_rows(outputs, rows, lambda: self._examples(name))
+            scores = task.scores(scored)
+        return collective.all_gather_json(self._group, {"scores": scores})[0]["scores"]
 
     def _shown(self, scores: Mapping[str, Any]) -> str:
         names = dict.fromkeys((self._metric, "eval_loss"))
@@ -190,7 +183,9 @@ class Evaluator:
         return sign * value > sign * self._best.value
 
     def _keep(self, towers: Towers) -> None:
-        """Writes the weights, as they are to be used, to best/; then what they are."""
+        """Writes best/: the weights (their averages, where a run keeps these), then
+        best.json.
+        """
         assert self._best is not None
         step = self._best.step
         try:
@@ -204,21 +199,21 @@ class Evaluator:
                     files.write_bytes(self._folder / name, content)
         except OSError as error:
             raise files.unwritable(str(self._folder), "folder", error) from None
-        said = {**self._best._asdict(), "metric": self._metric, "set": MAIN}
-        said |= {"of": self._of}
-        files.write_text(self._folder / BEST_FILE, json.dumps(said) + "\n")
+        facts = {**self._best._asdict(), "metric": self._metric, "set": MAIN}
+        facts |= {"of": self._fingerprint}
+        files.write_text(self._folder / BEST_FILE, json.dumps(facts) + "\n")
 
 
 def _silence(text: str) -> None: ...
 
 
 def read_history(output_dir: pathlib.Path) -> list[dict[str, Any]]:
-    """The evaluations of a run, a row for each step and set, in order."""
+    """The evaluations of a run in order, one for each step and set."""
     return [row for row in recorder.read_records(output_dir / HISTORY) if "set" in row]
 
 
 def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
-    """best/ of a run. Raises UserError where there is none."""
+    """The folder best/ of a run. Raises UserError where it holds no weights."""
     folder = output_dir / BEST
     if not train_state.saved_steps(folder):
         raise UserError(
@@ -228,12 +223,15 @@ def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def choose_metric(said: str | None, usual: str, known: list[str]) -> str:
-    """--best_metric, or what is usual. known: the scores that an evaluation gives."""
-    if said is None:
-        return usual
-    if said not in known:
+def choose_metric(given: str | None, default: str, names: list[str]) -> str:
+    """--best_metric, or the task's default. Raises UserError unless it is one of names.
+
+    names: of the scores that an evaluation gives.
+    """
+    if given is None:
+        return default
+    if given not in names:
         raise UserError(
-            f"--best_metric={said}: evaluations of this task give {listed(known, 20)}"
+            f"--best_metric={given}: evaluations of this task give {listed(names, 20)}"
         )
-    return said
+    return given

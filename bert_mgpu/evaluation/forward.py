@@ -1,7 +1,8 @@
-"""The forward pass over a whole set of rows: what evaluation and prediction share."""
+"""The forward pass over a whole set of rows, which evaluation and prediction share."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -19,53 +20,78 @@ from bert_mgpu.training.towers import Towers
 _ROWS_ON_GPU = 64  # fewer leave most of a card idle
 
 
-def rows_at_once(config: RunConfig, towers: Towers, predicting: bool = False) -> int:
-    """Of a tower: what the flags say, on a GPU more where they say nothing."""
-    rows = config.prediction_batch if predicting else config.eval_batch_size
-    said = {"eval_batch_size", *["predict_batch_size"] * predicting} & {*config.given}
-    if said or not towers.devices[0].startswith("GPU"):
-        return rows
-    return max(rows, _ROWS_ON_GPU)
+@dataclasses.dataclass(frozen=True)
+class ForwardOptions:
+    """Settings of a forward pass over a set."""
+
+    name: str  # of the pass, in the log and in errors
+    batch_size: int  # rows of a tower at a time
+    max_length: int  # tokens of a row at most
+    precision: str
+    recompute: str
+    packs: bool = True  # examples may share a row of tokens
+
+
+def forward_options(
+    config: RunConfig,
+    towers: Towers,
+    name: str,
+    *,
+    predicting: bool = False,
+    packs: bool = True,
+) -> ForwardOptions:
+    """The options that the flags give. A GPU takes larger batches by default."""
+    batch_size = config.prediction_batch if predicting else config.eval_batch_size
+    flags = {"eval_batch_size", "predict_batch_size"}
+    if not predicting:
+        flags.remove("predict_batch_size")
+    if towers.devices[0].startswith("GPU") and not flags & config.given:
+        batch_size = max(batch_size, _ROWS_ON_GPU)
+    return ForwardOptions(
+        name,
+        batch_size,
+        config.max_seq_length,
+        precision=config.precision,
+        recompute=config.recompute,
+        packs=packs,
+    )
 
 
 class Abandoned(Exception):
-    """The run is to stop: what is not done by then is done when it goes on."""
+    """The run is to stop: the pass is repeated when the run goes on."""
 
 
 def forward(
-    config: RunConfig,
     rows: Rows,
-    batch: int,
-    *,
     towers: Towers,
-    what: str,
+    options: ForwardOptions,
+    *,
     note: Callable[[str], None] = say,
     stopping: Callable[[], bool] = lambda: False,
-    packs: bool = True,
 ) -> Outputs:
-    """The task's outputs of all rows, `batch` of them at a time, or as many as fit.
+    """The task's outputs of all rows, in batches, or smaller ones if memory lacks.
 
-    stopping: asked before each batch; then this raises Abandoned. batch: rows of a
-    tower. packs: several examples may share a row of tokens, to the same outputs up to
-    rounding. Each process works out the rows of its towers and gets those of all.
-    Raises Diverged where an output is no number. No rows give no outputs, {}.
+    note: logs padding and time. stopping: asked before each batch; True raises
+    Abandoned. Packing changes the outputs by rounding alone. Each process computes the
+    rows of its towers and gets the outputs of all. Raises Diverged where an output is
+    not a finite number. No rows give no outputs, {}.
     """
     if not len(rows):
         return {}
-    group, batch = towers.group, min(batch, towers.largest)
+    group, batch_size = towers.group, min(options.batch_size, towers.largest)
     placements = batching.forward_placements(
         rows.lengths,
         towers.n_towers,
-        batch,
-        packs=packs,
-        max_length=config.max_seq_length,
+        batch_size,
+        packs=options.packs,
+        max_length=options.max_length,
         counts=rows.counts,
     )
-    share = pipeline.padding_share(placements, rows.lengths)
+    padding = f"{pipeline.padding_share(placements, rows.lengths):.0%} padding"
     most = placements[0].numbers.shape[2]
-    several = f", up to {most} texts in a row" if most > 1 else ""
-    note(f"  {share:.0%} of the tokens are padding{several}")
-    own = [one.share(towers.own, towers.n_towers) for one in placements]
+    packed = f"packed up to {most} texts per row; " if most > 1 else ""
+    note(f"  {packed}{padding}")
+    own = [placement.share(towers.own, towers.n_towers) for placement in placements]
     began, compilations = time.perf_counter(), towers.compilations
     lacking, outputs = None, {}
     try:
@@ -75,7 +101,9 @@ def forward(
             own,
             towers.place_for_outputs,
             ask=towers.launch_outputs,
-            progress=lambda batches: progress_bar(_unless(stopping, batches), what),
+            progress=lambda batches: progress_bar(
+                _until(stopping, batches), options.name
+            ),
             token_outputs=towers.task.token_outputs,
         )
     except Abandoned:
@@ -84,62 +112,55 @@ def forward(
         lacking = towers.out_of_memory(error)
         if lacking is None:
             raise
-    # What is too much for one of the processes is done anew by all.
-    said = [
-        facts["lacking"]
-        for facts in collective.all_gather_json(group, {"lacking": lacking})
-    ]
+    # Where one process lacks memory, all repeat the pass.
+    facts = collective.all_gather_json(group, {"lacking": lacking})
     group.pausing()  # not before: whoever waits for a process that hangs is working
-    lacking = next(filter(None, said), None)
+    lacking = next((fact["lacking"] for fact in facts if fact["lacking"]), None)
     if lacking is None:
         ordered = pipeline.in_order(collective.all_gather_rows(group, outputs))
         seconds = time.perf_counter() - began
         shapes = towers.compilations - compilations
-        made = (
+        compiled = (
             f", compilation for {shapes} shape{'s' * (shapes > 1)} of batches included"
         )
-        note(f"  {len(rows)} rows in {seconds:.1f} s{made if shapes else ''}")
-        check_finite(ordered, config.precision, what)
+        note(f"  {len(rows)} rows in {seconds:.1f} s{compiled if shapes else ''}")
+        check_finite(ordered, options.precision, options.name)
         return ordered
-    if batch == 1:
-        advice = memory_advice(False, config.recompute)
-        raise OutOfMemory(f"{what}: {lacking}, with one row at a time: {advice}")
-    towers.largest = batch // 2
+    if batch_size == 1:
+        advice = memory_advice(False, options.recompute)
+        raise OutOfMemory(
+            f"{options.name}: {lacking}, with one row at a time: {advice}"
+        )
+    towers.largest = batch_size // 2
     # Not before the error is gone, whose traceback holds what did not fit.
-    say(f"{lacking}: going on with batches of {batch // 2} rows a tower")
-    return forward(
-        config,
-        rows,
-        batch,
-        towers=towers,
-        what=what,
-        note=note,
-        stopping=stopping,
-        packs=packs,
-    )
+    say(f"{lacking}: going on with batches of {batch_size // 2} rows a tower")
+    return forward(rows, towers, options, note=note, stopping=stopping)
 
 
-def _unless(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:
+def _until(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         if stopping():
             raise Abandoned
         yield batch
 
 
-def check_finite(outputs: Outputs, precision: str, what: str) -> None:
-    """Raises Diverged where an output is no number: no class follows from that."""
-    for name, column in outputs.items():
+def check_finite(outputs: Outputs, precision: str, name: str) -> None:
+    """Raises Diverged where an output is not a finite number: no class follows from it.
+
+    name: of the pass, for the message.
+    """
+    for output, column in outputs.items():
         values = column.values if isinstance(column, Ragged) else column
         finite = np.isfinite(values.reshape(len(values), -1)).all(-1)
         rows = np.flatnonzero(~finite)
-        if isinstance(column, Ragged):  # whose tokens these are
+        if isinstance(column, Ragged):  # tokens -> their rows
             rows = np.unique(np.searchsorted(column.offsets, rows, side="right") - 1)
         count = len(column.lengths) if isinstance(column, Ragged) else len(column)
         if len(rows):
-            way = "pass --precision=float32"
+            advice = "pass --precision=float32"
             if precision in ("float32", "tf32"):
-                way = "train anew, with a lower --learning_rate"
+                advice = "train again with a lower --learning_rate"
             raise Diverged(
-                f"{what}: the {name} of {len(rows)} of {count} rows are no finite"
-                f" numbers, row {rows[0] + 1} the first; nothing is written: {way}"
+                f"{name}: the {output} of {len(rows)} of {count} rows are no finite"
+                f" numbers, first in row {rows[0] + 1}; nothing is written: {advice}"
             )

@@ -1,6 +1,6 @@
-"""A page of HTML that stands alone: no script, no link, nothing that is loaded.
+"""A self-contained page of HTML: no script, no link, nothing to load.
 
-What comes from outside is escaped: a row of the data may say <script>.
+All text from outside is escaped: a row of the data may say <script>.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ img { max-width: 100%; height: auto; background: #fff; }
 
 
 _HIDDEN = ("Cc", "Cs", "Co", "Cn")
-# What changes the direction of the text around it.
+# Characters that change the direction of the text around them.
 _TURNING = frozenset(
     "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 
 
 def escaped(value: object) -> str:
-    """Text as it is read; characters that would turn it around are shown."""
+    """Text for HTML. Characters that would change its direction appear as \\uXXXX."""
     text = html.escape(str(value))
     return "".join(
         f"\\u{ord(char):04x}"
@@ -52,15 +52,17 @@ def escaped(value: object) -> str:
     )
 
 
-def table(rows: Sequence[Sequence[object]], kinds: str = "") -> str:
-    """The first row is the header. kinds: a letter a column, n for a number, t for long
-    text; columns beyond are words.
+def table(rows: Sequence[Sequence[object]], columns: str = "") -> str:
+    """A table whose first row is the header.
+
+    columns: a letter a column: n for numbers, t for long text, w for words, which
+    further columns have too.
     """
     classes = {"n": ' class="n"', "t": ' class="text"'}
 
     def row(cells: Iterable[object], tag: str) -> str:
         shown = (
-            f"<{tag}{classes.get(kinds[i : i + 1], '')}>{escaped(cell)}</{tag}>"
+            f"<{tag}{classes.get(columns[i : i + 1], '')}>{escaped(cell)}</{tag}>"
             for i, cell in enumerate(cells)
         )
         return f"<tr>{''.join(shown)}</tr>"
@@ -72,7 +74,7 @@ def table(rows: Sequence[Sequence[object]], kinds: str = "") -> str:
 
 
 def image(path: pathlib.Path, words: str) -> str:
-    """A PNG file inside the page. words: for those who do not see it."""
+    """A PNG file inside the page. words: the text for those who do not see it."""
     data = base64.b64encode(path.read_bytes()).decode()
     return f'<img alt="{escaped(words)}" src="data:image/png;base64,{data}">'
 
@@ -82,7 +84,7 @@ def note(text: str) -> str:
 
 
 def page(title: str, lines: Sequence[str], sections: Sequence[tuple[str, str]]) -> str:
-    """lines: below the title; sections: heading -> HTML."""
+    """The whole page. lines: below the title; sections: (heading, HTML)."""
     links = " ".join(
         f'<a href="#s{i}">{escaped(name)}</a>' for i, (name, _) in enumerate(sections)
     )

@@ -1,4 +1,4 @@
-"""The pictures of a report, drawn by matplotlib as PNG files."""
+"""The plots of a report, drawn by matplotlib as PNG files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 
 from bert_mgpu.core import files
 
-# Those of Linux, Windows and macOS that have Chinese characters.
+# Fonts of Linux, Windows and macOS that have Chinese characters.
 _CHINESE = (
     *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei"),
-    "Noto Sans CJK JP",  # of a collection of fonts matplotlib knows the first alone
+    "Noto Sans CJK JP",  # matplotlib knows only the first font of a collection
     *("WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC", "SimHei", "SimSun"),
 )
-_WIDTH, _DPI = 6.4, 144  # inches; twice as many pixels as a page has
+_WIDTH, _DPI = 6.4, 144  # inches; twice the pixels of a page, for sharp screens
 _MAX_NUMBERED = 20  # classes whose cells have room for a number
 _NAME_CLASSES = 12  # whose names have room beside the matrix
 
 
 class Line(NamedTuple):
-    """A line of a picture."""
+    """A line of a plot."""
 
     name: str
     steps: Sequence[int]
@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 def curves(path: pathlib.Path, panels: Mapping[str, Sequence[Line]]) -> None:
-    """A panel for each unit, one below the other, over the same steps."""
+    """Draws a panel for each unit, one below the other, over the same steps."""
     figure = _figure(2.6 * len(panels) + 0.4)
     every = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
     for axes, (unit, lines) in zip(every, panels.items(), strict=True):
@@ -42,8 +42,8 @@ def curves(path: pathlib.Path, panels: Mapping[str, Sequence[Line]]) -> None:
             name = _drawable(line.name, f"set {number + 1}")
             axes.plot(line.steps, line.values, line.colour, marker=marker, label=name)
             if line.level is not None:
-                what = _drawable(line.level_name, f"level {number + 1}")
-                axes.axhline(line.level, color=line.colour, ls="--", lw=1, label=what)
+                name = _drawable(line.level_name, f"level {number + 1}")
+                axes.axhline(line.level, color=line.colour, ls="--", lw=1, label=name)
         axes.set_ylabel(unit)
         axes.grid(alpha=0.3)
         if len(lines) > 1:
@@ -53,36 +53,36 @@ def curves(path: pathlib.Path, panels: Mapping[str, Sequence[Line]]) -> None:
 
 
 def confusion(path: pathlib.Path, matrix: np.ndarray, names: Sequence[str]) -> None:
-    """Colours are shares of the true class, numbers are rows.
+    """Draws a confusion matrix: colours are fractions of a true label's examples.
 
-    matrix: int [C, C], true classes down.
+    matrix: int [C, C], numbers of examples by (true, predicted) label.
     """
     count = len(matrix)
-    figure = _figure(5.6, "compressed")  # which leaves room beside a square
+    figure = _figure(5.6, "compressed")  # which leaves space beside a square
     axes = figure.subplots()
-    shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    fractions = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
+    axes.imshow(fractions, cmap="Blues", vmin=0, vmax=1)
     if count <= _MAX_NUMBERED:
         size = 9 if count <= 10 else 6
         for (row, column), value in np.ndenumerate(matrix):
             if value:
-                colour = "white" if shares[row, column] > 0.5 else "black"
+                colour = "white" if fractions[row, column] > 0.5 else "black"
                 cell = {"ha": "center", "va": "center", "color": colour}
                 axes.text(column, row, str(value), fontsize=size, **cell)
     ticks = range(0, count, max(1, count // _MAX_NUMBERED))
     axes.set_xticks(ticks, map(str, ticks))
     named = count <= _NAME_CLASSES
-    shown = [
+    ylabels = [
         _drawable(f"{i} {names[i][:14]}", str(i)) if named else str(i) for i in ticks
     ]
-    axes.set_yticks(ticks, shown)
+    axes.set_yticks(ticks, ylabels)
     axes.set_xlabel("predicted")
     axes.set_ylabel("true")
     _save(figure, path)
 
 
 def lengths(path: pathlib.Path, sets: Mapping[str, np.ndarray], longest: int) -> None:
-    """Shares of the rows of each set by their tokens, truncated ones as they are."""
+    """Draws histograms: tokens of rows after truncation, in per cent of the set."""
     figure = _figure(3.0)
     axes = figure.subplots()
     edges = np.linspace(0, longest, 33)
@@ -98,7 +98,7 @@ def lengths(path: pathlib.Path, sets: Mapping[str, np.ndarray], longest: int) ->
 
 
 def _figure(height: float, layout: Any = "constrained") -> Any:
-    """Without pyplot, whose state is global."""
+    """A figure made without pyplot, whose state is global."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -114,12 +114,12 @@ def _save(figure: Any, path: pathlib.Path) -> None:
 def _chinese_fonts() -> list[str]:
     from matplotlib import font_manager
 
-    there = {font.name for font in font_manager.fontManager.ttflist}
-    return [name for name in _CHINESE if name in there]
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    return [name for name in _CHINESE if name in installed]
 
 
 def _drawable(text: str, instead: str) -> str:
-    """What there is a font for; $ would be mathematics."""
+    """The text, or `instead` where no font has its characters; $ is escaped."""
     if text.isascii() or _chinese_fonts():
         return text.replace("$", r"\$")
     return instead

@@ -1,4 +1,4 @@
-"""report.html: how a training went, what the model gets right, and what it does not."""
+"""report.html: the training, the evaluation and the data of a run, on one page."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ from bert_mgpu.evaluation import evaluator, html, plots, result_files
 from bert_mgpu.training import recorder
 
 FILE, FOLDER = "report.html", "report"
-_EVALUATIONS = 60  # that are shown
+_EVALUATIONS = 60  # the last ones, which are shown
 _LONGEST_SETTING = 120
 
 Sections = list[tuple[str, str]]
 
 
 class ReportFacts(NamedTuple):
-    """What a report tells beside the sections of the task."""
+    """The facts of a report beside the sections of the task."""
 
     output_dir: pathlib.Path
     config: RunConfig
     title: str
-    metric: str  # that is drawn over steps
-    shown: Sequence[str]  # scores of evaluations
-    floor: str  # the name of the model whose scores stand in baseline.json
+    metric: str  # to draw over steps
+    shown: Sequence[str]  # names of the scores in the table of evaluations
+    floor: str  # the name of the model whose scores are in baseline.json
     devices: Sequence[str]
     batch: str  # in words
     sets: Mapping[str, Features]
-    padding: Mapping[str, float]  # share of each policy; empty where nothing trains
+    padding: Mapping[str, float]  # policy -> fraction; empty where nothing trains
     warnings: Sequence[str]
 
 
 def is_possible() -> bool:
-    """Is there what draws?"""
+    """Whether the package that draws is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def write(facts: ReportFacts, sections: Sequence[ReportSection]) -> None:
-    """Writes report.html, and its pictures as files.
+    """Writes report.html, and its plots as files.
 
-    Raises UserError where the disk refuses.
+    Raises UserError where they cannot be written.
     """
     folder = files.make_folder(facts.output_dir / FOLDER)
     try:
-        shown = _curves(facts, folder)
+        content = _curves(facts, folder)
         for section in sections:
             blocks = [_block(folder, block) for block in section.blocks]
-            shown.append((section.title, "\n".join(blocks)))
-        shown += _data(facts, folder)
-        shown += _settings(facts)
+            content.append((section.title, "\n".join(blocks)))
+        content += _data(facts, folder)
+        content += _settings(facts)
         version = _versions(facts).get("bert_mgpu", "")
         lines = [f"{facts.output_dir}, bert_mgpu {version}"]
-        text = html.page(facts.title, lines, shown)
+        text = html.page(facts.title, lines, content)
     except OSError as error:
         raise UserError(
             f"{folder}: cannot write the report: {error.strerror}: pass --report=false,"
@@ -80,12 +80,14 @@ def _block(folder: pathlib.Path, block: str | ReportTable | ConfusionMatrix) -> 
         return note + html.table(block.rows, block.columns)
     path = folder / f"confusion_{block.name}.png"
     plots.confusion(path, block.counts, block.labels)
-    words = html.note("colour: share of the true label; number: rows")
-    return f"{html.image(path, 'confusion matrix')}\n{words}"
+    legend = html.note(
+        "number: examples; colour: their fraction of the examples with the true label"
+    )
+    return f"{html.image(path, 'confusion matrix')}\n{legend}"
 
 
 def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
-    """Losses and the best metric over steps, with what the floor reaches."""
+    """Losses and the metric over steps, beside the baseline's."""
     records = recorder.read_records(facts.output_dir / recorder.FILE)
     records = [row for row in records if row.get("loss") is not None]
     if not records:
@@ -96,7 +98,7 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     smooth = _smooth([row.get("loss", np.nan) for row in records])
     training = plots.Line("training", steps, smooth, colour="0.6")
     losses, scores = [training], []
-    known = _baseline(facts.output_dir)
+    baseline = _baseline(facts.output_dir)
     for number, name in enumerate(dict.fromkeys(row["set"] for row in history)):
         colour = f"C{number}"
         rows = [row for row in history if row["set"] == name]
@@ -105,11 +107,16 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
         losses.append(plots.Line(name, at, values, colour=colour))
         if metric == "eval_loss" or not any(metric in row for row in rows):
             continue
-        level = known.get(name, {}).get(metric)
         values = [_or_nan(row, metric) for row in rows]
-        what = f"{facts.floor}, {name}"
         scores.append(
-            plots.Line(name, at, values, colour=colour, level=level, level_name=what)
+            plots.Line(
+                name,
+                at,
+                values,
+                colour=colour,
+                level=baseline.get(name, {}).get(metric),
+                level_name=f"{facts.floor}, {name}",
+            )
         )
     panels = {metric: scores} if scores else {}
     speeds = [_or_nan(row, "examples_per_second") for row in records]
@@ -119,103 +126,108 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     }
     path = folder / "curves.png"
     plots.curves(path, panels)
-    shown = [html.image(path, f"{' and '.join(panels)} over steps")]
+    summary = f"{records[-1]['step']} steps"
+    if np.isfinite(speeds).any():
+        summary += f", {np.nanmedian(speeds):.1f} rows a second (median)"
+    content = [html.note(summary)]
+    content.append(html.image(path, f"{' and '.join(panels)} over steps"))
     if history:
-        shown.append(_evaluations(facts, history, known))
-    rate = np.nanmedian(speeds) if np.isfinite(speeds).any() else None
-    words = f"{records[-1]['step']} steps"
-    if rate is not None:
-        words += f", {rate:.1f} rows a second (median)"
-    shown.insert(0, html.note(words))
-    return [("Training", "\n".join(shown))]
+        content.append(_evaluations(facts, history, baseline))
+    return [("Training", "\n".join(content))]
 
 
-def _evaluations(facts: ReportFacts, history: list[dict[str, Any]], known: Any) -> str:
-    """The evaluations on the way, a line a step and set."""
+def _evaluations(
+    facts: ReportFacts, history: list[dict[str, Any]], baseline: Any
+) -> str:
+    """The evaluations while training, a line for each step and set."""
     names = [name for name in facts.shown if any(name in row for row in history)]
     if facts.metric not in names:
         names.append(facts.metric)
     rows: list[list[object]] = [["set", "step", *names]]
-    for name, scores in known.items():
+    for name, scores in baseline.items():
         rows.append([name, facts.floor, *(_number(scores.get(n)) for n in names)])
     for row in history[-_EVALUATIONS:]:
         rows.append([row["set"], row["step"], *(_number(row.get(n)) for n in names)])
     left_out = max(0, len(history) - _EVALUATIONS)
-    more = html.note(f"and {left_out} earlier ones: {evaluator.HISTORY}")
+    more = html.note(f"and {left_out} earlier ones, in {evaluator.HISTORY}")
     return html.table(rows, "w" + "n" * (len(names) + 1)) + more * (left_out > 0)
 
 
 def _data(facts: ReportFacts, folder: pathlib.Path) -> Sections:
-    """Lengths, padding and what is likely wrong."""
+    """Lengths, padding, and warnings about the data."""
     config, sets = facts.config, facts.sets
     path = folder / "lengths.png"
     lengths = {name: rows.lengths for name, rows in sets.items()}
     plots.lengths(path, lengths, config.max_seq_length)
-    shares = [*next(iter(sets.values())).notes["length_percentiles"]]
+    percents = [*next(iter(sets.values())).notes["length_percentiles"]]
     rows: list[tuple[object, ...]] = [
-        ("set", "rows", *(f"{share} %" for share in shares), "truncated")
+        ("set", "rows", *(f"{percent} %" for percent in percents), "truncated")
     ]
     for name, features in sets.items():
         notes = features.notes
         truncated = f"{notes['truncated'] / notes['rows']:.1%}"
-        percentiles = (notes["length_percentiles"][share] for share in shares)
+        percentiles = (notes["length_percentiles"][percent] for percent in percents)
         rows.append((name, notes["rows"], *percentiles, truncated))
-    shown = [
-        html.note(f"tokens of a row before truncation at {config.max_seq_length}"),
-        html.table(rows, "w" + "n" * (len(shares) + 2)),
-        html.note("and after it:"),
+    content = [
+        html.note(
+            f"tokens of a row, by percentile, before truncation at"
+            f" {config.max_seq_length}"
+        ),
+        html.table(rows, "w" + "n" * (len(percents) + 2)),
+        html.note("and after truncation:"),
         html.image(path, "lengths of rows"),
     ]
     if facts.padding:
-        cells: list[tuple[object, ...]] = [("--padding", "share of the tokens")]
-        cells += [(name, f"{share:.0%}") for name, share in facts.padding.items()]
-        shown.append(html.note(f"padding in training, which used {config.padding}"))
-        shown.append(html.table(cells, "wn"))
-    shown += [html.note(f"WARNING: {warning}") for warning in facts.warnings]
-    return [("Data", "\n".join(shown))]
+        cells: list[tuple[object, ...]] = [("--padding", "fraction of the tokens")]
+        cells += [(name, f"{fraction:.0%}") for name, fraction in facts.padding.items()]
+        content.append(html.note(f"padding in training, which used {config.padding}"))
+        content.append(html.table(cells, "wn"))
+    content += [html.note(f"WARNING: {warning}") for warning in facts.warnings]
+    return [("Data", "\n".join(content))]
 
 
 def _settings(facts: ReportFacts) -> Sections:
-    """Of the training, and of this command."""
-    trained = _of_run(facts).get("flags", {})
+    """The flags of the training and of this command, the versions and devices."""
+    trained = _read_run(facts).get("flags", {})
     given = {name: getattr(facts.config, name) for name in sorted(facts.config.given)}
-    shown = []
-    usual = {field.name: field.default for field in fields(type(facts.config))}
-    changed = {n: v for n, v in trained.items() if n in usual and v != usual[n]}
+    content = []
+    defaults = {field.name: field.default for field in fields(type(facts.config))}
+    changed = {n: v for n, v in trained.items() if n in defaults and v != defaults[n]}
     for title, values in (("the training", changed), ("this command", given)):
         rows: list[tuple[object, ...]] = [(f"flags of {title}", "value")]
         rows += [(f"--{n}", str(v)[:_LONGEST_SETTING]) for n, v in values.items()]
-        shown.append(html.table(rows))
-    made: list[tuple[object, ...]] = [("version of", "")]
-    made += [(name, value) for name, value in _versions(facts).items()]
-    made += [("devices", ", ".join(facts.devices)), ("batch", facts.batch)]
-    shown.append(html.table(made))
-    return [("Settings", "\n".join(shown))]
+        content.append(html.table(rows))
+    software: list[tuple[object, ...]] = [("version of", "")]
+    software += [(name, value) for name, value in _versions(facts).items()]
+    software += [("devices", ", ".join(facts.devices)), ("batch", facts.batch)]
+    content.append(html.table(software))
+    return [("Settings", "\n".join(content))]
 
 
-def _of_run(facts: ReportFacts) -> dict[str, Any]:
-    """run.json: what trained the model."""
-    return _tables(facts.output_dir / RUN_FILE)
+def _read_run(facts: ReportFacts) -> dict[str, Any]:
+    """The facts in run.json about the training of the model."""
+    return _objects(facts.output_dir / RUN_FILE)
 
 
-def _tables(path: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """The objects in a JSON object; none where the file is no such thing."""
+def _objects(path: pathlib.Path) -> dict[str, dict[str, Any]]:
+    """The objects in the JSON object of a file; none where it cannot be read."""
     try:
-        said = files.read_json(path)
+        content = files.read_json(path)
     except UserError:
         return {}
-    return {name: one for name, one in said.items() if isinstance(one, dict)}
+    return {name: value for name, value in content.items() if isinstance(value, dict)}
 
 
 def _versions(facts: ReportFacts) -> dict[str, Any]:
-    """Those that trained the model."""
-    return _of_run(facts).get("versions", {})
+    """The versions of the software that trained the model."""
+    return _read_run(facts).get("versions", {})
 
 
 def _baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:
+    """Set -> the baseline's scores."""
     return {
         name: {n: v for n, v in scores.items() if isinstance(v, int | float)}
-        for name, scores in _tables(output_dir / result_files.BASELINE).items()
+        for name, scores in _objects(output_dir / result_files.BASELINE).items()
     }
 
 
@@ -231,7 +243,7 @@ def _number(value: object) -> str:
 
 
 def _smooth(values: list[float], most: int = 60) -> np.ndarray:
-    """Means over neighbours, where there are too many to see anything."""
+    """Means over neighbours, where single values are too many to see anything."""
     width = max(1, len(values) // most)
     padded = np.pad(np.array(values, float), (width // 2, (width - 1) // 2), "edge")
     return np.convolve(padded, np.ones(width) / width, "valid")

@@ -1,4 +1,4 @@
-"""The files that evaluation and prediction leave in output_dir."""
+"""The files that evaluation and prediction write."""
 
 from __future__ import annotations
 
@@ -18,44 +18,45 @@ BASELINE = "baseline.json"
 def write_evaluation(
     output_dir: pathlib.Path, values: Mapping[str, Any], name: str | None = None
 ) -> None:
-    """eval_results.txt, or eval_results_NAME.txt, in the order of the values."""
+    """Writes eval_results.txt, or eval_results_NAME.txt, in the order of the values."""
     lines = (f"{key} = {value}\n" for key, value in values.items())
     write_text(output_dir / evaluation_file(name), lines)
 
 
 def evaluation_file(name: str | None = None) -> str:
+    """The name of a set's file of scores; without a name that of the dev set."""
     return f"eval_results{f'_{name}' if name else ''}.txt"
 
 
 def read_evaluation(path: pathlib.Path) -> dict[str, float]:
-    """What `write_evaluation` wrote."""
+    """The values that `write_evaluation` wrote."""
     lines = (line.split(" = ") for line in path.read_text("utf-8").splitlines())
     return {name: float(value) for name, value in lines}
 
 
-def over_seeds(found: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Score -> mean and deviation over seeds: sigma of the sample, of n - 1."""
-    common = [name for name in found[0] if all(name in one for one in found)]
+def over_seeds(runs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Score -> its mean and its sample standard deviation (n - 1) over runs."""
+    common = [name for name in runs[0] if all(name in scores for scores in runs)]
     return {
         name: {
-            "mean": statistics.fmean(one[name] for one in found),
-            "deviation": statistics.stdev(one[name] for one in found),
+            "mean": statistics.fmean(scores[name] for scores in runs),
+            "deviation": statistics.stdev(scores[name] for scores in runs),
         }
         for name in common
     }
 
 
-def write_baseline(output_dir: pathlib.Path, found: Mapping[str, Any]) -> None:
-    """baseline.json: the scores of each set."""
-    write_text(output_dir / BASELINE, json.dumps(found, indent=2) + "\n")
+def write_baseline(output_dir: pathlib.Path, scores: Mapping[str, Any]) -> None:
+    """Writes baseline.json: the baseline's scores of each set."""
+    write_text(output_dir / BASELINE, json.dumps(scores, indent=2) + "\n")
 
 
 def write_sentence_scores(
     output_dir: pathlib.Path, scores: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """test_results.json, as bert-ad wrote it, and predictions.jsonl; their names.
+    """Writes test_results.json, as bert-ad did, and predictions.jsonl.
 
-    scores: of every line of the file, in order.
+    scores: of every line of the file, in order. Returns the names of the files.
     """
     lines = (
         json.dumps({"line": line, **score}, ensure_ascii=False) + "\n"
@@ -91,10 +92,10 @@ def write_predictions(
     *,
     ids: Sequence[str] | None = None,
 ) -> list[str]:
-    """predict.txt, test_results.tsv and predictions.jsonl; returns their names.
+    """Writes predict.txt, test_results.tsv and predictions.jsonl.
 
-    features: the predicted rows; ids: of the examples, where they have some. Raises
-    ValueError where there is not one prediction for each example.
+    features: the predicted rows; ids: of the examples, where they have some. Returns
+    the names of the files. Raises ValueError unless each example has one prediction.
     """
     records = [*json_lines(predictions, features, ids)]
     make_folder(output_dir)

@@ -1,4 +1,4 @@
-"""Models from one program's format to another's, and how far they differ then."""
+"""Conversion of a model between Google's format and Hugging Face's, with a check."""
 
 from __future__ import annotations
 
@@ -31,54 +31,53 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
 
-_ROWS, _TOGETHER, _LONGEST = 64, 8, 128  # compared; at once; tokens
-_ALLOWED = 1e-5
-_MAY_LACK = "bert/pooler/"  # as models of sentences do
+_ROWS, _BATCH, _LONGEST = 64, 8, 128  # rows to compare; rows of a batch; tokens
+_TOLERANCE = 1e-5
 _GOOGLES_EPSILON = 1e-12
 Params = Mapping[str, np.ndarray]
 
 
 class Target(NamedTuple):
-    """A format that is written."""
+    """A format to write."""
 
-    check: Callable[[pathlib.Path], None]  # that the folder may be written
+    check: Callable[[pathlib.Path], None]  # raises UserError for other files
     write: Callable[..., None]
-    holds: Callable[[Params, BertConfig], list[str]]  # names of what is written
+    names: Callable[[Params, BertConfig], list[str]]  # of the weights to be written
 
 
 def convert(config: Any, types: Mapping[str, str]) -> None:
-    """Does what the settings of convert.py ask for; prints what came of it.
+    """Writes the folders that a ConvertConfig asks for, and compares them.
 
-    types: transformers' problem_type -> the name that task.json has for it.
+    types: transformers' problem_type -> its name in task.json.
     """
-    wanted = {name: getattr(config, name) for name in TARGETS if getattr(config, name)}
-    for name, folder in wanted.items():
+    folders = {name: getattr(config, name) for name in TARGETS if getattr(config, name)}
+    for name, folder in folders.items():
         TARGETS[name].check(pathlib.Path(folder))
     if config.input_file:
         text_files.check_file(config.input_file)
-    asked = {one.name for one in dataclasses.fields(FinetuneConfig)}
-    given = {n: getattr(config, n) for n in config.given & asked}
+    shared = config.given & {field.name for field in dataclasses.fields(FinetuneConfig)}
+    given = {name: getattr(config, name) for name in shared}
     settings = FinetuneConfig(**given, max_seq_length=1, given=config.given)
     model = pretrained.find_model(settings, pathlib.Path(os.devnull))
-    for note in pretrained.notes(settings, model):
+    for note in pretrained.notes(model, settings.hidden_act):
         print(note)
     params = _weights(config.init_checkpoint, model.bert_config)
-    rows, what = _rows(model.tokenizer, model.bert_config, config.input_file)
-    known = run_folder.of_model(
-        pretrained.folder_of(config.init_checkpoint) / pretrained.RUN_FILE
+    rows, source = _rows(model.tokenizer, model.bert_config, config.input_file)
+    flags = run_folder.of_model(
+        run_folder.folder_of(config.init_checkpoint) / pretrained.RUN_FILE
     )
-    for name, folder in wanted.items():
+    for name, folder in folders.items():
         target = TARGETS[name]
-        target.write(folder, model, params, known=known, types=types)
-        held = target.holds(params, model.bert_config)
-        print(f"wrote {len(held)} weights to {folder}")
-        if left := sorted(set(params) - set(held)):
-            print(f"  without {len(left)} that it has no place for: {listed(left)}")
-        print(f"  read again and compared on {what}:")
+        target.write(folder, model, params, flags=flags, types=types)
+        written = target.names(params, model.bert_config)
+        print(f"wrote {len(written)} weights to {folder}")
+        if lost := sorted(set(params) - set(written)):
+            print(f"  without {len(lost)} that it has no place for: {listed(lost)}")
+        print(f"  read back and compared on {source}:")
         _compare(
             folder,
             params,
-            held,
+            written,
             bert_config=model.bert_config,
             file=config.input_file,
             rows=rows,
@@ -86,30 +85,20 @@ def convert(config: Any, types: Mapping[str, str]) -> None:
 
 
 def _weights(path: str, bert_config: BertConfig) -> Params:
-    """Those of BERT and its heads; says what else there is."""
-    found = initial_weights.read_all(path)
-    known = {
-        name: value for name, value in found.items() if weight_names.of_google(name)
+    """The weights of BERT and its heads; prints the names of others."""
+    stored = initial_weights.read_all(path)
+    params = {
+        name: value for name, value in stored.items() if weight_names.of_google(name)
     }
     wanted = {n: shape for n, (shape, _) in params_lib.bert_specs(bert_config).items()}
-    shapes = {name: value.shape for name, value in known.items()}
-    missing, _, mismatched = weight_names.describe_difference(wanted, shapes)
-    for name in mismatched:
-        raise UserError(
-            f"{path}: {name} has shape {list(shapes[name])}, the model wants"
-            f" {list(wanted[name])}: pass the --bert_config_file that belongs to it"
-        )
-    lost = [name for name in missing if not name.startswith(_MAY_LACK)]
-    if lost:
-        raise UserError(
-            f"{path}: lacks {len(lost)} of the model's weights, such as {lost[0]}: it"
-            " is no BERT checkpoint, or --bert_config_file belongs to another"
-        )
-    if missing:
-        print("the model has no pooler: what classifies starts one at random")
-    if other := sorted(set(found) - set(known)):
-        print(f"left out, as they are not BERT's: {listed(other)}")
-    return known
+    shapes = {name: value.shape for name, value in params.items()}
+    difference = weight_names.describe_difference(wanted, shapes)
+    initial_weights.check_encoder(path, difference, wanted=wanted, shapes=shapes)
+    if difference.missing:
+        print("the model has no pooler: fine-tuning initialises one at random")
+    if others := sorted(set(stored) - set(params)):
+        print(f"left out, as they are not BERT's: {listed(others)}")
+    return params
 
 
 def _write_google(
@@ -117,10 +106,10 @@ def _write_google(
     model: Pretrained,
     params: Params,
     *,
-    known: dict[str, Any],
+    flags: dict[str, Any],
     types: Mapping[str, str],
 ) -> None:
-    flags = {"do_lower_case": model.do_lower_case, **known}
+    flags = {"do_lower_case": model.do_lower_case, **flags}
     if name := types.get(model.problem_type or ""):
         flags["task_type"] = name
     google_write.export(
@@ -132,10 +121,13 @@ def _write_google(
         flags=flags,
     )
     if model.bert_config.hidden_act == "gelu_erf":
-        print("  google-research/bert has no erf form of gelu: it refuses this model")
+        print("  google-research/bert has no erf form of gelu and refuses this model")
     if model.bert_config.layer_norm_eps != _GOOGLES_EPSILON:
         epsilon = model.bert_config.layer_norm_eps
-        print(f"  google-research/bert takes an epsilon of 1e-12, this has {epsilon:g}")
+        print(
+            "  google-research/bert normalises layers with an epsilon of 1e-12, this"
+            f" model has {epsilon:g}"
+        )
 
 
 def _write_hugging_face(
@@ -143,11 +135,11 @@ def _write_hugging_face(
     model: Pretrained,
     params: Params,
     *,
-    known: dict[str, Any],
+    flags: dict[str, Any],
     types: Mapping[str, str],
 ) -> None:
-    of_task = {name: problem for problem, name in types.items()}
-    problem = model.problem_type or of_task.get(known.get("task_type", ""))
+    problem_types = {name: problem_type for problem_type, name in types.items()}
+    trained = problem_types.get(flags.get("task_type", ""))
     classifies = weight_names.architecture_of(params) == weight_names.CLASSIFIER
     huggingface_write.export(
         folder,
@@ -156,7 +148,7 @@ def _write_hugging_face(
         vocab_file=model.vocabulary,
         do_lower_case=model.do_lower_case,
         labels=(model.labels or None) if classifies else None,
-        problem_type=problem if classifies else None,
+        problem_type=(model.problem_type or trained) if classifies else None,
     )
 
 
@@ -179,97 +171,95 @@ TARGETS = {
 def _rows(
     tokenizer: Tokenizer, bert_config: BertConfig, file: str | None
 ) -> tuple[Ragged, str]:
-    """Ids of real rows, or of drawn ones; what they are."""
-    room = max(1, min(_LONGEST, bert_config.max_position_embeddings) - 2)
+    """Rows of ids, of a file's first lines or random, and their description."""
+    most = max(1, min(_LONGEST, bert_config.max_position_embeddings) - 2)
     if file:
         lines = (text for _, text in text_files.read_lines(file) if text.strip())
-        found = tokenizer.batch_ids([*itertools.islice(lines, _ROWS)])
-        what = f"the first {len(found.lengths)} lines of {file}"
+        ids = tokenizer.batch_ids([*itertools.islice(lines, _ROWS)])
+        source = f"the first {len(ids.lengths)} lines of {file}"
     else:
         rng = np.random.default_rng(0)
-        sizes = rng.integers(1, room, _ROWS, endpoint=True)
-        drawn = [rng.integers(len(tokenizer.tokens), size=size) for size in sizes]
-        found, what = Ragged.from_rows(drawn), f"{_ROWS} rows of drawn tokens"
-    if not len(found.lengths):
+        lengths = rng.integers(1, most, _ROWS, endpoint=True)
+        drawn = [rng.integers(len(tokenizer.tokens), size=n) for n in lengths]
+        ids, source = Ragged.from_rows(drawn), f"{_ROWS} random inputs"
+    if not len(ids.lengths):
         raise UserError(f"{file}: no text to compare the models on")
-    rows = (found.row(index)[:room] for index in range(len(found.lengths)))
-    ends = tokenizer.cls_id, tokenizer.sep_id
-    return Ragged.from_rows([[ends[0], *row, ends[1]] for row in rows]), what
+    rows = (ids.row(index)[:most] for index in range(len(ids.lengths)))
+    cls, sep = tokenizer.cls_id, tokenizer.sep_id
+    return Ragged.from_rows([[cls, *row, sep] for row in rows]), source
 
 
 def _batches(rows: Ragged) -> Iterator[dict[str, np.ndarray]]:
-    """input_ids, input_mask, segment_ids int32 [B, T] of a few rows at a time.
+    """input_ids, input_mask, segment_ids int32 [B, T] of _BATCH rows at a time.
 
     The second half of a row counts as its second text.
     """
     count = len(rows.lengths)
-    for start in range(0, count, _TOGETHER):
-        some = rows.take(np.arange(start, min(start + _TOGETHER, count)))
-        sizes = some.lengths[:, None]
-        places = np.arange(sizes.max())[None]
-        mask = (places < sizes).astype(np.int32)
+    for start in range(0, count, _BATCH):
+        batch = rows.take(np.arange(start, min(start + _BATCH, count)))
+        lengths = batch.lengths[:, None]
+        positions = np.arange(lengths.max())[None]
+        mask = (positions < lengths).astype(np.int32)
         ids = np.zeros(mask.shape, np.int32)
-        ids[mask > 0] = some.values
-        second = mask * (places >= sizes // 2)
-        yield {"input_ids": ids, "input_mask": mask, "segment_ids": second}
+        ids[mask > 0] = batch.values
+        segments = mask * (positions >= lengths // 2)
+        yield {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
 
 
 def outputs(
     params: Params, bert_config: BertConfig, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """All that a model's weights allow to say of a batch.
+    """The outputs of the encoder, and of every head of which there are weights.
 
     Letters: B rows, T tokens, H width, V vocabulary, C classes. "hidden states"
     [B, T, H], and as logits "words" [B, T, V], "spans" [B, T, 2], "next sentence"
     [B, 2], "labels" [B, C].
     """
     with tf.device("CPU:0"):
-        tensors = {name: tf.constant(value) for name, value in batch.items()}
-        hidden = bert.encode(params, bert_config, tensors)[-1]
-        found = {"hidden states": hidden}
+        inputs = {name: tf.constant(value) for name, value in batch.items()}
+        hidden = bert.encode(params, bert_config, inputs)[-1]
+        tensors = {"hidden states": hidden}
         if "bert/pooler/dense/kernel" in params:
             pooled = bert.pool(params, hidden[:, 0])
             if "output_weights" in params:
-                found["labels"] = heads.classification_logits(params, pooled, 0.0)
+                tensors["labels"] = heads.classification_logits(params, pooled, 0.0)
             if "cls/seq_relationship/output_weights" in params:
-                found["next sentence"] = heads.next_sentence_logits(params, pooled)
+                tensors["next sentence"] = heads.next_sentence_logits(params, pooled)
         if "cls/predictions/output_bias" in params:
-            found["words"] = heads.masked_lm_logits(params, bert_config, hidden)
+            tensors["words"] = heads.masked_lm_logits(params, bert_config, hidden)
         if "cls/squad/output_weights" in params:
             kernel = params["cls/squad/output_weights"].T
-            found["spans"] = tf.tensordot(hidden, kernel, 1)
-            found["spans"] += params["cls/squad/output_bias"]
-    return {name: value.numpy() for name, value in found.items()}
+            tensors["spans"] = tf.tensordot(hidden, kernel, 1)
+            tensors["spans"] += params["cls/squad/output_bias"]
+    return {name: value.numpy() for name, value in tensors.items()}
 
 
 def _compare(
     folder: str,
     params: Params,
-    held: list[str],
+    written: list[str],
     *,
     bert_config: BertConfig,
     file: str | None,
     rows: Ragged,
 ) -> None:
-    """Reads the folder as anyone would: its config, vocabulary, casing and weights."""
+    """Reads the folder back as any user of it would: config, vocabulary and weights."""
     settings = FinetuneConfig(init_checkpoint=folder, max_seq_length=1)
-    again = pretrained.find_model(settings, pathlib.Path(os.devnull))
-    read, _ = _rows(again.tokenizer, again.bert_config, file)
-    if not np.array_equal(read.values, rows.values):
+    copy = pretrained.find_model(settings, pathlib.Path(os.devnull))
+    ids, _ = _rows(copy.tokenizer, copy.bert_config, file)
+    if not np.array_equal(ids.values, rows.values):
         raise RunError(f"{folder}: its vocabulary makes other ids")
-    there, far = (
-        initial_weights.read_all(folder),
-        collections.defaultdict[str, float](float),
-    )
-    if lost := sorted(set(held) - set(there)):
-        raise RunError(f"{folder}: lacks {listed(lost)}")
+    copied = initial_weights.read_all(folder)
+    if absent := sorted(set(written) - set(copied)):
+        raise RunError(f"{folder}: lacks {listed(absent)}")
+    differences = collections.defaultdict[str, float](float)
     for batch in _batches(rows):
-        ours = outputs(params, bert_config, batch)
-        for name, value in outputs(there, again.bert_config, batch).items():
-            # maximum keeps what is no number, max would lose it.
-            worst = np.maximum(far[name], np.abs(value - ours[name]).max())
-            far[name] = float(worst)
-    shown = ", ".join(f"{name} {value:.1e}" for name, value in far.items())
+        originals = outputs(params, bert_config, batch)
+        for name, value in outputs(copied, copy.bert_config, batch).items():
+            # np.maximum keeps a NaN, max would lose it.
+            gap = np.abs(value - originals[name]).max()
+            differences[name] = float(np.maximum(differences[name], gap))
+    shown = ", ".join(f"{name} {gap:.1e}" for name, gap in differences.items())
     print(f"  largest difference: {shown}")
-    if not all(value <= _ALLOWED for value in far.values()):
-        raise RunError(f"{folder}: differs by more than {_ALLOWED:.0e}")
+    if not all(gap <= _TOLERANCE for gap in differences.values()):
+        raise RunError(f"{folder}: differs by more than {_TOLERANCE:.0e}")

@@ -1,12 +1,12 @@
 """The tokenizer as TensorFlow operations, so that a SavedModel takes raw text.
 
-The ids are those of text/tokenization.py, from TensorFlow's own operations alone: no
-library has to be there where the model is served. Cleaning, lower-casing, accents and
-punctuation are a table of code points (text/normalization.py says why that is right);
-a capital sigma looks at its neighbours. What is not done is to sort two combining marks
-behind one letter that both survive the removal of accents.
+The ids are those of text/tokenization.py, by TensorFlow's own operations alone: a
+server needs no other library. Cleaning, lower-casing, accents and punctuation are a
+table of code points (text/normalization.py says why that is right); a capital sigma
+depends on its neighbours. One thing is left out: sorting two combining marks after a
+letter, if both survive the removal of accents.
 
-Letters: B texts, C their code points one after the other, N words.
+Letters: B texts, C their code points in sequence, N words.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import tensorflow as tf
 from bert_mgpu.text.normalization import normalized
 from bert_mgpu.text.tokenization import MAX_WORD, Tokenizer
 
-# Code points that a table has; the others, unassigned or letters, stay as they are. The
-# second range holds variation selectors and tags.
+# The code points of the table; others, unassigned ones or letters, stay as they are.
+# The second range holds variation selectors and tags.
 _RANGES = ((0, 0x2FA20), (0xE0000, 0xE0200))
 _SPACE = 0x20
 _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
@@ -35,9 +35,9 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         self._unknown = tokenizer.unk_id
         self._longest = max(map(len, tokenizer.vocab))
         self._table, self._ends = map(tf.constant, _expansions(self._lower))
-        self._known = len(_code_points())  # the place of all others
+        self._known = len(_code_points())  # the index of all others
         if self._lower:
-            self._cased, self._looked_through = map(tf.constant, _sigma_classes())
+            self._cased, self._skipped = map(tf.constant, _sigma_classes())
         self._vocab = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
                 tf.constant([*tokenizer.vocab]),
@@ -48,31 +48,31 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words, rows = self._words(texts)
-        distinct, where = tf.unique(words)
-        pieces = tf.gather(self._pieces(distinct), where)  # ragged [N, pieces]
+        distinct, index = tf.unique(words)
+        pieces = tf.gather(self._pieces(distinct), index)  # ragged [N, pieces]
         counts = tf.math.unsorted_segment_sum(
             pieces.row_lengths(), rows, tf.shape(texts, tf.int64)[0]
         )
         return tf.RaggedTensor.from_row_lengths(pieces.values, counts)
 
     def _words(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Words, string [N], and the text that each is of, int64 [N]."""
+        """The words, string [N], and the text of each, int64 [N]."""
         points = tf.strings.unicode_decode(texts, "UTF-8")
         values, rows = points.values, points.value_rowids()  # [C]
-        places = _places(values)
-        known = places < self._known
-        begins = tf.gather(self._ends, places)
-        counts = tf.where(known, tf.gather(self._ends, places + 1) - begins, 1)
+        indices = _indices(values)
+        known = indices < self._known
+        begins = tf.gather(self._ends, indices)
+        counts = tf.where(known, tf.gather(self._ends, indices + 1) - begins, 1)
         source = tf.repeat(tf.range(tf.size(values)), counts)  # of each new character
         number = tf.range(tf.size(source)) - tf.gather(
             tf.cumsum(counts, exclusive=True), source
         )
         of_table = tf.gather(known, source)
-        place = tf.where(of_table, tf.gather(begins, source) + number, 0)
-        chars = tf.gather(self._table, place)
+        entry = tf.where(of_table, tf.gather(begins, source) + number, 0)
+        chars = tf.gather(self._table, entry)
         chars = tf.where(of_table, chars, tf.gather(values, source))
         if self._lower:
-            final = self._final_sigmas(values, rows, places)
+            final = self._final_sigmas(values, rows, indices)
             chars = tf.where(tf.gather(final, source), _FINAL_SIGMA, chars)
         rows = tf.gather(rows, source)
         inside = chars != _SPACE
@@ -89,19 +89,20 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         return tf.strings.unicode_encode(words, "UTF-8"), texts_of
 
     def _final_sigmas(
-        self, values: tf.Tensor, rows: tf.Tensor, places: tf.Tensor
+        self, values: tf.Tensor, rows: tf.Tensor, indices: tf.Tensor
     ) -> tf.Tensor:
-        """Which capital sigmas end a word: bool [C].
+        """The capital sigmas that end a word: bool [C].
 
-        After a cased letter and before none, where some characters are looked through.
+        A cased letter comes before such a sigma and none after it; some characters are
+        skipped in between.
         """
-        seen = ~tf.gather(self._looked_through, places)
-        cased = tf.boolean_mask(tf.gather(self._cased, places), seen)
+        seen = ~tf.gather(self._skipped, indices)
+        cased = tf.boolean_mask(tf.gather(self._cased, indices), seen)
         rows_seen = tf.boolean_mask(rows, seen)
         count = tf.cumsum(tf.cast(seen, tf.int32))
 
         def is_cased(index: tf.Tensor) -> tf.Tensor:
-            """Of the character that is the index-th one seen, in the same text."""
+            """Whether the index-th character that is not skipped, in the same text."""
             inside = (index >= 0) & (index < tf.size(cased))
             index = tf.where(inside, index, 0)
             padded = tf.concat([cased, [False]], 0)
@@ -129,20 +130,22 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
             own = tf.gather(words, active)
             first = tf.gather(start, active)
             left = tf.gather(lengths, active) - first
-            many = tf.broadcast_to(own[:, None], [tf.size(own), self._longest])
-            some = tf.strings.substr(
-                many,
-                tf.broadcast_to(first[:, None], tf.shape(many)),
-                tf.broadcast_to(sizes[None], tf.shape(many)),
+            repeated = tf.broadcast_to(own[:, None], [tf.size(own), self._longest])
+            candidates = tf.strings.substr(
+                repeated,
+                tf.broadcast_to(first[:, None], tf.shape(repeated)),
+                tf.broadcast_to(sizes[None], tf.shape(repeated)),
                 "UTF8_CHAR",
             )
-            some = tf.where(first[:, None] > 0, tf.strings.join(["##", some]), some)
-            known = self._vocab.lookup(some)  # [active, longest]
+            candidates = tf.where(
+                first[:, None] > 0, tf.strings.join(["##", candidates]), candidates
+            )
+            known = self._vocab.lookup(candidates)  # [active, longest]
             fits = (known >= 0) & (sizes[None] <= left[:, None])
             size = tf.reduce_max(tf.where(fits, sizes[None], 0), -1)
-            found = tf.gather(known, tf.maximum(size - 1, 0), batch_dims=1)
+            piece_ids = tf.gather(known, tf.maximum(size - 1, 0), batch_dims=1)
             column = tf.scatter_nd(
-                active[:, None], tf.where(size > 0, found + 1, 0), [count]
+                active[:, None], tf.where(size > 0, piece_ids + 1, 0), [count]
             )
             start = tf.tensor_scatter_nd_add(start, active[:, None], size)
             failed = tf.tensor_scatter_nd_update(failed, active[:, None], size == 0)
@@ -152,7 +155,7 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         state = zeros, ~whole, tf.zeros([count, 0], tf.int32)
         shapes = zeros.shape, whole.shape, tf.TensorShape([None, None])
         _, failed, ids = tf.while_loop(more, cut, state, shape_invariants=shapes)
-        # Ids are held one higher: 0 is none. A word that fails is [UNK].
+        # Ids are stored plus one: 0 is no piece. A word that fails is [UNK].
         unknown = tf.fill([count, 1], self._unknown + 1)
         ids = tf.concat([unknown, ids], 1)
         first = (tf.range(tf.shape(ids)[1]) == 0)[None]
@@ -166,21 +169,21 @@ def _code_points() -> list[int]:
     return [point for first, end in _RANGES for point in range(first, end)]
 
 
-def _places(values: tf.Tensor) -> tf.Tensor:
-    """Code points -> their places in the tables; the last one is for all others."""
-    place, used = tf.fill(tf.shape(values), 0), 0
+def _indices(values: tf.Tensor) -> tf.Tensor:
+    """Code points -> their indices in the tables; the last one is for all others."""
+    index, used = tf.fill(tf.shape(values), 0), 0
     known = tf.zeros_like(values, tf.bool)
     for first, end in _RANGES:
         inside = (values >= first) & (values < end)
-        place = tf.where(inside, values - first + used, place)
+        index = tf.where(inside, values - first + used, index)
         known |= inside
         used += end - first
-    return tf.where(known, place, used)
+    return tf.where(known, index, used)
 
 
 @functools.cache
 def _expansions(lower_case: bool) -> tuple[np.ndarray, np.ndarray]:
-    """What each code point becomes, one after the other, and where each begins."""
+    """The characters that each code point becomes, in sequence, and their offsets."""
     parts = [
         [_SPACE if char.isspace() else ord(char) for char in text]
         for text in (normalized(chr(point), lower_case) for point in _code_points())
@@ -192,17 +195,17 @@ def _expansions(lower_case: bool) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def _sigma_classes() -> tuple[np.ndarray, np.ndarray]:
-    """Which code points are cased, and which a sigma looks through, as in Python."""
+    """Whether code points are cased, and whether a sigma skips them, as in Python."""
 
     def is_final(text: str) -> bool:
         return text.lower().endswith(chr(_FINAL_SIGMA))
 
-    sigma, cased, through = chr(_SIGMA), [], []
+    sigma, cased, skipped = chr(_SIGMA), [], []
     for point in _code_points():
         char = chr(point)
         dropped = normalized(char, False) == ""
-        behind = is_final(f"a{char}{sigma}")  # cased, or looked through
-        alone = is_final(f"{char}{sigma}")
-        cased.append(alone and not dropped)
-        through.append(dropped or (behind and not alone))
-    return np.array([*cased, False]), np.array([*through, False])
+        after_letter = is_final(f"a{char}{sigma}")  # cased, or skipped
+        by_itself = is_final(f"{char}{sigma}")
+        cased.append(by_itself and not dropped)
+        skipped.append(dropped or (after_letter and not by_itself))
+    return np.array([*cased, False]), np.array([*skipped, False])

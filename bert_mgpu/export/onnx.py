@@ -1,7 +1,7 @@
-"""A classifier as an ONNX model of ids, for onnxruntime and what else reads ONNX.
+"""Export of a model that takes ids as ONNX, for onnxruntime and others.
 
-tf2onnx (https://github.com/onnx/tensorflow-onnx) converts; texts stay outside, since
-ONNX has no operations that could tokenize them.
+tf2onnx (https://github.com/onnx/tensorflow-onnx) converts. The tokenizer is not part of
+the model: ONNX has no operations for it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bert_mgpu.core import extras, files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Features, Outputs
 from bert_mgpu.export.saved_model import (
+    BATCH,
     FACTS,
     IDS_INPUTS,
-    TOGETHER,
     Served,
     largest_gap,
 )
@@ -29,7 +29,7 @@ from bert_mgpu.export.saved_model import (
 _MODEL, _VOCAB = "model.onnx", "vocab.txt"
 _NEEDED = ("tf2onnx", "onnx", "onnxruntime")
 _OPSET = 18  # of 2023: onnxruntime 1.14 and later
-_MOST_BYTES = 2**31 - 2**24  # of a protocol buffer, with room for the graph
+_MOST_BYTES = 2**31 - 2**24  # of a protocol buffer, less some for the graph
 
 
 def check(target: str) -> None:
@@ -39,25 +39,26 @@ def check(target: str) -> None:
         raise UserError(
             f"--export_onnx needs {', '.join(missing)}: {extras.advice('onnx')}"
         )
-    ours = {_MODEL, _VOCAB, FACTS}
+    exported = {_MODEL, _VOCAB, FACTS}
     files.check_replaceable(
-        pathlib.Path(target).absolute(), lambda found: FACTS in found and found <= ours
+        pathlib.Path(target).absolute(),
+        lambda names: FACTS in names and names <= exported,
     )
 
 
 def write(target: str, served: Served, vocab_file: str) -> None:
-    """Writes the folder whole, in the place of an earlier export.
+    """Writes the folder whole, replacing an earlier export at most.
 
-    model.onnx takes input_ids, input_mask, segment_ids int32 [rows, tokens], any
-    number of both; its outputs are those of the SavedModel. Raises UserError where the
-    disk refuses, or the model is too large for a file of this format.
+    model.onnx takes input_ids, input_mask, segment_ids int32 [rows, tokens], with any
+    numbers of both; its outputs are those of the SavedModel. Raises UserError where it
+    cannot be written, or the model is too large for a file of this format.
     """
     import onnx
 
     if served.bytes > _MOST_BYTES:
         raise UserError(
-            f"--export_onnx: {served.bytes / 2**30:.1f} GiB of weights, one ONNX file"
-            " holds 2: pass --export_saved_model"
+            f"--export_onnx: {served.bytes / 2**30:.1f} GiB of weights, but an ONNX"
+            " file holds at most 2: pass --export_saved_model"
         )
     model = _converted(served)
     for value in (*model.graph.input, *model.graph.output):
@@ -90,37 +91,37 @@ def _converted(served: Served) -> Any:
 
 
 def _erfc(graph: Any, node: Any, name: str, args: Any) -> None:
-    """erfc(x) = 1 - erf(x): tf2onnx knows erf alone, TensorFlow's gelu has erfc."""
+    """erfc(x) as 1 - erf(x): TensorFlow's gelu has erfc, tf2onnx knows only erf."""
     inputs, outputs = [*node.input], node.output
-    kinds = {"dtypes": node.output_dtypes, "shapes": node.output_shapes}
+    specs = {"dtypes": node.output_dtypes, "shapes": node.output_shapes}
     one = graph.make_const(f"{name}/one", np.array(1, np.float32)).output[0]
     graph.remove_node(name)
-    erf = graph.make_node("Erf", inputs, **kinds)
-    graph.make_node("Sub", [one, erf.output[0]], name=name, outputs=outputs, **kinds)
+    erf = graph.make_node("Erf", inputs, **specs)
+    graph.make_node("Sub", [one, erf.output[0]], name=name, outputs=outputs, **specs)
 
 
 def difference(target: str, rows: Features, outputs: Outputs) -> float:
-    """How far onnxruntime's outputs of rows of ids are from these, at most."""
+    """The largest difference of onnxruntime's outputs from these, of rows of ids."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(
         str(pathlib.Path(target, _MODEL)), providers=["CPUExecutionProvider"]
     )
-    names = sorted(outputs.keys() & {one.name for one in session.get_outputs()})
-    far = 0.0
-    for start in range(0, len(rows), TOGETHER):
-        numbers = np.arange(start, min(start + TOGETHER, len(rows)))
-        found = session.run(names, _padded(rows.take(numbers)))
-        for name, values in zip(names, found, strict=True):
-            far = max(far, largest_gap(outputs[name], numbers, values))
-    return far
+    names = sorted(outputs.keys() & {output.name for output in session.get_outputs()})
+    largest = 0.0
+    for start in range(0, len(rows), BATCH):
+        numbers = np.arange(start, min(start + BATCH, len(rows)))
+        columns = session.run(names, _padded(rows.take(numbers)))
+        for name, values in zip(names, columns, strict=True):
+            largest = max(largest, largest_gap(outputs[name], numbers, values))
+    return largest
 
 
 def _padded(rows: Features) -> dict[str, np.ndarray]:
-    sizes = rows.lengths[:, None]
-    mask = (np.arange(sizes.max())[None] < sizes).astype(np.int32)
-    found = {"input_mask": mask}
+    lengths = rows.lengths[:, None]
+    mask = (np.arange(lengths.max())[None] < lengths).astype(np.int32)
+    batch = {"input_mask": mask}
     for name in ("input_ids", "segment_ids"):
-        found[name] = np.zeros_like(mask)
-        found[name][mask > 0] = rows.ragged[name].values
-    return found
+        batch[name] = np.zeros_like(mask)
+        batch[name][mask > 0] = rows.ragged[name].values
+    return batch

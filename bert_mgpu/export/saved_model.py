@@ -1,7 +1,7 @@
-"""A classifier as a SavedModel, for TensorFlow Serving or `tf.saved_model.load`.
+"""Export of a model as a SavedModel, for TensorFlow Serving or `tf.saved_model.load`.
 
-Signatures: `serving_default` takes raw texts, `ids` what a tokenizer made of them.
-Both take any number of rows, and are made of TensorFlow's own operations alone.
+Signatures: `serving_default` takes raw texts, `ids` the tokens of a tokenizer. Both
+take any number of rows, and need no operations but TensorFlow's own.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from bert_mgpu.text import truncation as truncation_lib
 from bert_mgpu.text.tokenization import Tokenizer
 
 TEXTS, IDS = "serving_default", "ids"
-TOGETHER = 8  # rows that are compared at once
+BATCH = 8  # rows to compare at once
 IDS_INPUTS = ("input_ids", "input_mask", "segment_ids")
-FACTS = "bert_mgpu.json"  # for those who serve it
+FACTS = "bert_mgpu.json"  # the facts for a server
 _OURS = {FACTS, "saved_model.pb", "fingerprint.pb", "variables", "assets"}
 
 
 class Exportable(Task, Protocol):
-    """A task that says what an exported model answers."""
+    """A task with outputs for an exported model."""
 
     def answers(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """What is said of rows, of those of `outputs` too."""
+        """The outputs of an exported model, among them some of `outputs`."""
         ...
 
 
@@ -50,7 +50,7 @@ class Served(tf.Module):  # type: ignore[misc]
         head_tokens: int,
     ):
         super().__init__()
-        self._task, self._room = task, task.max_seq_length
+        self._task, self._max_length = task, task.max_seq_length
         self._params = {name: tf.Variable(value) for name, value in params.items()}
         self._tokenize = GraphTokenizer(tokenizer)
         self._lower = tokenizer.do_lower_case
@@ -59,25 +59,25 @@ class Served(tf.Module):  # type: ignore[misc]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a client may want to know."""
+        """Facts for clients: the labels, the maximum length, the casing."""
         return {
             "task_name": self._task.name,
             "type": self._task.facts.get("task_type"),
             "labels": list(self._task.labels),
-            "max_seq_length": self._room,
+            "max_seq_length": self._max_length,
             "do_lower_case": self._lower,
         }
 
     @property
     def bytes(self) -> int:
-        """Of the weights."""
+        """The bytes of the weights."""
         sizes = (value.shape.num_elements() for value in self._params.values())
         return sum(sizes) * np.dtype(np.float32).itemsize
 
     def of_ids(
         self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """int32 [B, T], padded with zeros -> what the task says of each row."""
+        """int32 [B, T], padded with zeros -> the task's answers for each row."""
         batch = {
             "input_ids": input_ids,
             "input_mask": input_mask,
@@ -91,15 +91,15 @@ class Served(tf.Module):  # type: ignore[misc]
         return answers
 
     def of_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
-        """string [B], UTF-8."""
+        """string [B], UTF-8 -> the task's answers for each text."""
         return self.of_pairs(text_a, tf.zeros_like(text_a))
 
     def of_pairs(self, text_a: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
-        """string [B] each; a second text without tokens is none."""
+        """string [B] each -> answers; a row without tokens in text_b is no pair."""
         a, b = self._tokenize(text_a), self._tokenize(text_b)
         pair = b.row_lengths() > 0
-        room = self._room - tf.where(pair, 3, 2)  # [B]
-        a, b = self._cut(a, b, room)
+        budget = self._max_length - tf.where(pair, 3, 2)  # [B]
+        a, b = self._truncate(a, b, budget)
         cls = tf.fill([a.nrows(), 1], self._cls)
         sep = tf.fill([a.nrows(), 1], self._sep)
         last = tf.ragged.boolean_mask(sep, pair[:, None])
@@ -107,34 +107,34 @@ class Served(tf.Module):  # type: ignore[misc]
         lengths = ids.row_lengths()[:, None]
         first = a.row_lengths()[:, None] + 2  # tokens of segment 0
         dense = ids.to_tensor()
-        places = tf.range(tf.shape(dense, tf.int64)[1])[None]
-        mask = tf.cast(places < lengths, tf.int32)
-        return self.of_ids(dense, mask, mask * tf.cast(places >= first, tf.int32))
+        positions = tf.range(tf.shape(dense, tf.int64)[1])[None]
+        mask = tf.cast(positions < lengths, tf.int32)
+        return self.of_ids(dense, mask, mask * tf.cast(positions >= first, tf.int32))
 
-    def _cut(
-        self, a: tf.RaggedTensor, b: tf.RaggedTensor, room: tf.Tensor
+    def _truncate(
+        self, a: tf.RaggedTensor, b: tf.RaggedTensor, budget: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """text/truncation.py, for all rows at once."""
-        room = tf.cast(room, tf.int64)
+        """The texts as text/truncation.py truncates them, all rows at once."""
+        budget = tf.cast(budget, tf.int64)
         size_a, size_b = a.row_lengths(), b.row_lengths()
-        alone, fits = size_b == 0, size_a + size_b <= room
-        half = tf.maximum((room + 1) // 2, room - size_b)
+        single, fits = size_b == 0, size_a + size_b <= budget
+        half = tf.maximum((budget + 1) // 2, budget - size_b)
         kept = tf.where(fits, size_a, tf.minimum(size_a, half))
-        how, tokens = self._head
-        head = tf.cast(how(self._room - 2, tokens), tf.int64)
-        head = tf.where(alone & ~fits, head, kept)
-        tail = tf.where(alone & ~fits, room - head, 0)
-        places = tf.ragged.range(size_a)
-        keep_a = (places < head[:, None]) | (places >= (size_a - tail)[:, None])
-        places = tf.ragged.range(size_b)
-        keep_b = places < tf.where(fits, size_b, room - kept)[:, None]
+        head_of, tokens = self._head
+        head = tf.cast(head_of(self._max_length - 2, tokens), tf.int64)
+        head = tf.where(single & ~fits, head, kept)
+        tail = tf.where(single & ~fits, budget - head, 0)
+        positions = tf.ragged.range(size_a)
+        keep_a = (positions < head[:, None]) | (positions >= (size_a - tail)[:, None])
+        positions = tf.ragged.range(size_b)
+        keep_b = positions < tf.where(fits, size_b, budget - kept)[:, None]
         return tf.ragged.boolean_mask(a, keep_a), tf.ragged.boolean_mask(b, keep_b)
 
 
 def write(target: str, served: Served, with_pairs: bool) -> None:
-    """Writes the folder whole, in the place of an earlier export.
+    """Writes the folder whole, replacing an earlier export at most.
 
-    with_pairs: rows have two texts. Raises UserError where the disk refuses.
+    with_pairs: rows have two texts. Raises UserError where it cannot be written.
     """
     folder = pathlib.Path(target).absolute()
     check_replaceable(folder)
@@ -159,8 +159,8 @@ def _signature(call: Any, names: Sequence[str], spec: tf.TensorSpec) -> Any:
 
 
 def check_replaceable(folder: pathlib.Path) -> None:
-    """Raises UserError where something else is there, or nothing can be written."""
-    files.check_replaceable(folder, lambda found: FACTS in found and found <= _OURS)
+    """Raises UserError where the folder holds other files, or cannot be written."""
+    files.check_replaceable(folder, lambda names: FACTS in names and names <= _OURS)
 
 
 def difference(
@@ -170,25 +170,26 @@ def difference(
     *,
     outputs: Outputs,
 ) -> float:
-    """How far outputs of the folder's model are from these, at most: of raw texts."""
+    """The largest difference of the folder's outputs from these, of raw texts."""
     loaded = tf.saved_model.load(folder)
-    far = 0.0
-    for start in range(0, len(examples), TOGETHER):
-        some = examples[start : start + TOGETHER]
-        texts = {"text_a": tf.constant([one.text_a for one in some])}
+    largest = 0.0
+    for start in range(0, len(examples), BATCH):
+        batch = examples[start : start + BATCH]
+        texts = {"text_a": tf.constant([example.text_a for example in batch])}
         if with_pairs:
-            texts["text_b"] = tf.constant([one.text_b or "" for one in some])
-        found = loaded.signatures[TEXTS](**texts)
-        for name in outputs.keys() & found.keys():
-            rows = np.arange(start, start + len(some))
-            far = max(far, largest_gap(outputs[name], rows, found[name].numpy()))
-    return far
+            texts["text_b"] = tf.constant([example.text_b or "" for example in batch])
+        answers = loaded.signatures[TEXTS](**texts)
+        rows = np.arange(start, start + len(batch))
+        for name in outputs.keys() & answers.keys():
+            gap = largest_gap(outputs[name], rows, answers[name].numpy())
+            largest = max(largest, gap)
+    return largest
 
 
 def largest_gap(wanted: np.ndarray | Ragged, rows: np.ndarray, values: Any) -> float:
-    """The largest difference of these rows of an output from `values` [rows, ...].
+    """The largest difference of some rows of an output from `values` [rows, ...].
 
-    Of outputs a token, the values are padded: [rows, T, ...].
+    Where an output has a value for each token, they are padded: [rows, T, ...].
     """
     if isinstance(wanted, Ragged):
         pairs = ((wanted.row(row), values[i]) for i, row in enumerate(rows))

@@ -1,4 +1,4 @@
-"""A trained classifier for servers, compared with the run that trained it."""
+"""Exports for servers, compared with the model of the run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import pathlib
 
 import numpy as np
 
-from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.log import say
-from bert_mgpu.distributed.collective import Collective
-from bert_mgpu.evaluation.forward import forward
+from bert_mgpu.evaluation.forward import forward, forward_options
 from bert_mgpu.export import onnx, saved_model
 from bert_mgpu.runs import stages
 from bert_mgpu.runs.run import Run
@@ -20,15 +18,21 @@ from bert_mgpu.training.towers import Towers
 _COMPARED = 64  # rows
 
 
-def check(config: FinetuneConfig, group: Collective) -> None:
-    """Raises UserError where something else is there, or a package is missing."""
-    if group.rank > 0:  # the first one alone writes
+def check(
+    rank: int,
+    *,
+    export_saved_model: str | None,
+    export_onnx: str | None,
+    export_hf: str | None,
+) -> None:
+    """Raises UserError where a folder holds other files, or a package is missing."""
+    if rank > 0:  # the first process alone writes
         return
-    if config.export_saved_model:
-        saved_model.check_replaceable(pathlib.Path(config.export_saved_model))
-    if config.export_onnx:
-        onnx.check(config.export_onnx)
-    stages.check_export(config, group)
+    if export_saved_model:
+        saved_model.check_replaceable(pathlib.Path(export_saved_model))
+    if export_onnx:
+        onnx.check(export_onnx)
+    stages.check_export(export_hf, rank)
 
 
 def write(
@@ -39,7 +43,10 @@ def write(
     params: dict[str, np.ndarray],
     towers: Towers,
 ) -> None:
-    """Writes what the flags ask for, and says how far it is from the run."""
+    """Writes the exports that the flags ask for, and logs their largest differences.
+
+    They are compared with the towers on rows of the last set that the run reads.
+    """
     config, model = data.config, run.model
     if not (config.export_saved_model or config.export_onnx):
         return
@@ -49,14 +56,8 @@ def write(
         features, _ = data.read(name)
         examples = data.examples(name)[:_COMPARED]
         rows = features.take(features.first_rows[: len(examples)])
-        outputs = forward(
-            config,
-            rows,
-            config.prediction_batch,
-            towers=towers,
-            what="compare",
-            note=lambda text: None,
-        )
+        options = forward_options(config, towers, "compare", predicting=True)
+        outputs = forward(rows, towers, options, note=lambda text: None)
     if towers.group.rank > 0:
         return
     served = saved_model.Served(
@@ -67,21 +68,22 @@ def write(
         head_tokens=config.head_tokens,
     )
     if outputs is None:
-        say("exports are compared with the run where it has rows: --do_predict=true")
+        say("to compare the export with the run, add --do_predict=true")
     if folder := config.export_saved_model:
-        say(f"writing the model to {folder}, as TensorFlow Serving reads it")
+        say(f"writing the model to {folder}, for TensorFlow Serving")
         saved_model.write(folder, served, data.has_pairs)
         if outputs is not None:
-            far = saved_model.difference(
+            gap = saved_model.difference(
                 folder, examples, data.has_pairs, outputs=outputs
             )
-            _tell("texts", len(examples), far)
+            _log_difference("texts", len(examples), gap)
     if folder := config.export_onnx:
         say(f"writing the model to {folder}, as ONNX")
         onnx.write(folder, served, model.vocabulary)
         if rows is not None and outputs is not None:
-            _tell("ids", len(rows), onnx.difference(folder, rows, outputs))
+            gap = onnx.difference(folder, rows, outputs)
+            _log_difference("ids", len(rows), gap)
 
 
-def _tell(inputs: str, rows: int, far: float) -> None:
-    say(f"  from the {inputs} of {rows} rows its logits differ by {far:.1e}")
+def _log_difference(inputs: str, rows: int, gap: float) -> None:
+    say(f"  from the {inputs} of {rows} rows its outputs differ by {gap:.1e}")

@@ -8,16 +8,7 @@ from typing import NamedTuple
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed.topology import Topology
-from bert_mgpu.runs import (
-    export,
-    identity,
-    init_distributed,
-    plan,
-    predict_stream,
-    report,
-    stages,
-    train,
-)
+from bert_mgpu.runs import export, identity, plan, predict_stream, report, stages, train
 from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.base import FinetuningTask
@@ -26,7 +17,7 @@ from bert_mgpu.training.towers import Towers
 
 
 class Finished(NamedTuple):
-    """What a run leaves for that of another seed."""
+    """The parts of a run that a run with another seed uses again."""
 
     towers: Towers
     task: FinetuningTask
@@ -39,52 +30,47 @@ def finetune(
     *,
     towers: Towers | None = None,
 ) -> Finished | None:
-    """Does what the flags ask for. Raises RunError where that ends early.
+    """Trains, evaluates, predicts and exports as the flags ask; None after --plan.
 
-    towers: of another seed, to go on with. None: nothing was done but --plan.
+    towers: of a run with another seed, to use again. Raises RunError where the run
+    ends early.
     """
     config = identity.with_begun_settings(config, [output_dir], topology.group)
-    # 1. The model without its weights, the task, its rows.
+    # 1. The model without its weights, the data, the task.
     model = stages.find_model(config, output_dir)
     files = registry.find_task_files(config)
     family = registry.family_of(files)
     for remark in registry.remarks(config, files):
         say(remark)
     files = family.resolve_labels(config, files, model, output_dir=output_dir)
-    export.check(config, topology.group)
-    cache = pathlib.Path(config.cache_dir or output_dir / "cache")
+    export.check(
+        topology.group.rank,
+        export_saved_model=config.export_saved_model,
+        export_onnx=config.export_onnx,
+        export_hf=config.export_hf,
+    )
+    cache = stages.cache_folder(config.cache_dir, output_dir)
     data = TaskDataset(
         config, files, family, model=model, cache=cache, group=topology.group
     )
     task = family.task(config, model, files, data=data)
-    # 2. The towers, and the weights on them.
     run = Run(config, model, task, data=data, topology=topology, output_dir=output_dir)
-    say(init_distributed.describe_placement(topology))
-    if config.do_train:
-        for warning in data.warnings:
-            say(f"  WARNING: {warning}")
+    stages.describe(run, data.warnings if config.do_train else ())
     if config.plan:
         plan.show(run)
         return None
-    evaluator = (
-        stages.evaluator(run, family, task, data=data) if config.eval_steps else None
-    )
+    # 2. The weights: trained, or as they were saved.
+    evaluator = stages.evaluator(run, family, task, data=data)
     state, towers = train.train_or_load(run, evaluator, config.use_best, towers=towers)
-    # 3. What comes of it.
-    evaluated = {}
+    # 3. Their use.
+    scored = {}
     if config.do_eval:
-        for name in data.evaluated:
-            title = "" if len(data.evaluated) == 1 else f"{name}: "
-            evaluated[name] = stages.evaluate(
-                run, towers, state.step, name=name, title=title
-            )
+        scored = stages.evaluate(run, towers, state.step, names=data.evaluated)
     if config.do_predict and data.streams:
         predict_stream.predict(task, data, towers)
     elif config.do_predict:
-        for name in data.predicted:
-            stages.predict(run, task, data, towers=towers, name=name)
+        stages.predict(run, task, data, towers=towers)
     stages.export(run, state.averaged, task.huggingface_problem_type)
     export.write(run, task, data, params=state.averaged, towers=towers)
-    if config.report and (config.do_train or config.do_eval):
-        report.write(run, family, task, data=data, evaluated=evaluated)
+    report.write(run, family, task, data=data, scored=scored)
     return Finished(towers, task)

@@ -1,4 +1,4 @@
-"""The identity of a run: what a resume, or any use of its model, has to agree with."""
+"""The identity of a run: the facts with which a resume has to agree."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ AnyConfig = TypeVar("AnyConfig", bound=RunConfig)
 def with_begun_settings(
     config: AnyConfig, folders: Iterable[pathlib.Path], group: Collective
 ) -> AnyConfig:
-    """A run that numpy shuffled, sampled and masked for goes on with numpy.
+    """The settings, with numpy's random numbers if the run began with them.
 
-    folders: its output_dir, or those of its seeds; the first process alone sees them.
+    folders: its output_dir, or those of its seeds; only the first process reads them.
     """
     old = group.rank == 0 and any(map(_began_with_numpy, folders))
     if not collective.all_gather_json(group, {"old": old})[0]["old"]:
         return config
     if config.do_train and config.random_numbers != "numpy":
-        say("this run began with the random numbers of numpy, and goes on with them:")
-        say("  under the numpy that run.json names, they are the same")
+        say("this run began with numpy's random numbers and goes on with them:")
+        say("  they are the same with the version of numpy that run.json names")
     return dataclasses.replace(config, random_numbers="numpy")
 
 
 def _began_with_numpy(folder: pathlib.Path) -> bool:
-    """Is there a run of ours whose identity does not name its random numbers?"""
+    """Whether the run in a folder has an identity that lacks its random numbers."""
     name = "bert_mgpu/identity"
     for step in reversed(train_state.saved_steps(folder)):
         try:
-            said = google_read.read(folder / train_state.stem(step), [name])[name]
-            identity = json.loads(said.item())
+            text = google_read.read(folder / train_state.stem(step), [name])[name]
+            identity = json.loads(text.item())
         except (UserError, ValueError, TypeError, RecursionError):
-            continue  # damaged, which the start of the run says; or of TF1 code
+            continue  # damaged, which is reported when it is loaded; or by TF1 code
         return isinstance(identity, dict) and "random_numbers" not in identity
     return False
 
 
-_LONGEST = 300  # characters of a setting that are shown
+_LONGEST = 300  # characters of a setting in a message
 
 
 def model_identity(model: Pretrained, task: Task) -> dict[str, Any]:
-    """What any use of a trained model has to agree with, as JSON values."""
+    """The facts with which any use of a trained model has to agree, as JSON values."""
     facts = {"labels": list(task.labels)} | task.facts
     facts |= {"bert_config_file": dataclasses.asdict(model.bert_config)}
     if model.words is None:
@@ -74,9 +74,9 @@ def identity(
     batch: int,
     peak_rate: float,
 ) -> dict[str, Any]:
-    """What a run cannot change when it resumes, as JSON values by flag name.
+    """The facts that cannot change when a run resumes, as JSON values by flag name.
 
-    data: the flag that names the data -> a fingerprint of what is in it.
+    data: the flag that names the data -> a fingerprint of its contents.
     """
     flags = {field.name: getattr(config, field.name) for field in _compared(config)}
     values = flags | model_identity(model, task)
@@ -85,7 +85,7 @@ def identity(
         "train_batch_size x n_gpus x gradient_accumulation_steps": batch,
         "learning_rate x lr_scaling": peak_rate,
     } | data
-    if config.random_numbers != "numpy":  # whose runs began before there was the key
+    if config.random_numbers != "numpy":  # its runs are older than the key
         values["random_numbers"] = config.random_numbers
     return json.loads(json.dumps(values))
 
@@ -94,25 +94,29 @@ def _compared(config: RunConfig) -> list[dataclasses.Field[Any]]:
     return [field for field in fields(type(config)) if field.metadata["identity"]]
 
 
-def _check_identity(
+def check_identity(
     config: RunConfig,
     old: dict[str, Any] | None,
     new: dict[str, Any],
     *,
     output_dir: pathlib.Path,
 ) -> None:
+    """Raises UserError, with every difference, where the run in output_dir is another.
+
+    old: its identity; None where it has none.
+    """
     if old is None:
         return
-    # A new flag's default must be what was done before there was the flag.
+    # A run that is older than a flag had the flag's default.
     old = {field.name: field.default for field in _compared(config)} | old
-    shown = [
+    changes = [
         _change(name, old[name], new[name])
         for name in new
         if name in old and old[name] != new[name]
     ]
-    if shown:
+    if changes:
         raise UserError(
-            f"{output_dir} holds a run with other settings: {', '.join(shown)}: pass"
+            f"{output_dir} holds a run with other settings: {', '.join(changes)}: pass"
             " the old ones to resume it, or another --output_dir"
         )
 
@@ -124,18 +128,18 @@ def _change(name: str, old: Any, new: Any) -> str:
     if name in ("data_dir", "input_file", "vocab_file"):  # hashes
         return f"{flags} (its contents)"
     if isinstance(new, dict) and isinstance(old, dict):
-        inner = [_was(key, old.get(key), new[key]) for key in new]
+        inner = [_old_and_new(key, old.get(key), new[key]) for key in new]
         return f"{flags}: {', '.join(text for text in inner if text)}"
-    return _was(flags, old, new)
+    return _old_and_new(flags, old, new)
 
 
-def _was(name: str, old: Any, new: Any) -> str:
+def _old_and_new(name: str, old: Any, new: Any) -> str:
     before, now = (
-        "not given" if value is None else _said(value) for value in (old, new)
+        "not given" if value is None else _short(value) for value in (old, new)
     )
     return "" if old == new else f"{name} (was {before}, is {now})"
 
 
-def _said(value: Any) -> str:
+def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= _LONGEST else short_repr(text)

@@ -1,4 +1,4 @@
-"""How a run begins: its devices, its place among other processes, what all agree on."""
+"""The start of a run: its devices, its other processes, and what all must agree on."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ from bert_mgpu.training import precision
 
 
 def init_distributed(
-    config: RunConfig, remarks: Sequence[str], place: ProcessRank, *, watch: Watchdog
+    config: RunConfig, remarks: Sequence[str], process: ProcessRank, *, watch: Watchdog
 ) -> Topology:
-    """Says which program this is, and finds the devices and the other processes."""
+    """The devices and processes of a run; logs the versions, and remarks."""
     say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
     for remark in remarks:
         say(remark)
-    if config.plan and not place.is_single:
-        raise UserError("--plan is of one process: leave horovodrun out")
-    if config.predict_file == text_files.STANDARD_INPUT and not place.is_single:
-        raise UserError("--predict_file=- is of one process: leave horovodrun out")
-    visible = _devices(config, place)
+    if config.plan and not process.is_single:
+        raise UserError("--plan takes one process: leave horovodrun out")
+    if config.predict_file == text_files.STANDARD_INPUT and not process.is_single:
+        raise UserError("--predict_file=- takes one process: leave horovodrun out")
+    visible = _devices(config, process)
     if "cpu_devices" in config.given and visible[0].startswith("GPU"):
         say("--cpu_devices splits the CPU; the towers are on GPUs: see --device")
     if warning := devices.missing_gpus(config.device):
         say(warning)
     for remark in devices.remarks(visible, config.precision):
         say(remark)
-    if place.is_single:
+    if process.is_single:
         return single_process(config.n_gpus, visible)
     on_gpu = visible[0].startswith("GPU")
     group = Horovod(
         on_gpu, config.allreduce_dtype, watch.working, pausing=watch.pausing
     )
-    said = _agree(group, config, visible, threads=devices.threads(place.local_size))
-    towers = next(filter(None, (one["towers"] for one in said)), None)
-    towers = towers or config.n_gpus * place.size
-    if towers < place.size:
+    peers = _agree(group, config, visible, threads=devices.threads(process.local_size))
+    towers = next(filter(None, (peer["towers"] for peer in peers)), None)
+    towers = towers or config.n_gpus * process.size
+    if towers < process.size:
         raise UserError(
-            f"{place.size} processes for {towers} towers: pass as many to horovodrun"
+            f"{process.size} processes for {towers} towers: start {towers} processes"
         )
     if launcher.is_elastic():
         watch.rejoins = functools.partial(launcher.rejoin, towers)
-    way = "NCCL" if group.ring else "gloo"
-    say(f"{place.size} processes, sums by {way} in {config.allreduce_dtype}")
+    library = "NCCL" if group.ring else "gloo"
+    say(f"{process.size} processes, sums by {library} in {config.allreduce_dtype}")
     return Topology(group, visible, towers)
 
 
-def _devices(config: RunConfig, place: ProcessRank) -> list[str]:
-    if place.is_single:
+def _devices(config: RunConfig, process: ProcessRank) -> list[str]:
+    if process.is_single:
         return devices.configure(
             config.device,
             config.cpu_devices,
@@ -77,8 +77,8 @@ def _devices(config: RunConfig, place: ProcessRank) -> list[str]:
     tf32 = config.precision == precision.TF32
     return devices.configure_local(
         config.device,
-        place.local_rank,
-        place.local_size,
+        process.local_rank,
+        process.local_size,
         deterministic=config.deterministic,
         tf32=tf32,
     )
@@ -87,7 +87,10 @@ def _devices(config: RunConfig, place: ProcessRank) -> list[str]:
 def _agree(
     group: Horovod, config: RunConfig, visible: list[str], *, threads: int
 ) -> list[dict[str, Any]]:
-    """Raises UserError where the processes are not of one kind."""
+    """The towers, hosts and cards of all processes.
+
+    Raises UserError where their software, devices or flags differ, or two share a GPU.
+    """
     facts = {
         "bert_mgpu": bert_mgpu.__version__,
         "TensorFlow": tf.__version__,
@@ -95,50 +98,51 @@ def _agree(
         "device": visible[0].split(":")[0],
         "sums by NCCL": group.ring,
     }
-    if facts["device"] == "CPU":  # how sums are rounded depends on them
+    # The rounding of sums depends on the number of threads, or the model of the card.
+    if facts["device"] == "CPU":
         facts[f"threads of a process ({devices.THREADS} sets them)"] = threads
-    else:  # and on the model of the card
+    else:
         facts["GPU"] = ", ".join(devices.device_models(visible))
     facts |= {
-        f"--{one.name}": getattr(config, one.name) for one in fields(type(config))
+        f"--{field.name}": getattr(config, field.name) for field in fields(type(config))
     }
     collective.check_equal(group, facts)
-    # Cards of one host must differ, whatever hides them from each process.
+    # Processes of one host must have different cards.
     own = {"towers": launcher.towers(), "host": platform.node()}
     own |= {"machine": launcher.machine(), "card": devices.identify(visible[0])}
-    said = collective.all_gather_json(group, own)
-    cards = [(one["machine"], one["card"]) for one in said]
+    peers = collective.all_gather_json(group, own)
+    cards = [(peer["machine"], peer["card"]) for peer in peers]
     for rank, (_, card) in enumerate(cards):
         first = cards.index(cards[rank])
         if card and first < rank:
             raise UserError(
                 f"processes {first} and {rank} share the GPU {card} of"
-                f" {said[rank]['host']}: start as many processes there as it has GPUs,"
+                f" {peers[rank]['host']}: start as many processes there as it has GPUs,"
                 " with the same CUDA_VISIBLE_DEVICES for all"
             )
-    return said
+    return peers
 
 
 def describe_placement(topology: Topology) -> str:
-    """Where the towers are, in words."""
-    own = devices.assign_towers(topology.n_towers, topology.group.size)
-    counts = sorted({len(towers) for towers in own}, reverse=True)
-    places = devices.assign_towers(counts[0], len(topology.devices))
-    words = devices.describe_placement(places, topology.devices)
+    """The placement of the towers on devices, in words."""
+    by_process = devices.assign_towers(topology.n_towers, topology.group.size)
+    counts = sorted({len(towers) for towers in by_process}, reverse=True)
+    by_device = devices.assign_towers(counts[0], len(topology.devices))
+    description = devices.describe_placement(by_device, topology.devices)
     if topology.group.size == 1:
-        return words
-    shared = f"{topology.n_towers} towers of {topology.group.size} processes"
+        return description
+    towers = f"{topology.n_towers} towers of {topology.group.size} processes"
     if len(counts) > 1:
-        return f"{shared}: {counts[0]} in some, {counts[1]} in the others"
-    return f"{shared}: in each {words}"
+        return f"{towers}: {counts[0]} in some, {counts[1]} in the others"
+    return f"{towers}: in each {description}"
 
 
 def shared_state(group: Collective, find: Callable[[], TrainState]) -> TrainState:
-    """The state that the first process finds, which alone has to see the files."""
+    """The state that the first process finds, in all: only it has to see the files."""
     if group.size == 1:
         return find()
     state = find() if group.rank == 0 else TrainState({}, {})
-    facts = {"step": state.step, "identity": state.identity}
-    said = collective.all_gather_json(group, facts)[0]
+    facts: dict[str, Any] = {"step": state.step, "identity": state.identity}
+    facts = collective.all_gather_json(group, facts)[0]
     params, slots = group.broadcast(state.params), group.broadcast(state.slots)
-    return TrainState(params, slots, said["step"], identity=said["identity"])
+    return TrainState(params, slots, facts["step"], identity=facts["identity"])

@@ -1,4 +1,4 @@
-"""The memory that a training needs, by part."""
+"""An estimate of the memory that training needs, by part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bert_mgpu.training import precision, rules
 
 
 def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, float]:
-    """Bytes that a device needs above those of TensorFlow itself, by part.
+    """Bytes of a device beyond TensorFlow's own, by part.
 
     rows, length: of the widest batch of one tower; targets: masked words of a row.
     """
@@ -24,8 +24,9 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
     weights = sum(value.nbytes for value in params.values())
     gradients = sum(value.nbytes for value in trained.values())
     slots = sum(v.nbytes for v in run.optimizer.zero_slots(trained).values())
-    turns = config.gradient_accumulation_steps * -(-config.n_gpus // len(run.devices))
-    held = (turns - 1).bit_length()  # sums of earlier turns, see turns.sum_in_turn
+    batches = config.gradient_accumulation_steps * -(-config.n_gpus // len(run.devices))
+    # Partial sums of earlier batches: see `pairwise.sequential_pairwise_sum`.
+    partial_sums = (batches - 1).bit_length()
     activations = model_memory.activations(
         run.model.bert_config,
         rows,
@@ -35,26 +36,25 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
         frozen=rules.frozen_layers(trained, run.model.bert_config.num_hidden_layers),
     )
     activations += model_memory.words(run.model.bert_config, rows * targets)
-    # Gradients one by one, then as one vector, when the activations are gone. The
-    # update writes over what it reads, unless it is not compiled, and works moments of
-    # 8 bits out in 32.
+    # Gradients are single tensors, then one vector, when the activations are freed.
+    # A compiled update writes over its inputs; 8-bit moments are updated in 32 bits.
     update = 0
     if config.xla == "off":
         update = gradients + slots
     if config.slot_bits == "8":
-        whole = dataclasses.replace(run.optimizer, slot_bits=32).zero_slots(trained)
-        update += sum(value.nbytes for value in whole.values())
+        unpacked = dataclasses.replace(run.optimizer, slot_bits=32).zero_slots(trained)
+        update += sum(value.nbytes for value in unpacked.values())
     working = max(activations, gradients, update)
     parts = {
         "weights": weights,
         "slots": slots,
-        "gradients": (held + 1) * gradients,
+        "gradients": (partial_sums + 1) * gradients,
         "activations and updates": working,
     }
-    if config.eval_every:  # what forward passes read, kept from the first one on
-        low = precision.dtypes(specs, config.precision)
-        cast = [name for name in specs if low[name] != tf.float32]
-        copies = sum(params[name].size * low[name].size for name in cast)
+    if config.eval_every:  # weights that are cast for evaluations, and then kept
+        dtypes = precision.dtypes(specs, config.precision)
+        cast = [name for name in specs if dtypes[name] != tf.float32]
+        copies = sum(params[name].size * dtypes[name].size for name in cast)
         parts |= {"copies for evaluation": copies} if cast else {}
     if run.compiles and run.devices[0].startswith("CPU"):
         parts["XLA's compiler"] = model_memory.compiler(

@@ -1,4 +1,4 @@
-"""--plan: what a run would do, need and take, and what to change; trains nothing."""
+"""--plan: the steps, memory and time of a run, and flags to change; trains nothing."""
 
 from __future__ import annotations
 
@@ -27,36 +27,35 @@ from bert_mgpu.runs.train import start
 from bert_mgpu.training import loop
 from bert_mgpu.training.towers import Towers
 
-_FILLED = 0.9  # of a memory: more leaves no room for what nobody foresaw
+_FILLED = 0.9  # fraction of a memory to plan for: estimates are not exact
 _HIGH_RATE = 1e-4  # google-research/bert trains with 2e-5 to 5e-5
 _MANY_TOWERS = 4
-_KEPT_SHARE = 99  # per cent of the rows that a proposed length keeps whole
-_LONG = 24 * 3600.0  # seconds on a CPU after which a smaller model is proposed
-_SAMPLED_STEPS = 50  # whose widest batch is what must fit
+_KEPT = 99  # per cent of the rows that a proposed length leaves untruncated
+_LONG = 24 * 3600.0  # seconds on a CPU; above it a smaller model is proposed
+_SAMPLED_STEPS = 50  # among which a batch of the usual size is looked for
 _PROBES = 3  # steps that are timed, after one that compiles
 
 
 def show(run: Run) -> None:
-    """Prints the plan of the training that `job` describes."""
+    """Logs the plan of a training."""
     config = run.config
     rows, data_key = run.data.load("train")
     towers = make_towers(run)
     plan, _, state = start(run, len(rows), data_key, towers=towers)
-    left = plan.steps - state.step
-    tried = padding.training_orders(run.batching, rows)
-    shares = padding.shares(tried, rows.lengths, run.batching, steps=plan.steps)
+    orders = padding.training_orders(run.batching, rows)
+    fractions = padding.shares(orders, rows.lengths, run.batching, steps=plan.steps)
     tokens = {
-        policy: rows.lengths.mean() * run.batch / (1 - share)
-        for policy, share in shares.items()
+        policy: rows.lengths.mean() * run.batch / (1 - fraction)
+        for policy, fraction in fractions.items()
     }
     _show("batch", iter([run.batch_in_words]))
     _show("steps", _steps(run, plan.steps, state.step, rows=len(rows)))
     _show("learning rate", _rate(run, plan))
     if rows.notes:  # made from texts by this run
         _show("max_seq_length", _length(run, rows.notes))
-    _show("padding", _padding(config.padding, shares, tokens))
+    _show("padding", _padding(config.padding, fractions, tokens))
     _show("parameters", _parameters(run))
-    order, wanted = tried[config.padding], tokens[config.padding]
+    order, mean_tokens = orders[config.padding], tokens[config.padding]
     widest = order.widest()
     _show(
         "memory",
@@ -64,18 +63,17 @@ def show(run: Run) -> None:
     )
     usual = min(
         map(order.placement, range(min(_SAMPLED_STEPS, plan.steps))),
-        key=lambda placed: abs(_tokens(placed) - wanted),
+        key=lambda placement: abs(_tokens(placement) - mean_tokens),
     )
-    batches = [pipeline.collate(rows, placed) for placed in (widest, usual)]
-    share = wanted / _tokens(usual)
+    batches = [pipeline.collate(rows, placement) for placement in (widest, usual)]
     _show(
         "time",
         _time(
             run,
             towers,
             batches,
-            steps=max(0, left),
-            share=share,
+            steps=max(0, plan.steps - state.step),
+            ratio=mean_tokens / _tokens(usual),
             shapes=order.compilations,
         ),
     )
@@ -95,14 +93,14 @@ def _show(name: str, lines: Iterator[str]) -> None:
 
 
 def _steps(run: Run, steps: int, done: int, *, rows: int) -> Iterator[str]:
-    epochs = round(steps * run.batch / rows, 1)
-    times = f"{epochs:g} epoch{'s' * (epochs != 1)}"
-    yield f"{steps}: {rows} rows, {times}" + f"; {done} are done" * (done > 0)
+    count = round(steps * run.batch / rows, 1)
+    epochs = f"{count:g} epoch{'s' * (count != 1)}"
+    yield f"{steps}: {rows} rows, {epochs}" + f"; {done} are done" * (done > 0)
     if run.config.eval_every:
-        count = -(-(steps - done) // run.config.eval_every)
-        yield f"{count} evaluations on the way, which are not in the time below"
+        evaluations = -(-(steps - done) // run.config.eval_every)
+        yield f"{evaluations} evaluations, which are not in the time below"
     if done:
-        yield "(what is proposed below would be another run, in another --output_dir)"
+        yield "(the changes below would be another run, in another --output_dir)"
 
 
 def _rate(run: Run, plan: loop.TrainingPlan) -> Iterator[str]:
@@ -112,16 +110,16 @@ def _rate(run: Run, plan: loop.TrainingPlan) -> Iterator[str]:
         yield (
             f"WARNING: above {_HIGH_RATE:g} BERT often diverges; 2e-5 to 5e-5 are usual"
         )
-    times, turns = config.n_gpus, config.gradient_accumulation_steps
-    made = f"{times} towers" + f" x {turns} accumulation steps" * (turns > 1)
-    if times * turns >= _MANY_TOWERS and config.lr_scaling == "none":
-        yield f"WARNING: {made} make {times * turns} times the batch at the same rate:"
+    towers, accumulated = config.n_gpus, config.gradient_accumulation_steps
+    parts = f"{towers} towers" + f" x {accumulated} accumulation steps" * (
+        accumulated > 1
+    )
+    factor, scaling = towers * accumulated, config.lr_scaling
+    if factor >= _MANY_TOWERS and scaling == "none":
+        yield f"WARNING: {parts} make {factor} times the batch at the same rate:"
         yield "  lower --train_batch_size, or train more epochs, if accuracy falls"
-    elif (
-        times > 1 and config.lr_scaling != "none" and config.optimizer == "adamw_google"
-    ):
-        scaling = f"--lr_scaling={config.lr_scaling}"
-        yield f"WARNING: {scaling} cost more accuracy than it won,"
+    elif towers > 1 and scaling != "none" and config.optimizer == "adamw_google":
+        yield f"WARNING: --lr_scaling={scaling} loses more accuracy than it gains,"
         yield "  with this optimizer: lower --train_batch_size instead"
 
 
@@ -130,22 +128,21 @@ def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
     truncated = notes["truncated"] / notes["rows"]
     yield f"{config.max_seq_length}: {truncated:.1%} of the rows are truncated"
     most = min(run.model.bert_config.max_position_embeddings, pretrained.MAX_POSITIONS)
-    needed = int(notes["length_percentiles"][str(_KEPT_SHARE)])
-    wanted = int(packing.rounded(needed))
-    if wanted > most:
+    needed = int(notes["length_percentiles"][str(_KEPT)])
+    proposed = int(packing.rounded(needed))
+    if proposed > most:
         yield (
-            f"{_KEPT_SHARE} % of the rows have up to {needed} tokens, the model takes"
-            f" {most}:"
+            f"{_KEPT} % of the rows have up to {needed} tokens, the model takes {most}:"
         )
         yield "  --truncation=head_tail keeps both ends of a text"
-    elif wanted != config.max_seq_length:
-        yield f"--max_seq_length={wanted} keeps {_KEPT_SHARE} % of the rows whole"
+    elif proposed != config.max_seq_length:
+        yield f"--max_seq_length={proposed} keeps {_KEPT} % of the rows untruncated"
 
 
 def _padding(
-    chosen: str, shares: dict[str, float], tokens: dict[str, float]
+    chosen: str, fractions: dict[str, float], tokens: dict[str, float]
 ) -> Iterator[str]:
-    yield ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    yield ", ".join(f"{name} {fraction:.0%}" for name, fraction in fractions.items())
     best = min(tokens, key=lambda name: tokens[name])
     saved = 1 - tokens[best] / tokens[chosen]
     if saved > 0.1:
@@ -160,37 +157,41 @@ def _parameters(run: Run) -> Iterator[str]:
 
 def _memory(run: Run, rows: int, length: int, *, targets: int = 0) -> Iterator[str]:
     config, parts = run.config, memory.by_part(run, rows, length, targets=targets)
-    there = parts["weights"] + parts["slots"]  # already
-    left = devices.free_memory(run.devices)
-    room = math.inf if left is None else there + left
-    of = "" if left is None else f", of {units.size_text(room)}"
-    yield f"about {units.size_text(sum(parts.values()))} a device{of}:"
+    held = parts["weights"] + parts["slots"]  # by the towers already
+    free = devices.free_memory(run.devices)
+    total = math.inf if free is None else held + free
+    of_total = "" if free is None else f", of {units.size_text(total)}"
+    yield f"about {units.size_text(sum(parts.values()))} a device{of_total}:"
     yield ", ".join(f"{name} {units.size_text(size)}" for name, size in parts.items())
-    if left is None:
+    if free is None:
         return
-    share = config.train_batch_size * config.gradient_accumulation_steps
-    # Rows and turns that make the same steps.
-    ways = [(n, share // n) for n in range(share, 0, -1) if share % n == 0]
-    for batch, turns in ways:
-        smaller_run = dataclasses.replace(
-            config, train_batch_size=batch, gradient_accumulation_steps=turns
+    tower_rows = config.train_batch_size * config.gradient_accumulation_steps
+    # The largest micro-batch that makes the same steps and fits.
+    for batch in (n for n in range(tower_rows, 0, -1) if tower_rows % n == 0):
+        accumulated = tower_rows // batch
+        changed = dataclasses.replace(
+            config, train_batch_size=batch, gradient_accumulation_steps=accumulated
         )
-        rows_then = -(-rows * batch // config.train_batch_size)
         needed = memory.by_part(
-            run._replace(config=smaller_run), rows_then, length, targets=targets
+            run._replace(config=changed),
+            -(-rows * batch // config.train_batch_size),
+            length,
+            targets=targets,
         )
-        if sum(needed.values()) <= _FILLED * room:
+        if sum(needed.values()) <= _FILLED * total:
             break
     else:
         advice = memory_advice(True, config.recompute)
         yield f"WARNING: one row at a time is too much: {advice}"
         return
     if batch != config.train_batch_size:
-        flags = f"--train_batch_size={batch} --gradient_accumulation_steps={turns}"
+        flags = (
+            f"--train_batch_size={batch} --gradient_accumulation_steps={accumulated}"
+        )
         if batch < config.train_batch_size:
-            yield f"WARNING: too much: {flags} would fit, and make the same steps"
+            yield f"WARNING: too much: {flags} would fit, for the same steps"
         else:
-            yield f"{flags} fits too: the same steps in fewer turns"
+            yield f"{flags} fits too: the same steps in fewer micro-batches"
 
 
 def _time(
@@ -199,12 +200,13 @@ def _time(
     batches: Sequence[Batch],
     *,
     steps: int,
-    share: float,
+    ratio: float,
     shapes: int,
 ) -> Iterator[str]:
-    """Of so many steps, by trying; share: tokens of a step over the last batch's.
+    """The time of so many steps, measured on a few.
 
-    shapes: of batches, each of which is compiled for.
+    ratio: tokens of a mean step over those of the last batch; shapes: the number of
+    shapes of batches, for each of which a step is compiled.
     """
     try:
         first, step = _probe(towers, batches)
@@ -212,12 +214,12 @@ def _time(
         if not (lacking := towers.out_of_memory(error)):
             raise
         yield f"a step does not fit: {lacking}"
-        yield "a training begins anew in smaller parts, of the same rows a step, until"
-        yield "  one does: see also --recompute=block"
+        yield "training would start again with smaller micro-batches until one fits,"
+        yield "  for the same steps: see also --recompute=block"
         return
-    seconds = step * share * steps
-    about = units.duration_text(seconds)
-    yield f"about {about} for {steps} steps of {step * share:.2f} s,"
+    seconds = step * ratio * steps
+    duration = units.duration_text(seconds)
+    yield f"about {duration} for {steps} steps of {step * ratio:.2f} s,"
     each = f" for each of {shapes} shapes of batches" * (shapes > 1)
     yield f"  after {first[0]:.0f} s of compilation{each}"
     if (count := len(towers.devices)) > 1:
@@ -225,21 +227,23 @@ def _time(
             f"  (each of {count} devices compiles for itself: {first[1]:.0f} s of"
             " processor time in all)"
         )
-    yield f"({_PROBES} steps were tried, after one with the widest batch; {_peak(run)})"
+    measured = f"measured over {_PROBES} steps, after one with the widest batch"
+    yield f"({measured}; {_peak(run)})"
     if seconds > _LONG and run.devices[0].startswith("CPU"):
         bert_config, length = run.model.bert_config, batches[-1]["input_ids"].shape[2]
         layers, half = bert_config.num_hidden_layers, bert_config.num_hidden_layers // 2
         if half and run.task.unused.issuperset(run.frozen):
-            share = (layers + 2 * (layers - half)) / (3 * layers)  # backward is twice
+            # A backward pass takes twice the time of a forward pass.
+            ratio = (layers + 2 * (layers - half)) / (3 * layers)
             yield (
-                f"--freeze_layers=embeddings,0-{half - 1}: about {share:.0%} of that"
+                f"--freeze_layers=embeddings,0-{half - 1}: about {ratio:.0%} of that"
             )
         small = dataclasses.replace(
             bert_config, num_hidden_layers=4, hidden_size=256, intermediate_size=1024
         )
-        share = _products(small, length) / _products(bert_config, length)
-        if share < 1:
-            yield f"a model of 4 layers x 256: about {share:.0%} of that"
+        ratio = _products(small, length) / _products(bert_config, length)
+        if ratio < 1:
+            yield f"a model of 4 layers x 256: about {ratio:.0%} of that"
 
 
 def _probe(
@@ -273,14 +277,14 @@ def _devices(run: Run) -> Iterator[str]:
     yield f"CPU, {len(os.sched_getaffinity(0))} threads"
     if config.n_gpus > 1:
         yield (
-            f"{config.n_gpus} towers on one CPU take turns: they change the batch, not"
-            " the speed"
+            f"{config.n_gpus} towers on one CPU run one after the other: they change"
+            " the batch, not the speed"
         )
 
 
 def _peak(run: Run) -> str:
     if run.devices[0].startswith("GPU"):
         peak = tf.config.experimental.get_memory_info(run.devices[0])["peak"]
-        return f"the device held up to {units.size_text(peak)}"
+        return f"peak memory of the device {units.size_text(peak)}"
     peak = devices.peak_memory()
-    return f"the process, TensorFlow included, held up to {units.size_text(peak)}"
+    return f"peak memory of the process, with TensorFlow, {units.size_text(peak)}"

@@ -1,4 +1,4 @@
-"""Predicts rows as they come: standard input to standard output, a row a line."""
+"""Prediction of a stream: rows from standard input, to standard output as they come."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
 from bert_mgpu.training.towers import Towers
 
-_LEAST = 8  # tokens to pad to
+_SHORTEST = 8  # tokens: shorter rows are padded
 
 
 def predict(task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
     """Writes a line of JSON, as in predictions.jsonl, for each row that is read.
 
-    What is there is answered at once, up to a batch of rows together. Ends with the
-    input, or when nobody reads the output any more. A row that cannot be read ends
-    it with an error, after those before it are answered.
+    Rows that have come by now are predicted together, up to a batch. The stream ends
+    with the input, or when nobody reads the output any more. A row that cannot be read
+    ends it with an error, after the predictions of the rows before it.
     """
-    say("predicting standard input: a row a line, until its end")
-    count, named, config = 0, data.has_ids, data.config
+    say("predicting standard input, one line at a time, until it ends")
+    count, config = 0, data.config
     batch, max_length = config.prediction_batch, config.max_seq_length
 
     def forward(rows: Rows) -> Outputs:
@@ -50,9 +50,9 @@ def predict(task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
     towers.refresh()
     for examples in _blocks(data.stream(), towers.n_towers * batch):
         rows = data.featurise(examples)
-        found = task.scored_rows(task.infer(rows, forward), rows, lambda: examples)  # noqa: B023
-        ids = [example.guid for example in examples] if named else None
-        lines = result_files.json_lines(task.decide(found), rows, ids)
+        scored = task.scored_rows(task.infer(rows, forward), rows, lambda: examples)  # noqa: B023
+        ids = [example.guid for example in examples] if data.has_ids else None
+        lines = result_files.json_lines(task.decide(scored), rows, ids)
         if not log.write_stdout("".join(lines)):
             return
         count += len(examples)
@@ -64,54 +64,54 @@ def placements(
 ) -> list[packing.Placement]:
     """The rows in batches whose sizes are powers of two: few shapes to trace.
 
-    lengths: tokens of each row; most: rows of a tower.
+    lengths: tokens of each row; most: rows of a tower at a time.
     """
     placed = []
     for start in range(0, len(lengths), towers * most):
-        some = lengths[start : start + towers * most]
-        rows = min(most, _power(-(-len(some) // towers)))
-        width = min(max_length, max(_LEAST, _power(int(some.max()))))
+        batch = lengths[start : start + towers * most]
+        rows = min(most, _next_power_of_two(-(-len(batch) // towers)))
+        longest = _next_power_of_two(int(batch.max()))
         numbers = np.full(rows * towers, packing.EMPTY)
-        numbers[: len(some)] = np.arange(start, start + len(some))
+        numbers[: len(batch)] = np.arange(start, start + len(batch))
+        width = min(max_length, max(_SHORTEST, longest))
         placed.append(packing.one_a_row(numbers, towers, width))
     return placed
 
 
-def _power(value: int) -> int:
-    """The next power of two."""
+def _next_power_of_two(value: int) -> int:
     return 1 << (value - 1).bit_length()
 
 
 def _blocks(examples: Iterator[Example], most: int) -> Iterator[list[Example]]:
-    """What has been read by now, at least one, at most so many."""
-    read: queue.Queue[Example | Exception | None] = queue.Queue(most)
+    """The examples in blocks of those that have been read by now, from 1 to `most`."""
+    received: queue.Queue[Example | Exception | None] = queue.Queue(most)
 
-    def work() -> None:
+    def read() -> None:
         try:
             for example in examples:
-                read.put(example)
-            read.put(None)
-        except Exception as error:  # it is the other thread's
-            read.put(error)
+                received.put(example)
+            received.put(None)
+        except Exception as error:  # raised below, in the thread that predicts
+            received.put(error)
 
-    # Nothing else ends a read that waits for input.
-    threading.Thread(target=work, daemon=True).start()
-    end: Exception | None = None
-    going = True
-    while going:
+    # A daemon: nothing else ends a read that waits for input.
+    threading.Thread(target=read, daemon=True).start()
+    error: Exception | None = None
+    ended = False
+    while not ended:
         block: list[Example] = []
         while len(block) < most:
             try:
-                one = read.get(block=not block)
+                item = received.get(block=not block)
             except queue.Empty:
                 break
-            if not isinstance(one, Example):
-                going, end = False, one
+            if not isinstance(item, Example):
+                ended, error = True, item
                 break
-            block.append(one)
+            block.append(item)
         if block:
             yield block
-    if isinstance(end, RunError):
-        raise end
-    if end is not None:
-        raise RuntimeError("standard input cannot be read") from end
+    if isinstance(error, RunError):
+        raise error
+    if error is not None:
+        raise RuntimeError("standard input cannot be read") from error

@@ -13,7 +13,7 @@ from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks.base import Family, FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
 
-_PADDED_STEPS = 50  # that the shares of padding are told from
+_PADDED_STEPS = 50  # from which the fractions of padding are computed
 
 
 def write(
@@ -22,46 +22,51 @@ def write(
     task: FinetuningTask,
     *,
     data: TaskDataset,
-    evaluated: Mapping[str, Any],
+    scored: Mapping[str, Any],
 ) -> None:
-    """Writes the report in the first process.
+    """Writes the report of a training or an evaluation, in the first process.
 
-    evaluated: what the model says of each set that was evaluated.
+    scored: the scored rows of each set that was evaluated.
     """
+    config = data.config
+    if not (config.report and (config.do_train or config.do_eval)):
+        return
     if not report.is_possible():
         say("no report: the package matplotlib is not installed")
         return
-    # All processes read, or none.
+    # All processes read: it is a collective operation.
     sets = {name: data.read(name)[0] for name in data.needed}
     warnings = data.warnings
     if run.topology.group.rank > 0:
         return
     metric = task.metric
     scores = [
-        f"{name} {metric} {task.scores(one)[metric]:.4f}"
-        for name, one in evaluated.items()
+        f"{name} {metric} {task.scores(rows)[metric]:.4f}"
+        for name, rows in scored.items()
     ]
     sections = []
-    for name, one in evaluated.items():
+    for name, rows in scored.items():
         path = data.path(name)
         read = functools.partial(data.examples, name)
-        sections += task.sections(name, one, path, examples=read)
-    shares = {}
+        sections += task.sections(name, rows, path, examples=read)
+    fractions = {}
     if "train" in sets:
         train = sets["train"]
-        tried = padding.training_orders(run.batching, train)
-        shares = padding.shares(tried, train.lengths, run.batching, steps=_PADDED_STEPS)
+        orders = padding.training_orders(run.batching, train)
+        fractions = padding.shares(
+            orders, train.lengths, run.batching, steps=_PADDED_STEPS
+        )
     facts = report.ReportFacts(
         output_dir=run.output_dir,
-        config=run.config,
+        config=config,
         title=f"{task.name}: {', '.join(scores) or 'trained'}",
-        metric=getattr(run.config, "best_metric", None) or metric,
+        metric=config.best_metric or metric,
         shown=task.shown,
         floor=family.floor,
         devices=run.devices,
         batch=run.batch_in_words,
         sets=sets,
-        padding=shares,
+        padding=fractions,
         warnings=warnings,
     )
     report.write(facts, sections)

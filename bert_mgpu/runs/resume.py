@@ -1,4 +1,4 @@
-"""How a run starts: it resumes, or initialises, or takes a trained model."""
+"""The state that a run starts from: a resumed, an initialised or a trained one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.model import params as params_lib
-from bert_mgpu.runs.identity import _check_identity
+from bert_mgpu.runs.identity import check_identity
 from bert_mgpu.training import precision
 
 _HEAD = "cls/predictions/transform/dense/kernel"
@@ -38,12 +38,13 @@ def training_state(
     first_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
     labels: Sequence[str] = (),
 ) -> TrainState:
-    """The state to train from: what output_dir holds, else the first weights.
+    """The state to train from: the newest of output_dir, else the first weights.
 
-    model: its vocabulary may be larger than that of --init_checkpoint.
+    model: its vocabulary may be larger than that of --init_checkpoint. first_slots:
+    gives the optimizer's slots for weights, before the first step.
     """
-    found = train_state.newest(output_dir, say)
-    if found is None:
+    saved = train_state.newest(output_dir, say)
+    if saved is None:
         random = params_lib.initialize(
             specs, model.bert_config.initializer_range, config.seed
         )
@@ -53,40 +54,40 @@ def training_state(
         new_head = _HEAD in specs and params[_HEAD] is random[_HEAD]
         if new_head and config.init_checkpoint and not config.freeze:
             say(
-                "  a random head for masked words spoils trained weights: to let it"
-                " learn alone first, pass --freeze=^bert/; then start again with that"
-                " output_dir as --init_checkpoint, and another --output_dir"
+                "  a random masked-word head damages trained weights: train it alone"
+                " first with --freeze=^bert/, then pass that output_dir as"
+                " --init_checkpoint, with another --output_dir"
             )
         return TrainState(params, first_slots(params), 0, identity=identity)
-    state, prefix = found
-    _check_identity(config, state.identity, identity, output_dir=output_dir)
+    state, prefix = saved
+    check_identity(config, state.identity, identity, output_dir=output_dir)
     params = _checked(state.params, specs, prefix)
     first = first_slots(params)
     if precision.scaling(state.slots):  # of several processes, where one goes on
         first = precision.first_state() | first
-    lost = set(first) - set(state.slots) - set(tensor_names.STATE)
+    absent = set(first) - set(state.slots) - set(tensor_names.STATE)
     for name in first.keys() & state.slots.keys():
-        wanted, there = first[name], state.slots[name]
-        if (wanted.shape, wanted.dtype) != (there.shape, there.dtype):
+        wanted, slot = first[name], state.slots[name]
+        if (wanted.shape, wanted.dtype) != (slot.shape, slot.dtype):
             raise UserError(
                 f"{prefix}: {name}: the optimizer wants shape {list(wanted.shape)},"
-                f" {wanted.dtype}, there is one of {list(there.shape)}, {there.dtype}:"
+                f" {wanted.dtype}, but finds {list(slot.shape)}, {slot.dtype}:"
                 " pass the optimizer and --slot_bits that it was trained with"
             )
     say(
         f"resuming from {prefix}: step {state.step} with its weights, optimizer and"
-        " place in the data"
+        " position in the data"
     )
     if state.identity is None:
         say("  written by other code: its data and settings cannot be compared")
-    if lost and state.step and config.optimizer != "adamw_google":
+    if absent and state.step and config.optimizer != "adamw_google":
         raise UserError(
             f"{prefix} has no slots of --optimizer={config.optimizer}, which counts its"
             " steps: pass the optimizer that it was trained with, or another"
             " --output_dir with this as --init_checkpoint"
         )
-    if lost:
-        say(f"  {len(lost)} optimizer slots are not there and start afresh")
+    if absent:
+        say(f"  {len(absent)} optimizer slots are missing and start afresh")
     if config.init_checkpoint:
         began = _began_from(output_dir)
         if began in (None, _absolute(config.init_checkpoint)):
@@ -104,16 +105,16 @@ def training_state(
 def _checked(
     params: Mapping[str, np.ndarray], specs: params_lib.Specs, prefix: str
 ) -> dict[str, np.ndarray]:
-    """The model's weights of a checkpoint; raises where they do not fit."""
+    """The model's weights of a checkpoint. Raises UserError where they do not fit."""
     for name, (shape, _) in specs.items():
-        found = params.get(name)
-        if found is None or found.shape != shape or found.dtype != np.float32:
-            has = "no such weight"
-            if found is not None:
-                has = f"one of {list(found.shape)}, {found.dtype}"
+        value = params.get(name)
+        if value is None or value.shape != shape or value.dtype != np.float32:
+            stored = "no such weight"
+            if value is not None:
+                stored = f"one of {list(value.shape)}, {value.dtype}"
             raise UserError(
                 f"{prefix}: {name}: the model wants shape {list(shape)}, there is"
-                f" {has}: pass the config and task that it was trained with"
+                f" {stored}: pass the config and task that it was trained with"
             )
     return {name: params[name] for name in specs}
 
@@ -125,15 +126,15 @@ def trained_state(
     *,
     output_dir: pathlib.Path,
 ) -> TrainState:
-    """The model to use: the newest of output_dir, else --init_checkpoint.
+    """The trained weights to use: the newest of output_dir, else --init_checkpoint.
 
-    Raises UserError where its head is not trained (never random predictions) or
-    where the flags name another vocabulary or config than it was trained with.
+    Raises UserError where the head is not trained, whose predictions would be random,
+    or the flags name another vocabulary or config than the model was trained with.
     """
-    found = train_state.newest(output_dir, say)
-    if found is not None:
-        state, prefix = found
-        _check_identity(config, state.identity, identity, output_dir=output_dir)
+    saved = train_state.newest(output_dir, say)
+    if saved is not None:
+        state, prefix = saved
+        check_identity(config, state.identity, identity, output_dir=output_dir)
         say(f"using {prefix}")
         params = _checked(state.averaged, specs, prefix)
         return dataclasses.replace(state, params=params, slots={})
@@ -160,7 +161,7 @@ def _absolute(path: str | None) -> str | None:
 
 
 def _began_from(output_dir: pathlib.Path) -> str | None:
-    """--init_checkpoint when the run of output_dir began; None where no one knows."""
+    """--init_checkpoint when the run of output_dir began; None if it is not known."""
     try:
         flags = files.read_json(output_dir / pretrained.RUN_FILE)["flags"]
         return _absolute(flags["init_checkpoint"])
@@ -177,13 +178,13 @@ def write_run_files(
     identity: dict[str, Any],
     output_dir: pathlib.Path,
 ) -> None:
-    """What a later run, or a person, needs to know of this one."""
+    """Writes the files about this run for later ones, and for people: run.json, ..."""
     settings = {f.name: getattr(config, f.name) for f in fields(type(config))}
     settings["do_lower_case"] = model.do_lower_case
     settings["init_checkpoint"] = _absolute(config.init_checkpoint)
     if train_state.saved_steps(output_dir):
         settings["init_checkpoint"] = _began_from(output_dir)
-    if model.words is None:  # nobody said
+    if model.words is None:  # not known
         del settings["do_lower_case"]
     facts = {
         "flags": settings,

@@ -1,4 +1,4 @@
-"""What a run works with: its flags, model, task, data and processes."""
+"""The parts of a run: its flags, model, task, data and processes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from bert_mgpu.training.towers import Towers
 class Data(Protocol):
     """The sets of rows of a run."""
 
-    flag: str  # where a user says which files
+    flag: str  # by which a user names the files
 
     def load(self, split: str) -> tuple[Rows, str]:
-        """(rows, a fingerprint of them) of train, dev or test, told in the log."""
+        """(rows, a fingerprint of them) of a set, described in the log."""
         ...
 
     def check(self, split: str, outputs: Outputs) -> None:
-        """Raises UserError where there is nothing in outputs of a set to measure."""
+        """Raises UserError where the outputs of a set have nothing to score."""
         ...
 
     def examples(self, split: str) -> Sequence[Example]:
@@ -38,7 +38,7 @@ class Data(Protocol):
 
 
 class Run(NamedTuple):
-    """What a run works with, once all of it is found."""
+    """The parts of a run."""
 
     config: RunConfig
     model: Pretrained
@@ -62,7 +62,7 @@ class Run(NamedTuple):
             )
         except ValueError as error:
             raise UserError(str(error)) from None
-        # Weight decay would wear down what no gradient holds up.
+        # Without a gradient, weight decay would wear unused parameters down.
         return [name for name in names if name in self.task.unused or name in asked]
 
     @property
@@ -70,17 +70,23 @@ class Run(NamedTuple):
         config, layers = self.config, self.model.bert_config.num_hidden_layers
         rates = rules.layer_decay(layers, config.layer_lr_decay)
         try:
-            kind = config.optimizer, int(config.slot_bits), config.ema_decay
-            return Optimizer(*kind, rates, config.weight_decay)
-        except ValueError as error:  # of what the flags allow, only this can be wrong
+            return Optimizer(
+                config.optimizer,
+                int(config.slot_bits),
+                config.ema_decay,
+                rates=rates,
+                weight_decay=config.weight_decay,
+            )
+        except ValueError as error:  # the only mistake that the flags allow
             raise UserError(f"--slot_bits={config.slot_bits}: {error}") from None
 
     @property
     def compiles(self) -> bool:
-        """Are passes through the model compiled? The update is, but for --xla=off.
+        """Whether XLA compiles passes through the model. It always compiles the update,
+        unless --xla=off.
 
-        XLA makes products of bfloat16 at half the speed of TensorFlow on a CPU. Rows
-        that come one by one have many shapes, and wait for none of them.
+        On a CPU, XLA multiplies bfloat16 at half TensorFlow's speed. Rows of a stream
+        have many shapes, and must not wait for each to be compiled.
         """
         if self.config.xla == "auto":
             slow = self.config.precision == "bfloat16" and "CPU" in self.devices[0]
@@ -91,8 +97,8 @@ class Run(NamedTuple):
     def batch(self) -> int:
         """Examples of an optimizer step."""
         config = self.config
-        turns = config.gradient_accumulation_steps
-        return config.train_batch_size * self.topology.n_towers * turns
+        parts = self.topology.n_towers * config.gradient_accumulation_steps
+        return config.train_batch_size * parts
 
     @property
     def batching(self) -> Batching:
@@ -108,12 +114,12 @@ class Run(NamedTuple):
 
     @property
     def batch_in_words(self) -> str:
-        config, turns = self.config, self.config.gradient_accumulation_steps
+        config, accumulated = self.config, self.config.gradient_accumulation_steps
         towers, processes = self.topology.n_towers, self.topology.group.size
         return (
             f"{config.train_batch_size} rows x {towers} tower{'s' * (towers > 1)}"
             + f" of {processes} processes" * (processes > 1)
-            + f" x {turns} accumulation steps" * (turns > 1)
+            + f" x {accumulated} accumulation steps" * (accumulated > 1)
             + f" = {self.batch} examples a step"
         )
 

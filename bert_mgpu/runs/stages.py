@@ -1,10 +1,10 @@
-"""The stages of a run, whatever it trains."""
+"""The stages of a run that fine-tuning and pretraining share."""
 
 from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ from bert_mgpu.checkpoints import huggingface_write, pretrained
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core.log import say
-from bert_mgpu.distributed.collective import Collective
 from bert_mgpu.evaluation import evaluator as evaluations
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.evaluation.evaluator import Evaluator
-from bert_mgpu.evaluation.forward import forward, rows_at_once
+from bert_mgpu.evaluation.forward import forward, forward_options
+from bert_mgpu.runs import init_distributed
 from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks.base import Family, FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
@@ -29,63 +29,90 @@ PREDICTED = "predicted"  # the folder of several predicted files
 def find_model(
     config: RunConfig, output_dir: pathlib.Path, data: Mapping[str, Any] | None = None
 ) -> Pretrained:
-    """The model without its weights, told in the log. data: see `find_model` there."""
+    """The model without its weights, described in the log.
+
+    data: see `pretrained.find_model`.
+    """
     model = pretrained.find_model(config, output_dir, data)
-    for note in pretrained.notes(config, model):
+    for note in pretrained.notes(model, config.hidden_act):
         say(note)
     return model
 
 
-def check_export(config: RunConfig, group: Collective) -> None:
-    """Raises UserError where --export_hf names what is no export; process 0 writes."""
-    if config.export_hf and group.rank == 0:
-        huggingface_write.check_replaceable(pathlib.Path(config.export_hf))
+def cache_folder(cache_dir: str | None, output_dir: pathlib.Path) -> pathlib.Path:
+    """The folder of tokenized rows, and of indices of records."""
+    return pathlib.Path(cache_dir or output_dir / "cache")
 
 
-def evaluate(run: Run, towers: Towers, step: int, *, name: str, title: str = "") -> Any:
-    """Writes and tells the scores of a set, `title` before them.
+def check_export(export_hf: str | None, rank: int) -> None:
+    """Raises UserError where --export_hf holds other files; process 0 writes it."""
+    if export_hf and rank == 0:
+        huggingface_write.check_replaceable(pathlib.Path(export_hf))
 
-    -> what the task finds in it; None in all processes but the first.
+
+def describe(run: Run, warnings: Iterable[str] = ()) -> None:
+    """Logs the placement of the towers, and warnings about the training data."""
+    say(init_distributed.describe_placement(run.topology))
+    for warning in warnings:
+        say(f"  WARNING: {warning}")
+
+
+def evaluate(
+    run: Run, towers: Towers, step: int, *, names: list[str]
+) -> dict[str, Any]:
+    """Writes and logs the scores of sets.
+
+    Returns each set's scored rows (see `Task.scored_rows`), in the first process alone.
     """
-    config = run.config
+    scored = {}
+    for name in names:
+        title = f"{name}: " if len(names) > 1 else ""
+        scored[name] = _evaluate(run, towers, step, name=name, title=title)
+    return scored
+
+
+def _evaluate(run: Run, towers: Towers, step: int, *, name: str, title: str) -> Any:
+    task = run.task
     rows, _ = run.data.load(name)
-    batch = rows_at_once(config, towers)
-    outputs = run.task.infer(
-        rows, lambda rows: forward(config, rows, batch, towers=towers, what="evaluate")
-    )
+    options = forward_options(run.config, towers, "evaluate")
+    outputs = task.infer(rows, lambda rows: forward(rows, towers, options))
     if towers.group.rank > 0:
         return None
     run.data.check(name, outputs)
-    found = run.task.scored_rows(outputs, rows, lambda: run.data.examples(name))
-    scores = run.task.scores(found)
-    results = run.task.results(scores, step)
+    scored = task.scored_rows(outputs, rows, lambda: run.data.examples(name))
+    scores = task.scores(scored)
+    results = task.results(scores, step)
     other = None if name == evaluations.MAIN else name
     result_files.write_evaluation(run.output_dir, results, other)
-    first, *rest = run.task.summary(found, scores)
+    first, *rest = task.summary(scored, scores)
     for text in (f"{title}{first}", *rest):
         say(text)
-    return found
+    return scored
 
 
 def evaluator(
     run: Run, family: Family, task: FinetuningTask, *, data: TaskDataset
-) -> Evaluator:
-    """What looks at the model on the way, told beside it what the floor reaches."""
+) -> Evaluator | None:
+    """The evaluator of a training; None without --eval_steps.
+
+    Logs and writes the scores of the family's baseline, for comparison.
+    """
     config = data.config
+    if not config.eval_steps:
+        return None
     loaded = {name: data.load(name) for name in data.evaluated}
     sets = {name: rows for name, (rows, _) in loaded.items()}
-    known = task.metrics(sets[evaluations.MAIN])
-    metric = evaluations.choose_metric(config.best_metric, task.metric, known)
-    trained, _ = data.read("train")  # by all processes, as any reading
+    names = task.metrics(sets[evaluations.MAIN])
+    metric = evaluations.choose_metric(config.best_metric, task.metric, names)
+    trained, _ = data.read("train")  # by all processes, like every reading
     if run.topology.group.rank == 0:
-        found = family.baseline(trained, sets, task)
-        for name, scores in found.items():
+        baseline = family.baseline(trained, sets, task)
+        for name, scores in baseline.items():
             say(f"{family.floor}  {name}: {task.line(scores)}")
-        result_files.write_baseline(run.output_dir, found)
+        result_files.write_baseline(run.output_dir, baseline)
     measured = {"set": loaded[evaluations.MAIN][1], "metric": metric}
-    measured |= {
-        name: getattr(config, name) for name in ("max_eval_examples", "threshold")
-    }
+    settings = ("max_eval_examples", *task.score_settings)
+    measured |= {name: getattr(config, name) for name in settings}
     return Evaluator(
         task,
         sets,
@@ -99,27 +126,25 @@ def evaluator(
 
 
 def predict(
-    run: Run, task: FinetuningTask, data: TaskDataset, *, towers: Towers, name: str
+    run: Run, task: FinetuningTask, data: TaskDataset, *, towers: Towers
 ) -> None:
-    """Of several files each has a folder of its own."""
-    folder = run.output_dir
-    if len(data.predicted) > 1:
-        folder = folder / PREDICTED / data.path(name).name
-    features, _ = data.load(name)
-    batch = rows_at_once(run.config, towers, predicting=True)
-    outputs = task.infer(
-        features,
-        lambda rows: forward(run.config, rows, batch, towers=towers, what="predict"),
-    )
-    if towers.group.rank > 0:
-        return
-    found = task.scored_rows(outputs, features, lambda: data.examples(name))
-    ids = data.ids(name)
-    written = result_files.write_predictions(
-        folder, task.decide(found), features, ids=ids
-    )
-    count = len(features.first_rows)
-    say(f"predicted {count} rows: {', '.join(written)} in {folder}")
+    """Writes the predictions of each file; of several, in a folder for each."""
+    options = forward_options(run.config, towers, "predict", predicting=True)
+    for name in data.predicted:
+        folder = run.output_dir
+        if len(data.predicted) > 1:
+            folder = folder / PREDICTED / data.path(name).name
+        features, _ = data.load(name)
+        outputs = task.infer(features, lambda rows: forward(rows, towers, options))
+        if towers.group.rank > 0:
+            continue
+        read = functools.partial(data.examples, name)
+        predictions = task.decide(task.scored_rows(outputs, features, read))
+        written = result_files.write_predictions(
+            folder, predictions, features, ids=data.ids(name)
+        )
+        count = len(features.first_rows)
+        say(f"predicted {count} rows: {', '.join(written)} in {folder}")
 
 
 def export(
@@ -135,7 +160,7 @@ def export(
         model.bert_config,
         vocab_file=model.vocabulary,
         do_lower_case=model.do_lower_case,
-        labels=run.task.labels or None,  # a value has none
+        labels=run.task.labels or None,  # a regression has none
         problem_type=problem_type,
     )
-    say(f"wrote the model to {config.export_hf}, as transformers reads it")
+    say(f"wrote the model to {config.export_hf}, for transformers")

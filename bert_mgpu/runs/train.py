@@ -1,4 +1,4 @@
-"""The training part of a run: what is trained, on which batches, from which state."""
+"""The training of a run: its plan, its start, its batches, and where memory lacks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from bert_mgpu.training.towers import Towers
 
 
 class Start(NamedTuple):
-    """What a training starts from, and what it will do."""
+    """The state that a training starts from, and its plan."""
 
     plan: loop.TrainingPlan
     identity: dict[str, Any]  # of the run
@@ -48,10 +48,10 @@ def train_or_load(
     *,
     towers: Towers | None = None,
 ) -> tuple[TrainState, Towers]:
-    """The model as this run trains it, else as it was trained before.
+    """The model, trained by this run or, without --do_train, loaded.
 
-    evaluator: looks at it on the way; use_best: then with the weights it found best;
-    towers: to be used again, of a run that differs in its seed alone.
+    evaluator: evaluates it while it trains; use_best: take the best weights it found,
+    not the last ones; towers: of a run with another seed, to use again.
     """
     if run.config.do_train:
         towers = towers or make_towers(run)
@@ -60,17 +60,15 @@ def train_or_load(
         if not use_best:
             return state, towers
         del state  # its memory is needed
-    return _saved(run, towers, use_best)
+    return _load(run, towers, use_best)
 
 
-def _saved(
-    run: Run, towers: Towers | None, use_best: bool
-) -> tuple[TrainState, Towers]:
+def _load(run: Run, towers: Towers | None, use_best: bool) -> tuple[TrainState, Towers]:
     specs = run.task.param_specs()
     identity = identity_lib.model_identity(run.model, run.task)
     collective.check_equal(run.topology.group, identity)
 
-    def find() -> TrainState:  # in the first process, which alone has to see them
+    def find() -> TrainState:  # called in the first process alone
         folder = best_folder(run.output_dir) if use_best else run.output_dir
         return resume.trained_state(run.config, specs, identity, output_dir=folder)
 
@@ -81,9 +79,9 @@ def _saved(
 
 
 def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> TrainState:
-    """Trains. Raises DoesNotFit where a step needs more memory than there is."""
+    """Trains the model. Raises DoesNotFit where memory lacks for a step."""
     specs = run.task.param_specs()
-    frozen, _ = run.frozen, run.optimizer  # mistakes are said before time is spent
+    frozen, _ = run.frozen, run.optimizer  # mistakes are reported before time is spent
     rows, data_key = run.data.load("train")
     say(f"effective batch: {run.batch_in_words}")
     if len(frozen) > len(run.task.unused):
@@ -94,30 +92,30 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
 
 
 def _smaller_parts(run: Run, lacking: str) -> OutOfMemory:
-    """The error of a step that did not fit: with what the same steps may."""
+    """The error of a step that did not fit, with flags for smaller micro-batches."""
     config = run.config
-    rows, turns = config.train_batch_size, config.gradient_accumulation_steps
+    rows, accumulated = config.train_batch_size, config.gradient_accumulation_steps
     if rows == 1:
         advice = memory_advice(True, config.recompute)
         return OutOfMemory(f"{lacking}, with one row at a time: {advice}")
     parts = next(n for n in range(2, rows + 1) if rows % n == 0)
     flags = (
         f"--train_batch_size={rows // parts}"
-        f" --gradient_accumulation_steps={turns * parts}, the same rows a step"
+        f" --gradient_accumulation_steps={accumulated * parts}, the same rows a step"
     )
-    begun = bool(train_state.saved_steps(run.output_dir))
-    where = "newest checkpoint" if begun else "start"
+    saved = bool(train_state.saved_steps(run.output_dir))
+    origin = "newest checkpoint" if saved else "start"
     return DoesNotFit(
         f"{lacking}: pass {flags}",
-        f"{lacking}: going on from the {where} with {flags}",
+        f"{lacking}: going on from the {origin} with {flags}",
         parts * launcher.parts(),
     )
 
 
 def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
-    """Puts the weights to start from on the towers: of output_dir, else the first.
+    """Loads the towers with the weights to start from: of output_dir, else the first.
 
-    Raises UserError where output_dir holds a run that this one cannot go on with.
+    Raises UserError where output_dir holds a run that this one cannot continue.
     """
     plan = _plan(run, rows)
     identity = identity_lib.identity(
@@ -163,14 +161,11 @@ def _train(
     if evaluator and (why := evaluator.stops):
         say(f"nothing left to train: {why}")
         return state
-    tried = padding.training_orders(run.batching, rows)
-    shares = padding.shares(tried, rows.lengths, run.batching, steps=plan.steps)
-    texts = [f"{policy} {share:.0%}" for policy, share in shares.items()]
-    say(
-        f"tokens that are padding: {', '.join(texts)}; chosen:"
-        f" --padding={config.padding}"
-    )
-    order = tried[config.padding]
+    orders = padding.training_orders(run.batching, rows)
+    fractions = padding.shares(orders, rows.lengths, run.batching, steps=plan.steps)
+    texts = ", ".join(f"{policy} {value:.0%}" for policy, value in fractions.items())
+    say(f"padding, share of tokens: {texts}; using --padding={config.padding}")
+    order = orders[config.padding]
     group = run.topology.group
     if group.rank == 0:
         resume.write_run_files(
@@ -187,33 +182,35 @@ def _train(
         f" {config.seed}"
     )
     if plan.warmup >= plan.steps:
-        say("  WARNING: the warm-up does not end: lower --num_warmup_steps")
+        say("  WARNING: the warm-up never ends: lower --num_warmup_steps")
 
     def batches() -> Iterator[PlacedBatch]:
         for step in itertools.count(state.step):
-            share = order.placement(step).share(towers.own, towers.n_towers)
-            yield towers.place(pipeline.collate(rows, share))
+            own = order.placement(step).share(towers.own, towers.n_towers)
+            yield towers.place(pipeline.collate(rows, own))
 
     def save(state: TrainState) -> None:
         train_state.save(run.output_dir, state, config.keep_checkpoint_max)
 
-    def look(step: int, stopping: Callable[[], bool]) -> bool:
+    def evaluate(step: int, stopping: Callable[[], bool]) -> bool:
         assert evaluator
         return evaluator.after(step, towers, stopping)
 
-    evaluate = look if evaluator else None
-    with pipeline.prefetch(batches()) as made, _recorder(run, state, plan) as recorder:
-        # The devices hold the weights now: the host's copies can go.
+    with (
+        pipeline.prefetch(batches()) as prefetched,
+        _recorder(run, state, plan) as recorder,
+    ):
+        # The devices hold the weights now: the host's copies can be freed.
         state = dataclasses.replace(state, params={}, slots={})
         try:
             state = loop.train(
                 towers,
                 state,
                 plan,
-                batches=made,
+                batches=prefetched,
                 save=save,
                 recorder=recorder,
-                evaluate=evaluate,
+                evaluate=evaluate if evaluator else None,
             )
         except Exception as error:
             if lacking := towers.out_of_memory(error):

@@ -48,6 +48,7 @@ class FinetuningTask(abc.ABC):
     metric = "eval_accuracy"  # that chooses the best model by default
     shown: tuple[str, ...] = ("eval_accuracy", "eval_loss")  # scores in the log
     lower: frozenset[str] = frozenset({"eval_loss"})  # scores that are better if lower
+    score_settings: tuple[str, ...] = ()  # flags on which the scores depend
 
     # The model: see `core.task.Task`.
     @abc.abstractmethod

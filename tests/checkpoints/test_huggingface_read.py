@@ -107,7 +107,7 @@ def test_a_tied_decoder_is_left_out_and_another_is_said(tmp_path):
     assert sorted(n for n in found if "." in n) == [tied, "other.head.weight"]
 
     tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"] + 1
-    with pytest.raises(UserError, match="is there twice, with other values"):
+    with pytest.raises(UserError, match="is there twice, with different values"):
         huggingface_read.read(save(tmp_path, tensors))
 
 

@@ -23,7 +23,7 @@ def arguments(tmp_path):
     params = random_tensors(GOLDEN["google"])
     return {
         "params": params,
-        "config": cases.MODEL,
+        "bert_config": cases.MODEL,
         "vocab_file": vocab,
         "do_lower_case": False,
         "labels": LABELS,
@@ -61,8 +61,8 @@ def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments)
     [("gelu_erf", "gelu"), ("gelu_tanh", "gelu_new"), ("relu", "relu")],
 )
 def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, theirs):
-    arguments["config"] = dataclasses.replace(
-        arguments["config"], hidden_act=ours, layer_norm_eps=1e-5
+    arguments["bert_config"] = dataclasses.replace(
+        arguments["bert_config"], hidden_act=ours, layer_norm_eps=1e-5
     )
     huggingface_write.export(tmp_path / "export", **arguments)
     path = tmp_path / "export" / "config.json"
@@ -70,7 +70,9 @@ def test_the_config_of_an_export_means_the_same(tmp_path, arguments, ours, their
     assert raw["hidden_act"] == theirs
     assert raw["architectures"] == ["BertForSequenceClassification"]
     assert raw["pad_token_id"] == 1  # where VOCAB has [PAD]
-    assert type(arguments["config"]).from_json_file(path) == arguments["config"]
+    assert (
+        type(arguments["bert_config"]).from_json_file(path) == arguments["bert_config"]
+    )
 
 
 def test_an_export_replaces_only_an_export(tmp_path, arguments):

@@ -157,7 +157,7 @@ def test_a_vocabulary_may_have_128_tokens_fewer_than_the_embedding(
     start = leave(tmp_path / "start", vocab_size=len(VOCAB) + unused)
     if 0 <= unused <= 128:
         model = find(init_checkpoint=str(start))
-        lines = "\n".join(pretrained.notes(settings(), model))
+        lines = "\n".join(pretrained.notes(model, None))
         assert (f"{unused} tokens fewer" in lines) == (unused > 0)
         return
     with pytest.raises(UserError, match=f"{len(VOCAB)} tokens, but vocab_size is"):

@@ -154,6 +154,6 @@ def test_a_decoder_of_its_own_is_said_to_be_left_out(tmp_path):
     copy, original = list(COPIES.items())[0]
     tensors[copy] = tensors[copy] + 1
     weights, said = start_from(save(tmp_path, tensors))
-    assert f"there but not used: {copy}" in said
+    assert f"in the checkpoint but not used: {copy}" in said
     words = weights["bert/embeddings/word_embeddings"]
     assert np.array_equal(words, tensors[original])

@@ -193,7 +193,10 @@ def test_without_a_vocabulary_beside_the_weights(setting):
     weights, said, _ = setting.start(placed)
     setting.check(weights, {})
     assert "do not know" not in said
-    assert f"no vocab.txt beside the weights: taken as the first {len(OLD)}" in said
+    assert (
+        f"no vocab.txt beside the weights: assuming that they know the first {len(OLD)}"
+        in said
+    )
 
 
 @pytest.mark.parametrize("tokens", [[*OLD, "pubg"], SPECIAL], ids=["more", "fewer"])
@@ -270,7 +273,9 @@ def test_a_hugging_face_model_grows_too(setting, what):
     )
     path = folder if what == "folder" else folder / "model.safetensors"
     weights, said, random = setting.start([*OLD, "pubg"], path=path)
-    assert "new, start at random: bert/pooler/dense/bias" in said  # it is not exported
+    assert (
+        "new, initialised at random: bert/pooler/dense/bias" in said
+    )  # it is not exported
     pooler = {name for name in random if name.startswith("bert/pooler")}
     setting.weights |= {name: random[name] for name in pooler}
     setting.check(weights, {13: [6, 7]})

@@ -100,7 +100,7 @@ def test_texts_get_the_predictions_of_the_run(served, pairs, flags):
     assert [label.decode() for label in found["label"]] == fields(out, "label")
     classes = (out / "predict.txt").read_text().split()
     assert [*map(str, found["class"])] == classes
-    assert "from the texts of 24 rows its logits differ by" in said
+    assert "from the texts of 24 rows its outputs differ by" in said
     # Each text alone, with less to pad to, gets the same.
     for number in (0, 1, 5):
         alone = ask(model, {name: [some[number]] for name, some in texts.items()})
@@ -170,7 +170,7 @@ def test_only_an_earlier_export_is_replaced(tiny, tmp_path, inside):
     assert inside(tiny.flags(out, "own", **flags))[0] == 0
     before = tree(folder)
     code, _, err = inside(tiny.flags(out, "own", export_saved_model=folder))
-    assert code == 0 and "compared with the run where it has rows" in err
+    assert code == 0 and "to compare the export with the run, add" in err
     assert tree(folder).keys() == before.keys()
     (folder / "notes.txt").write_text("mine")
     result = inside(tiny.flags(out, "own", **flags))
@@ -212,7 +212,7 @@ def test_onnx_says_what_the_run_says(served, act):
     np.testing.assert_allclose(found["probabilities"], wanted, 0, 2e-6)
     assert [*map(str, found["class"])] == (out / "predict.txt").read_text().split()
     assert [*found["label"]] == fields(out, "label")
-    far = re.search(r"from the ids of 24 rows its logits differ by (\S+)", said)[1]
+    far = re.search(r"from the ids of 24 rows its outputs differ by (\S+)", said)[1]
     assert float(far) <= 1e-5
     facts = json.loads((folder / "bert_mgpu.json").read_text())
     assert facts["labels"] == ["no", "yes"] and facts["do_lower_case"] is True

@@ -184,8 +184,8 @@ def test_a_head_for_other_labels_is_not_taken(work, trained, inside):
     other, same = work.root / "other", work.root / "same"
     code, _, err = inside(work.flags(other, "own", **flags))
     assert code == 0, err
-    assert "the head there is of other labels: 0, 1" in err
-    assert "new, start at random: output_bias, output_weights" in err
+    assert "has other labels: 0, 1" in err
+    assert "new, initialised at random: output_bias, output_weights" in err
     code, _, err = inside(work.flags(same, **flags))
     assert code == 0 and "other labels" not in err, err
     head, start = "output_weights", google_read.read(trained())

@@ -38,10 +38,10 @@ def test_the_start_says_how_much_padding_each_policy_has(tiny, tmp_path, inside)
     flags = {"do_train": True, "do_eval": True, "padding": "bucket"}
     code, _, err = inside(tiny.flags(tmp_path / "out", **flags))
     assert code == 0, err
-    (line,) = (line for line in err.splitlines() if "tokens that are padding" in line)
+    (line,) = (line for line in err.splitlines() if "padding, share of tokens" in line)
     assert line.endswith("--padding=bucket")
     assert all(f"{padding} " in line for padding in POLICIES)
-    assert "% of the tokens are padding" in err.split("dev:")[1]
+    assert "% padding" in err.split("dev:")[1]
 
 
 @pytest.mark.parametrize("padding", POLICIES)

@@ -56,7 +56,7 @@ def test_says_steps_rate_and_shares(plan, tiny, tmp_path, inside):
     assert told["steps"] == "9: 24 rows, 3 epochs"
     assert told["learning rate"] == "5e-05 after a warm-up until step 0"
     _, _, err = inside(tiny.flags(tmp_path / "real", do_train=True, **flags))
-    (shares,) = re.findall(r"tokens that are padding: (.*); chosen: --padding", err)
+    (shares,) = re.findall(r"padding, share of tokens: (.*); using --padding", err)
     assert told["padding"].startswith(shares)
     assert "steps 1 to 9," in err
     assert "hours" in told["time"] or "minutes" in told["time"] or "sec" in told["time"]
@@ -71,7 +71,7 @@ def test_warns_where_rate_and_batch_do_not_fit(plan):
     scaled = {"n_gpus": 4, "train_batch_size": 1, "lr_scaling": "sqrt"}
     scaled |= {"learning_rate": 2e-5}
     told = plan(**scaled)["learning rate"]
-    assert "WARNING: --lr_scaling=sqrt cost more accuracy" in told
+    assert "WARNING: --lr_scaling=sqrt loses more accuracy" in told
     assert "WARNING" not in plan(optimizer="adamw", **scaled)["learning rate"]
 
 
@@ -110,7 +110,7 @@ def test_knows_what_output_dir_holds(resumed, inside):
     code, _, err = inside(resumed.flags(out, **flags))
     assert code == 0, err
     told = sections(err)
-    assert told["steps"].startswith("12: 24 rows, 2 epochs; 6 are done (what is prop")
+    assert told["steps"].startswith("12: 24 rows, 2 epochs; 6 are done (the changes")
     assert " for 6 steps of " in told["time"]
     code, _, err = inside(resumed.flags(out, seed=1, **flags))
     assert code == 2 and "seed (was 42, is 1)" in err
@@ -229,7 +229,7 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
 
     def told(job):
         return " ".join(
-            plan_lib._time(job, towers, [batch], steps=2000, share=1.0, shapes=1)
+            plan_lib._time(job, towers, [batch], steps=2000, ratio=1.0, shapes=1)
         )
 
     text = told(job_of())
@@ -249,7 +249,7 @@ def test_says_what_compilation_takes(monkeypatch, count):
     monkeypatch.setattr(plan_lib, "_probe", lambda *_: ((20.0, 31.0), 2.0))
     towers = types.SimpleNamespace(devices=["CPU:0"] * count)
     text = " ".join(
-        plan_lib._time(job_of(), towers, [], steps=100, share=1.0, shapes=3)
+        plan_lib._time(job_of(), towers, [], steps=100, ratio=1.0, shapes=3)
     )
     assert "20 s of compilation for each of 3 shapes of batches" in text
     every = "each of 4 devices compiles for itself: 31 s of processor time in all"
@@ -277,6 +277,6 @@ def test_says_where_a_step_does_not_fit(monkeypatch):
 
     monkeypatch.setattr(plan_lib, "_probe", full)
     towers = types.SimpleNamespace(out_of_memory=errors.out_of_memory)
-    lines = [*plan_lib._time(job_of(), towers, [], steps=10, share=1.0, shapes=1)]
+    lines = [*plan_lib._time(job_of(), towers, [], steps=10, ratio=1.0, shapes=1)]
     assert lines[0] == "a step does not fit: out of memory"
     assert "--recompute=block" in lines[-1]

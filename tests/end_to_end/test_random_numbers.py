@@ -123,5 +123,5 @@ def test_a_damaged_checkpoint_leaves_it_to_the_one_before(
     content[len(content) // 2] ^= 4
     index.write_bytes(content)
     code, _, err = inside(flags(tiny, broken))
-    assert code == 0 and "taking the checkpoint before it" in err, err
+    assert code == 0 and "trying the checkpoint before it" in err, err
     assert_same_run(straight, broken)

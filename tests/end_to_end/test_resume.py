@@ -163,7 +163,7 @@ def test_damaged_newest_checkpoint_gives_way_to_the_one_before(
     newest.write_bytes(content)
     code, _, err = inside(flags(tiny, tmp_path, **settings))
     assert code == 0, err
-    assert "taking the checkpoint before it" in err
+    assert "trying the checkpoint before it" in err
     assert "step 8 with" in err
     found = final(tmp_path)
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)

@@ -46,8 +46,8 @@ def folder(tiny, tmp_path):
 def test_google_checkpoint(tiny, tmp_path, inside):
     code, _, err = inside(short(tiny, tmp_path))
     assert code == 0, err
-    assert "weights: 23 of 25 start from" in err
-    assert "new, start at random: output_bias, output_weights" in err
+    assert "weights: 23 of 25 loaded from" in err
+    assert "new, initialised at random: output_bias, output_weights" in err
     first = google_read.read(tiny.model / "bert_model.ckpt")
     now = weights_of(tmp_path)
     assert all(np.array_equal(now[name], value) for name, value in first.items())
@@ -60,7 +60,7 @@ def test_hugging_face_needs_no_other_flags(tiny, tmp_path, inside, folder, what)
     flags = {"vocab_file": None, "bert_config_file": None, "init_checkpoint": start}
     code, _, err = inside(short(tiny, tmp_path / "out", **flags))
     assert code == 0, err
-    assert "weights: 25 of 25 start from" in err
+    assert "weights: 25 of 25 loaded from" in err
     assert "random" not in err
     now = weights_of(tmp_path / "out")
     assert all(np.array_equal(now[name], value) for name, value in weights.items())
@@ -83,8 +83,9 @@ def test_own_run_with_another_number_of_labels(tiny, tmp_path, inside):
     }
     code, _, err = inside(short(tiny, tmp_path / "second", **flags))
     assert code == 0, err
-    assert "new head: output_weights has shape [2, 32] there and [3, 32] here" in err
-    assert "new head: output_bias" in err
+    head = "new head, initialised at random: "
+    assert f"{head}output_weights has shape [3, 32], in the checkpoint [2, 32]" in err
+    assert f"{head}output_bias" in err
     assert "adam" not in err and "not used" not in err
     before, now = weights_of(first), weights_of(tmp_path / "second")
     assert now["output_weights"].shape == (3, 32)
@@ -111,7 +112,7 @@ def test_labels_keep_the_order_of_the_trained_head(tiny, tmp_path, inside, folde
 def test_without_a_checkpoint_all_starts_at_random(tiny, tmp_path, inside):
     code, _, err = inside(short(tiny, tmp_path / "a", init_checkpoint=None))
     assert code == 0, err
-    assert "no --init_checkpoint: all 25 weights start at random" in err
+    assert "no --init_checkpoint: all 25 weights are initialised at random" in err
     assert inside(short(tiny, tmp_path / "b", init_checkpoint=None))[0] == 0
     other = short(tiny, tmp_path / "c", init_checkpoint=None, seed=7)
     assert inside(other)[0] == 0

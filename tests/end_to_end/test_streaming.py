@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
-from bert_mgpu.data import batching
-from bert_mgpu.runs import predict_stream
 from tests.support.processes import process
 from tests.support.runs import assert_refused, tree
 from tests.support.tiny import rows
@@ -142,17 +140,6 @@ def test_a_reader_that_goes_away_is_no_error(listening):
     except BrokenPipeError:
         pass
     assert run.wait(60) == 0, run.stderr.read()
-
-
-@pytest.mark.parametrize(("count", "longest"), [(1, 3), (5, 9), (8, 40), (3, 50)])
-def test_a_block_has_every_row_once_and_room_for_it(count, longest):
-    lengths = np.full(count, 3)
-    lengths[-1] = longest
-    (placed,) = predict_stream.placements(lengths, 2, 4, 50)
-    numbers = placed.numbers.reshape(-1)
-    assert sorted(numbers[numbers != batching.EMPTY]) == [*range(count)]
-    assert longest <= placed.length <= 50
-    assert placed.length == 50 or placed.length.bit_count() == 1
 
 
 def test_several_files_by_one_model(tiny, model, inside, tmp_path):

@@ -53,7 +53,7 @@ def assert_the_one_before(folder):
     said = []
     found, prefix = train_state.newest(folder, said.append)
     assert prefix.endswith("model.ckpt-1") and found.step == 1
-    assert len(said) == 1 and said[0].endswith("; taking the checkpoint before it")
+    assert len(said) == 1 and said[0].endswith("; trying the checkpoint before it")
     assert "model.ckpt-2" in said[0] and "\n" not in said[0]
 
 
@@ -128,17 +128,20 @@ def test_files_that_are_others(pair, damage):
 
 FLOAT, TEXT = types_pb2.DT_FLOAT, types_pb2.DT_STRING
 LIES = {
-    "negative": ([crafted.entry(b"x", [-4])], "no shape that can be"),
+    "negative": ([crafted.entry(b"x", [-4])], "an impossible shape"),
     "huge": ([crafted.entry(b"x", [1 << 40])], "more than the files hold"),
     "product": ([crafted.entry(b"x", [1 << 40] * 3)], "more than the files hold"),
     "texts": ([crafted.entry(b"x", [1 << 33], TEXT)], "more than the files hold"),
-    "rank": ([crafted.entry(b"x", [1] * 300)], "no shape that can be"),
-    "no rank": ([crafted.entry(b"x", [], rank=False)], "no shape that can be"),
+    "rank": ([crafted.entry(b"x", [1] * 300)], "an impossible shape"),
+    "no rank": ([crafted.entry(b"x", [], rank=False)], "an impossible shape"),
     "type": ([crafted.entry(b"x", [1], 99)], "is of type 99"),
     "variant": ([crafted.entry(b"x", [1], types_pb2.DT_VARIANT)], "is of type 21"),
     "name": ([crafted.entry(b"\xff\xfe", [1])], "is not UTF-8"),
     "long name": ([crafted.entry(b"x" * 5000, [1])], "more than 4096 bytes"),
-    "part": ([crafted.entry(b"x", [1], parts=[[(5, 9)]])], "a part outside of it"),
+    "part": (
+        [crafted.entry(b"x", [1], parts=[[(5, 9)]])],
+        "a part that lies outside it",
+    ),
     "no message": ([(b"x", b"\xff" * 9)], "no entry that can be read"),
 }
 
@@ -156,10 +159,10 @@ def test_an_index_with_right_checksums_that_lies(tmp_path, entries, words):
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
-        ([], "its header is not one"),
-        ([crafted.header(0)], "its header is not one"),
-        ([crafted.header((1 << 31) - 1)], "its header is not one"),
-        ([crafted.header(endianness=1)], "its header is not one"),
+        ([], "its header is not that"),
+        ([crafted.header(0)], "its header is not that"),
+        ([crafted.header((1 << 31) - 1)], "its header is not that"),
+        ([crafted.header(endianness=1)], "its header is not that"),
         ([crafted.header(99_999)], "data-00000-of-99999: damaged: No such file"),
     ],
     ids=["none", "no files", "too many files", "big endian", "files"],
@@ -291,7 +294,7 @@ def test_a_run_goes_on_from_the_checkpoint_before(resumed, watched, damage):
         damage(out)
     code, _, err = watched(save_checkpoints_steps=4)
     assert code == 0, err
-    assert "model.ckpt-6" in err and "taking the checkpoint before it" in err
+    assert "model.ckpt-6" in err and "trying the checkpoint before it" in err
     assert f"resuming from {out / 'model.ckpt-4'}: step 4" in err
     again = google_read.read(out / "model.ckpt-6")
     assert all(np.array_equal(again[name], straight[name]) for name in straight)

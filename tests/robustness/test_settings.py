@@ -196,7 +196,7 @@ def test_a_run_that_says_nothing(tmp_path, said):
 def test_labels_of_a_run(resumed, refused, text):
     path = resumed.root / "out" / "label_list.txt"
     path.write_text(text)
-    refused(f"{path}: damaged: it has no label", **USE)
+    refused(f"{path}: damaged: it has fewer than two labels", **USE)
 
 
 ROWS = [
@@ -294,7 +294,7 @@ def test_a_best_that_is_damaged_is_none(tmp_path, text):
             self._identity, self._measured = None, {}
 
     (tmp_path / "best.json").write_text(text)
-    assert Kept()._kept() is None
+    assert Kept()._read_best() is None
 
 
 # Processes of their own.

@@ -9,20 +9,20 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.runs import export
 
-FIRST, SECOND = (types.SimpleNamespace(rank=rank, size=2) for rank in (0, 1))
+FLAGS = ("export_saved_model", "export_hf", "export_onnx")
 
 
-@pytest.mark.parametrize("flag", ["export_saved_model", "export_hf", "export_onnx"])
+@pytest.mark.parametrize("flag", FLAGS)
 def test_what_is_no_export_is_not_replaced(tmp_path, flag):
     """The first process alone looks, and writes."""
     folder = tmp_path / "served"
-    run = FinetuneConfig(**{flag: str(folder)})
-    export.check(run, FIRST)
+    flags = dict.fromkeys(FLAGS) | {flag: str(folder)}
+    export.check(0, **flags)
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
-    export.check(run, SECOND)
+    export.check(1, **flags)
     with pytest.raises(UserError, match=f"{folder}: exists and is not just an export"):
-        export.check(run, FIRST)
+        export.check(0, **flags)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def written(monkeypatch):
         monkeypatch.setattr(of, "difference", note(f"{module}.difference", 2e-7))
     forwarded = []
 
-    def forward(run, rows, *rest, **named):
+    def forward(rows, towers, options, note):
         forwarded.append(rows)
         return {"logits": 0}
 
@@ -73,7 +73,9 @@ def written(monkeypatch):
         )
         model = types.SimpleNamespace(tokenizer=None, vocabulary="vocab.txt")
         job = types.SimpleNamespace(config=data.config, model=model)
-        towers = types.SimpleNamespace(group=types.SimpleNamespace(rank=rank))
+        towers = types.SimpleNamespace(
+            group=types.SimpleNamespace(rank=rank), devices=["CPU:0"]
+        )
         export.write(job, None, data, params={}, towers=towers)
         return list(calls), list(forwarded)
 
@@ -90,7 +92,7 @@ def test_it_is_compared_on_the_first_64_rows_of_the_last_set(written):
     names = [name for name, _, *_ in calls if name != "say"]
     assert names == ["served", "saved_model.write", "saved_model.difference"]
     said = [text for name, text in [c[:2] for c in calls] if name == "say"]
-    assert said[-1] == "  from the texts of 64 rows its logits differ by 2.0e-07"
+    assert said[-1] == "  from the texts of 64 rows its outputs differ by 2.0e-07"
 
 
 def test_each_export_is_compared_by_what_it_takes(written):
@@ -105,7 +107,7 @@ def test_each_export_is_compared_by_what_it_takes(written):
 def test_without_rows_that_is_said(written):
     calls, forwarded = written(export_saved_model="x", export_onnx="y")
     said = [text for name, text in [c[:2] for c in calls] if name == "say"]
-    assert "compared with the run where it has rows: --do_predict=true" in said[0]
+    assert said[0] == "to compare the export with the run, add --do_predict=true"
     names = [name for name, _, *_ in calls]
     assert forwarded == [] and not [n for n in names if n.endswith("difference")]
     assert "saved_model.write" in names and "onnx.write" in names

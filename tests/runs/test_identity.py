@@ -63,12 +63,12 @@ def test_a_flag_of_the_identity_is_compared(facts, table):
             continue
         changed = dataclasses.replace(config, **{field.name: other(field)})
         with pytest.raises(UserError) as error:
-            identity._check_identity(changed, old, facts(changed), output_dir=OUT)
+            identity.check_identity(changed, old, facts(changed), output_dir=OUT)
         assert f"--{field.name} (was" in str(error.value), field.name
     free = [field for field in fields(table) if not field.metadata["identity"]]
     for field in free:
         changed = dataclasses.replace(config, **{field.name: other(field)})
-        identity._check_identity(changed, old, facts(changed), output_dir=OUT)
+        identity.check_identity(changed, old, facts(changed), output_dir=OUT)
 
 
 @pytest.mark.parametrize(
@@ -89,17 +89,17 @@ def test_a_flag_of_the_identity_is_compared(facts, table):
 def test_a_fact_of_the_identity_is_compared(facts, changed, named):
     config = FinetuneConfig(max_seq_length=16)
     with pytest.raises(UserError) as error:
-        identity._check_identity(
+        identity.check_identity(
             config, facts(config), facts(config, **changed), output_dir=OUT
         )
     assert named.split(" x ")[0] in str(error.value)
-    identity._check_identity(config, facts(config), facts(config), output_dir=OUT)
+    identity.check_identity(config, facts(config), facts(config), output_dir=OUT)
 
 
 def test_a_run_that_did_not_know_a_flag_had_its_default(facts):
     config = FinetuneConfig(max_seq_length=16)
     old = {name: value for name, value in facts(config).items() if name != "optimizer"}
-    identity._check_identity(config, old, facts(config), output_dir=OUT)
+    identity.check_identity(config, old, facts(config), output_dir=OUT)
     changed = dataclasses.replace(config, optimizer="lamb")
     with pytest.raises(UserError, match="--optimizer"):
-        identity._check_identity(changed, old, facts(changed), output_dir=OUT)
+        identity.check_identity(changed, old, facts(changed), output_dir=OUT)

@@ -39,7 +39,8 @@ def weights(seed=1):
 def save(folder, step=3, seed=1, slots=True, **changed):
     """A checkpoint of a run -> its state."""
     params = weights(seed) | changed
-    own = Optimizer().zero_slots(params) if slots else {}
+    zeros = Optimizer().zero_slots(params) if slots else {}
+    own = {name: value + np.array(step, value.dtype) for name, value in zeros.items()}
     state = TrainState(params, own, step, identity=IDENTITY)
     train_state.save(folder, state, 5)
     return state
@@ -66,7 +67,7 @@ def test_the_newest_checkpoint_goes_on(tmp_path, said):
     assert state.step == 5 and state.identity == IDENTITY
     assert_same(state.params, wanted.params)
     assert_same(state.slots, wanted.slots)
-    assert "step 5 with its weights, optimizer and place in the data" in said[-1]
+    assert "step 5 with its weights, optimizer and position in the data" in said[-1]
 
 
 def test_without_one_the_seed_gives_the_first_weights(tmp_path, said):
@@ -112,7 +113,7 @@ def test_slots_that_lack_start_afresh_where_no_steps_are_counted(tmp_path, said)
     save(tmp_path, slots=False)
     state = start(tmp_path)
     assert all(not value.any() for value in state.slots.values())
-    assert any("optimizer slots are not there and start afresh" in one for one in said)
+    assert any("optimizer slots are missing and start afresh" in one for one in said)
     with pytest.raises(UserError, match="has no slots of --optimizer=adamw, which"):
         start(tmp_path, optimizer="adamw")
 

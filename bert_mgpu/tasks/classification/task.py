@@ -48,6 +48,7 @@ class Classification(FinetuningTask):
         *("mean_average_precision", "pearson", "spearman", "mae"),
     )
     lower = frozenset({"eval_loss", "mae", "hamming_loss"})
+    score_settings = ("threshold",)
 
     def __init__(
         self,

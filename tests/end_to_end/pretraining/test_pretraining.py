@@ -54,8 +54,8 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
     )
     code, _, err = inside(args)
     assert code == 0, err
-    assert re.search(r"weights: 23 of 25 start from", err), err
-    assert "cls/predictions" in err  # there but not used
+    assert re.search(r"weights: 23 of 25 loaded from", err), err
+    assert "cls/predictions" in err  # in the checkpoint but not used
 
 
 @pytest.mark.parametrize(

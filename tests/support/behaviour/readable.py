@@ -25,7 +25,7 @@ _BLANKS = [
     (r'"(\w*seconds|\w*_per_second)": [\d.e+-]+', r'"\1": TIME'),
     (r"\b\d+:\d\d(:\d\d)?\b", "TIME"),
     (r"[\d.]+ rows a second", "SPEED"),
-    (r"[\d.]+ GB|held up to [\d.]+ MB", "SIZE"),  # of this machine
+    (r"[\d.]+ GB|peak memory of [\w, ]+ [\d.]+ MB", "SIZE"),  # of this machine
     (r"\b(bert_mgpu|Python|TensorFlow|numpy|Horovod) +v?\d+(\.\d+)+", r"\1 VERSION"),
 ]
 _SECONDS = re.compile(r"seconds|per_second|_s$")

@@ -1,0 +1,59 @@
+"""The casing of a model: of its flag, its folder, or the data made for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bert_mgpu.checkpoints.run_folder import folder_of
+from bert_mgpu.core.errors import UserError
+
+# Google's published models are known by the names of their folders.
+_GOOGLE_MODEL = re.compile(
+    r"(?:wwm_)?((?:multi_)?cased|uncased|multilingual|chinese)_L-\d+_H-\d+_A-\d+"
+)
+_CASED = ("cased", "multi_cased")
+
+
+def resolve(
+    flag: bool,
+    given: bool,
+    beside: Mapping[str, Any],
+    *,
+    init_checkpoint: str | None,
+    data: Mapping[str, Any] | None,
+) -> bool:
+    """Whether the model is uncased.
+
+    flag: --do_lower_case, which the command line has if `given`; beside: settings from
+    the folder of the weights; data: see `pretrained.find_model`. Raises UserError where
+    a flag, or data, contradicts what the weights were trained with.
+    """
+    lower, origin = beside.get("do_lower_case"), beside.get("origin")
+    binding = given
+    if lower is None and init_checkpoint:
+        origin = init_checkpoint
+        if match := _GOOGLE_MODEL.fullmatch(folder_of(origin).resolve().name):
+            lower = match[1] not in _CASED
+            # Google's rule: the default counts as given, where text is read.
+            binding = binding or data is None
+    of_data, data_file = ((data or {}).get(key) for key in ("do_lower_case", "origin"))
+    if None not in (of_data, lower) and of_data != lower:
+        raise UserError(
+            f"{data_file}: made with --do_lower_case={str(of_data).lower()}, but"
+            f" {origin} is {'uncased' if lower else 'cased'}: make it again with"
+            f" --do_lower_case={str(lower).lower()}"
+        )
+    if lower is None:
+        lower, origin = of_data, data_file
+    if lower is None:
+        return flag
+    if binding and flag != lower:
+        default = "" if given else " (the default)"
+        raise UserError(
+            f"--do_lower_case={str(flag).lower()}{default}, but"
+            f" {origin} is {'uncased' if lower else 'cased'}: pass"
+            f" --do_lower_case={str(lower).lower()}"
+        )
+    return lower

@@ -1,0 +1,109 @@
+"""Evaluations while training: which is the best, when a run stops, what it resumes."""
+
+import hashlib
+import json
+import types
+
+import numpy as np
+import pytest
+
+from bert_mgpu.checkpoints import train_state
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.task import TrainState
+from bert_mgpu.distributed.collective import SOLO
+from bert_mgpu.evaluation import evaluator
+from bert_mgpu.evaluation.evaluator import BestEvaluation, Evaluator
+
+IDENTITY = {"seed": 42}
+MEASURED = {"set": "key", "metric": "f1", "max_eval_examples": None, "threshold": None}
+# As best.json of a run of version 0 has it: sha256 of the sorted JSON.
+TEXT = json.dumps({"run": IDENTITY, "measured": MEASURED}, sort_keys=True)
+OF = hashlib.sha256(TEXT.encode()).hexdigest()[:24]
+
+
+@pytest.fixture
+def make(tmp_path):
+    """make(history, best, ...) -> an evaluator that begins at a step."""
+
+    def begin(step=0, history=(), best=None, metric="f1", patience=None, of=OF):
+        lines = [{"step": at, "set": name, "f1": 0.5} for at, name in history]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (tmp_path / "evaluations.jsonl").write_text(text)
+        if best:
+            (tmp_path / "best").mkdir(exist_ok=True)
+            state = TrainState({"x": np.zeros(1, "f")}, {}, best[0], identity=IDENTITY)
+            train_state.save(tmp_path / "best", state, 1)
+            facts = {"step": best[0], "value": best[1], "of": of}
+            (tmp_path / "best/best.json").write_text(json.dumps(facts))
+        made = Evaluator(
+            types.SimpleNamespace(lower=frozenset({"eval_loss"})),
+            {},
+            examples=list,
+            config=FinetuneConfig(eval_steps=4, early_stopping_patience=patience),
+            group=SOLO,
+            output_dir=tmp_path,
+            metric=metric,
+            measured=MEASURED,
+        )
+        made.begin(step, IDENTITY)
+        return made
+
+    return begin
+
+
+HISTORY = [(4, "dev"), (4, "other"), (8, "dev"), (8, "other"), (12, "dev")]
+
+
+def test_a_resumed_run_knows_its_best_and_what_it_evaluated(make):
+    resumed = make(8, HISTORY, best=(4, 0.75))
+    assert resumed._best == BestEvaluation(4, 0.75)
+    assert resumed._evaluated == [4, 8]
+    assert not resumed.missed(8, 18) and not resumed.missed(9, 18)
+    assert resumed.missed(12, 18) and resumed.missed(18, 18)
+    assert not resumed.missed(0, 18)
+
+
+def test_the_best_of_another_run_is_no_bar(make):
+    assert make(8, best=(4, 0.75), of="another")._best is None
+    assert make(8, best=None)._best is None
+
+
+def test_best_json_without_its_weights_is_none(make, tmp_path):
+    make(8, best=(4, 0.75))
+    for path in (tmp_path / "best").glob("model.ckpt-*"):
+        path.unlink()
+    again = make(8)
+    assert again._best is None
+
+
+@pytest.mark.parametrize(("patience", "stops"), [(None, 0), (2, 1), (1, 1), (3, 0)])
+def test_patience_counts_evaluations_since_the_best(make, patience, stops):
+    resumed = make(12, HISTORY, best=(4, 0.75), patience=patience)
+    assert bool(resumed.stops) == bool(stops)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "better"),
+    [
+        ("f1", 0.76, True),
+        ("f1", 0.75, False),
+        ("f1", 0.5, False),
+        ("eval_loss", 0.5, True),
+        ("eval_loss", 0.76, False),
+        ("f1", float("nan"), False),
+        ("f1", None, False),
+    ],
+)
+def test_better_is_higher_and_of_a_loss_lower(make, metric, value, better):
+    resumed = make(8, best=(4, 0.75), metric=metric)
+    assert resumed._is_better(value) is better
+    first = make(8, metric=metric, best=(4, 0.75), of="another")
+    assert first._is_better(0.0)
+
+
+def test_a_metric_is_one_that_evaluations_give():
+    assert evaluator.choose_metric(None, "f1", []) == "f1"
+    assert evaluator.choose_metric("mae", "f1", ["f1", "mae"]) == "mae"
+    with pytest.raises(UserError, match="--best_metric=x: evaluations .* give f1, mae"):
+        evaluator.choose_metric("x", "f1", ["f1", "mae"])

@@ -1,0 +1,56 @@
+"""The options of a forward pass, and outputs that are no numbers."""
+
+import types
+
+import numpy as np
+import pytest
+
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import Diverged
+from bert_mgpu.core.rows import Ragged
+from bert_mgpu.evaluation.forward import check_finite, forward_options
+
+
+@pytest.mark.parametrize(
+    ("device", "predicting", "flags", "batch_size"),
+    [
+        ("CPU:0", False, {}, 8),
+        ("GPU:0", False, {}, 64),
+        ("GPU:0", False, {"eval_batch_size": 4}, 4),
+        ("GPU:0", False, {"predict_batch_size": 4}, 64),
+        ("GPU:0", True, {"predict_batch_size": 4}, 4),
+        ("GPU:0", True, {"eval_batch_size": 4}, 4),
+        ("CPU:0", True, {"eval_batch_size": 4, "predict_batch_size": 3}, 3),
+    ],
+)
+def test_a_gpu_takes_64_rows_where_no_flag_says_how_many(
+    device, predicting, flags, batch_size
+):
+    config = FinetuneConfig(**flags, max_seq_length=9, given=frozenset(flags))
+    towers = types.SimpleNamespace(devices=[device])
+    options = forward_options(config, towers, "x", predicting=predicting)
+    assert options.batch_size == batch_size and options.max_length == 9
+
+
+def outputs(bad):
+    values = np.zeros((5, 2))
+    values[bad] = np.nan
+    return {"logits": values}
+
+
+def test_outputs_that_are_no_numbers_end_a_run():
+    check_finite(outputs([]), "float32", "predict")
+    message = (
+        "predict: the logits of 2 of 5 rows are no finite numbers, first in row 3; .*"
+        " lower --learning_rate"
+    )
+    with pytest.raises(Diverged, match=message):
+        check_finite(outputs([2, 4]), "float32", "predict")
+    with pytest.raises(Diverged, match="pass --precision=float32"):
+        check_finite(outputs([0]), "bfloat16", "predict")
+
+
+def test_outputs_of_tokens_name_their_row():
+    tokens = Ragged(np.array([0, 1, np.inf, np.inf, 4]), np.array([0, 2, 2, 5]))
+    with pytest.raises(Diverged, match="the tags of 1 of 3 rows .* first in row 3;"):
+        check_finite({"tags": tokens}, "float32", "evaluate")

@@ -1,0 +1,71 @@
+"""Rows of an exported model: texts are truncated and laid out as in a run."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_mgpu.core.rows import Ragged
+from bert_mgpu.export import saved_model
+from bert_mgpu.text import truncation
+from bert_mgpu.text.tokenization import Tokenizer
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnop"]
+LENGTHS = range(8)  # of each text
+
+
+class Echo:
+    """A task whose outputs are its inputs."""
+
+    name = "echo"
+
+    def __init__(self, max_seq_length):
+        self.max_seq_length = max_seq_length
+
+    def outputs(self, params, batch):
+        return dict(batch)
+
+    def answers(self, outputs):
+        return outputs
+
+
+def wanted(a, b, length, how):
+    """[CLS] a [SEP], or [CLS] a [SEP] b [SEP], and the segment of each token."""
+    if not b:
+        ids = [2, *truncation.truncate(a, length - 2, how, head_tokens=2), 3]
+        return ids, [0] * len(ids)
+    size_a, size_b = truncation.truncate_pair_lengths(len(a), len(b), length - 3)
+    first = [2, *a[:size_a], 3]
+    return [*first, *b[:size_b], 3], [0] * len(first) + [1] * (size_b + 1)
+
+
+@pytest.mark.parametrize("how", truncation.TRUNCATIONS)
+@pytest.mark.parametrize("length", [5, 8, 9])
+def test_texts_are_laid_out_as_in_a_run(tmp_path, length, how):
+    (tmp_path / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
+    tokenizer = Tokenizer(tmp_path / "vocab.txt", True)
+    served = saved_model.Served(
+        Echo(length), {}, tokenizer, truncation=how, head_tokens=2
+    )
+    pairs = [
+        (TOKENS[5 : 5 + m], TOKENS[12 : 12 + n])
+        for m, n in itertools.product(LENGTHS, LENGTHS)
+    ]
+    texts = (tf.constant([" ".join(pair[i]) for pair in pairs]) for i in (0, 1))
+    batch = {name: value.numpy() for name, value in served.of_pairs(*texts).items()}
+    for row, (text_a, text_b) in enumerate(pairs):
+        a, b = ([TOKENS.index(token) for token in text] for text in (text_a, text_b))
+        ids, segments = wanted(a, b, length, how)
+        size = batch["input_mask"][row].sum()
+        assert batch["input_ids"][row][:size].tolist() == ids
+        assert batch["segment_ids"][row][:size].tolist() == segments
+        assert not batch["input_ids"][row][size:].any()
+
+
+def test_the_largest_gap_is_of_any_row_and_token():
+    values = np.zeros((3, 2))
+    assert saved_model.largest_gap(values, np.array([0, 2]), [[0, 0], [0, -0.5]]) == 0.5
+    tokens = Ragged(np.zeros(5), np.array([0, 2, 5]))
+    padded = np.array([[0, 0, 9], [0, 0, -0.25]])  # the 9 is padding
+    assert saved_model.largest_gap(tokens, np.array([0, 1]), padded) == 0.25

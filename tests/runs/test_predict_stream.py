@@ -1,0 +1,26 @@
+"""Batches of a stream: every row once, and few shapes."""
+
+import numpy as np
+import pytest
+
+from bert_mgpu.data import packing
+from bert_mgpu.runs import predict_stream
+
+
+@pytest.mark.parametrize(
+    ("count", "longest"), [(1, 3), (5, 9), (8, 40), (3, 50), (9, 20), (17, 33)]
+)
+def test_a_block_has_every_row_once_and_fits_it(count, longest):
+    """Two towers of at most 4 rows, rows of at most 50 tokens."""
+    lengths = np.full(count, 3)
+    lengths[-1] = longest
+    batches = predict_stream.placements(lengths, 2, 4, max_length=50)
+    assert len(batches) == -(-count // 8)
+    numbers = np.concatenate([batch.numbers.reshape(-1) for batch in batches])
+    assert [*numbers[numbers != packing.EMPTY]] == [*range(count)]
+    assert longest <= batches[-1].length <= 50
+    for batch in batches:
+        towers, rows, _ = batch.numbers.shape
+        assert towers == 2 and rows <= 4 and rows.bit_count() == 1
+        assert batch.length == 50 or batch.length.bit_count() == 1
+        assert batch.length >= 8

@@ -1,0 +1,65 @@
+"""The parts of a run that follow from its flags."""
+
+import types
+
+import pytest
+
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.distributed.topology import single_process
+from bert_mgpu.runs.run import Run
+
+NAMES = ["bert/embeddings/word_embeddings", "bert/encoder/layer_0/x", "head", "unused"]
+
+
+def make(device="CPU:0", **flags):
+    task = types.SimpleNamespace(
+        param_specs=lambda: dict.fromkeys(NAMES), unused=frozenset({"unused"})
+    )
+    model = types.SimpleNamespace(
+        bert_config=types.SimpleNamespace(num_hidden_layers=1)
+    )
+    topology = single_process(2, [device])
+    config = FinetuneConfig(**flags)
+    return Run(config, model, task, data=None, topology=topology, output_dir=None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "frozen"),
+    [
+        ({}, ["unused"]),
+        ({"freeze": "^head"}, ["head", "unused"]),
+        ({"freeze_layers": "0"}, [NAMES[1], "unused"]),
+    ],
+)
+def test_unused_parameters_are_frozen_too(flags, frozen):
+    """Weight decay would wear them down."""
+    assert make(**flags).frozen == frozen
+
+
+def test_a_mistaken_freeze_is_a_users_error():
+    with pytest.raises(UserError):
+        _ = make(freeze_layers="9").frozen
+
+
+@pytest.mark.parametrize(
+    ("device", "flags", "compiles"),
+    [
+        ("CPU:0", {}, True),
+        ("CPU:0", {"precision": "bfloat16"}, False),
+        ("GPU:0", {"precision": "bfloat16"}, True),
+        ("CPU:0", {"precision": "bfloat16", "xla": "on"}, True),
+        ("GPU:0", {"predict_file": "-"}, False),
+        ("GPU:0", {"xla": "off"}, False),
+    ],
+)
+def test_xla_compiles_where_it_is_faster(device, flags, compiles):
+    assert make(device, **flags).compiles is compiles
+
+
+def test_the_batch_is_in_the_log():
+    run = make(train_batch_size=4, gradient_accumulation_steps=3)
+    assert run.batch == 24
+    assert run.batch_in_words == (
+        "4 rows x 2 towers x 3 accumulation steps = 24 examples a step"
+    )
