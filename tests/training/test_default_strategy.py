@@ -99,7 +99,9 @@ def test_outputs_follow_the_weights(first_params):
     """Also where a forward pass reads copies of them in fewer bits."""
     data = batches(8, 4)
     towers = made(first_params, 2, precision="bfloat16")
-    assert not towers._copies[0].used  # no memory for them while it only trains
+    assert not towers._replicas[
+        0
+    ].forward_params  # no memory for them while it only trains
     before = towers.outputs(split(data[0], 4))["logits"]
     for step, batch in enumerate(data):
         towers.train_step(split(batch, 4), step, RATE)
@@ -119,20 +121,20 @@ def test_a_copy_that_drifts_is_noticed_before_it_is_saved(
     towers.train_step(split(batches(8, 1)[0], 4), 0, RATE)
     towers.snapshot()
     name = {"params": "output_weights", "slots": "output_weights/adam_v"}[part]
-    variable = getattr(towers._copies[1], part)[name]
+    variable = getattr(towers._replicas[1], part)[name]
     values = variable.numpy()
     if exchanged:  # the sum of all bits stays
         values.flat[[7, 8]] = values.flat[[8, 7]]
     else:
         values.flat[7] = np.nextafter(values.flat[7], np.inf, dtype=np.float32)
     variable.assign(values)
-    with pytest.raises(RunError, match="CPU:1 holds other weights than CPU:0"):
+    with pytest.raises(RunError, match="weights on CPU:1 differ from those on CPU:0"):
         towers.snapshot()
 
 
 def disturb(towers):
     """Changes a weight of the second device; gives the variable."""
-    variable = towers._copies[1].params["output_weights"]
+    variable = towers._replicas[1].params["output_weights"]
     variable.assign(variable.numpy()[::-1])
     return variable
 
@@ -141,7 +143,7 @@ def test_a_copy_that_drifts_is_noticed_after_the_first_step(first_params, defaul
     towers = made(first_params, 2)
     disturb(towers)
     data = [towers.place(split(batch, 4)) for batch in batches(8, 1) * 9]
-    with pytest.raises(RunError, match="CPU:1 holds other weights than CPU:0"):
+    with pytest.raises(RunError, match="weights on CPU:1 differ from those on CPU:0"):
         loop.train(
             towers,
             TrainState({}, {}, 0, identity={}),
@@ -158,14 +160,14 @@ def test_copies_are_compared_after_the_first_step_and_at_saves(
     """Not after each step: it reads all weights of all devices."""
     towers = made(first_params, 2)
     steps, compared = [], []
-    step, agree = towers.train_step, towers._copies.check_replicas_equal
+    step, agree = towers.train_step, towers._replicas.check_replicas_equal
     monkeypatch.setattr(
         towers,
         "train_step",
         lambda *args, **named: (steps.append(1), step(*args, **named))[1],
     )
     monkeypatch.setattr(
-        towers._copies,
+        towers._replicas,
         "check_replicas_equal",
         lambda: (compared.append(len(steps)), agree()),
     )

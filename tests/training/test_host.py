@@ -132,6 +132,6 @@ def test_asking_returns_when_the_copy_has_begun(monkeypatch):
         return submit(later)
 
     monkeypatch.setattr(reader._thread, "submit", late)
-    future = reader.ask(tf.constant(3.0))
+    future = reader.read_later(tf.constant(3.0))
     assert events == ["begun"]
     assert future.result() == 3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.training.vector import Layout
+from bert_mgpu.training.gradient_vector import Layout
 
 SHAPES = {"b/kernel": [3, 5], "a/bias": [5], "scalar": []}
 
