@@ -108,19 +108,19 @@ def job(tmp_path, monkeypatch):
     monkeypatch.setattr(launcher, "kill", job.killed.append)
     monkeypatch.setattr(watchdog, "_BEAT", 0.02)
     monkeypatch.setattr(watchdog, "_GRACE", 0.05)
-    monkeypatch.setattr(peers, "_FIRST", 0.05)
+    monkeypatch.setattr(peers, "_HEAD_START", 0.05)
     yield job
     for one in job.watches:  # none of their threads may end the tests
         one._closing = True
-        one._ended = ExitReport(0, 0, 0, reason="the test is over")
-        one._speaking.acquire(blocking=False)
-        one._known.set()
+        one._first_end = ExitReport(0, 0, 0, reason="the test is over")
+        one._ending.acquire(blocking=False)
+        one._has_ended.set()
 
 
 def test_an_error_of_one_ends_the_other_and_is_written_down(job):
     first, second = job.start()
     second.working(7)
-    until(lambda: first._seen.get(1, (0,))[0] == 7)
+    until(lambda: first._states.get(1, (0,))[0] == 7)
     error = UserError("no such file:\n  x.tsv")
     assert second.end(error) is error
     until(lambda: job.codes == [5])
@@ -132,7 +132,7 @@ def test_the_first_end_is_what_is_told(job, monkeypatch):
     monkeypatch.setattr(watchdog, "_GRACE", 5)  # so that it ends by its own error
     first, second = job.start()
     second.end(UserError("mine"))
-    until(lambda: first._known.is_set())
+    until(lambda: first._has_ended.is_set())
     ended = first.end(UserError("also mine"))  # the same mistake, met by both
     assert ended.exit_code == 2 and job.told["rank"] == 1
 
@@ -266,12 +266,12 @@ def test_one_that_comes_too_late_hears_of_the_end(job):
 
 def test_a_fault_of_ours_does_not_wait_for_others(job):
     first, second = job.start()
-    waits, wait = [], first._known.wait
-    first._known.wait = lambda seconds: waits.append(seconds) or wait(0)
+    waits, wait = [], first._has_ended.wait
+    first._has_ended.wait = lambda seconds: waits.append(seconds) or wait(0)
     assert first.broke(KeyError("x")) is None
     assert waits == [0]
     second.end(UserError("a mistake"))
-    until(lambda: first._known.is_set())
+    until(lambda: first._has_ended.is_set())
     assert "a mistake" in str(first.broke(KeyError("x")))
 
 
@@ -299,7 +299,7 @@ def test_exit_json_without_hard_links(tmp_path, monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "link", refuse)
-    file = ExitFile(tmp_path, leads=True)
+    file = ExitFile(tmp_path, is_first=True)
     file.begin()
     for code in (2, 75):
         file.write(ExitReport(code, 0, 3, reason="r"))

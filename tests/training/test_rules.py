@@ -96,7 +96,7 @@ def test_patterns_freeze_what_they_occur_in():
 @pytest.mark.parametrize(
     ("pattern", "layers", "said"),
     [
-        ("layer_[", None, r"--freeze=layer_[ is no regular expression"),
+        ("layer_[", None, r"--freeze=layer_[ is not a regular expression"),
         ("layer_12/", None, "--freeze=layer_12/ freezes none of the 201 parameters"),
         ("", None, "all 201 parameters are frozen: leave some to train"),
         (".", "0", "--freeze=. and --freeze_layers=0: all 201 parameters are frozen"),
