@@ -104,9 +104,9 @@ def configure_local(
 ) -> list[str]:
     """The one device of a process that shares its host with others, see `configure`.
 
-    Each takes the GPU of its local rank, or its share of the CPU's cores, to which it is
-    bound unless the user asks for a number of threads: two processes bound to a core
-    each are 1.08 times as fast as two whose threads the system moves.
+    Each takes the GPU of its local rank, or its share of the CPU's cores. It is bound
+    to its cores unless the user asks for a number of threads: two processes bound to a
+    core each are 1.08 times as fast as two whose threads the system moves.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus and device != "cpu":

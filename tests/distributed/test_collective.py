@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.rows import Ragged
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import collective, topology
 from bert_mgpu.model.config import BertConfig
@@ -49,6 +50,48 @@ def test_other_weights_in_a_process_are_an_error():
     assert seen[0] != seen[1]  # one bit of one value
     with pytest.raises(RunError, match="step 7: weights of process 1 differ"):
         collective.check_same_state(state(1.0), Two(seen[1]))
+
+
+def test_other_moments_in_a_process_are_an_error():
+    seen = []
+
+    class Listening(Two):
+        def all_gather(self, value):
+            seen.append(json.loads(value))
+            return super().all_gather(value)
+
+    for value in (1.0, 2.0):
+        slots = {"a/kernel/adam_m": np.full(3, value, np.float32)}
+        collective.check_same_state(TrainState({}, slots, 7), Listening())
+    assert seen[0] != seen[1]
+
+
+class Shares:
+    """A group of two processes, each with its share of some rows."""
+
+    rank, size = 0, 2
+
+    def __init__(self, others):
+        self._others = iter(others)
+
+    def all_gather(self, value):
+        return [value, np.ascontiguousarray(next(self._others)).tobytes()]
+
+
+def test_rows_of_all_processes_in_order():
+    first = {
+        "logits": np.array([[1, 2], [3, 4]], np.float32),
+        "tags": Ragged(np.array([5, 6, 7], np.int64), np.array([0, 1, 3])),
+    }
+    others = [  # in the order of the names
+        np.array([[9, 8]], np.float32),
+        np.array([2], np.int64),  # lengths
+        np.array([1, 0], np.int64),
+    ]
+    rows = collective.all_gather_rows(Shares(others), first)
+    assert rows["logits"].tolist() == [[1, 2], [3, 4], [9, 8]]
+    assert rows["tags"].values.tolist() == [5, 6, 7, 1, 0]
+    assert rows["tags"].offsets.tolist() == [0, 1, 3, 5]
 
 
 def test_what_a_process_has_otherwise_is_named():

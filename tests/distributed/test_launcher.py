@@ -80,3 +80,16 @@ def test_a_process_alone_does_not_load_horovod():
         "sys.exit('horovod' in sys.modules)"
     )
     assert python("-c", code)[0] == 0
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [("", 120), ("30", 120), ("300", 300)])
+def test_a_longer_timeout_of_horovodrun_is_taken(monkeypatch, timeout, seconds):
+    monkeypatch.setenv(launcher.GLOO_TIMEOUT, timeout or "0")
+    assert launcher.patience() == seconds
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two"])
+def test_a_number_of_parts_is_positive(value):
+    assert launcher.parts({}) == 1 and launcher.parts({launcher.PARTS: "4"}) == 4
+    with pytest.raises(UserError, match="not a number of parts"):
+        launcher.parts({launcher.PARTS: value})

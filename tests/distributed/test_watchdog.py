@@ -104,7 +104,7 @@ def job(tmp_path, monkeypatch):
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(launcher, "put", put)
     monkeypatch.setattr(launcher, "get", lambda _, key, timeout=10: job.store.get(key))
-    monkeypatch.setattr(launcher, "store", lambda: ("127.0.0.1", 9))
+    monkeypatch.setattr(launcher, "store_address", lambda: ("127.0.0.1", 9))
     monkeypatch.setattr(launcher, "kill", job.killed.append)
     monkeypatch.setattr(watchdog, "_BEAT", 0.02)
     monkeypatch.setattr(watchdog, "_GRACE", 0.05)
