@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bert_mgpu.model.config import BertConfig
 
 
-class _Units(NamedTuple):
+class _HeldUnits(NamedTuple):
     """The units of a layer that are held at once."""
 
     linear: float  # of u
@@ -21,14 +21,14 @@ class _Units(NamedTuple):
 # while the backward pass is in one layer. Fitted to peaks of resident memory, see
 # docs/performance.md.
 _KEPT = {
-    "none": _Units(21.0, 1.65),
-    "attention": _Units(21.0, 0.0),
-    "block": _Units(1.0, 0.0),
+    "none": _HeldUnits(21.0, 1.65),
+    "attention": _HeldUnits(21.0, 0.0),
+    "block": _HeldUnits(1.0, 0.0),
 }
 _WORKING = {
-    "none": _Units(0.0, 4.5),
-    "attention": _Units(0.0, 7.0),
-    "block": _Units(21.0, 4.5),
+    "none": _HeldUnits(0.0, 4.5),
+    "attention": _HeldUnits(0.0, 7.0),
+    "block": _HeldUnits(21.0, 4.5),
 }
 # Bytes of XLA's compiler for each layer: "block" has its forward pass twice.
 _COMPILER = {"none": 7e7, "attention": 7e7, "block": 1.4e8}

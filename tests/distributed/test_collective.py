@@ -27,8 +27,8 @@ class Two:
         self._other = other
 
     def all_gather(self, value):
-        said = value if self._other is None else json.dumps(self._other).encode()
-        return [value, said]
+        other = value if self._other is None else json.dumps(self._other).encode()
+        return [value, other]
 
 
 def state(value):

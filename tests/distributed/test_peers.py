@@ -18,6 +18,7 @@ def test_an_end_names_process_step_and_reason():
     assert str(ExitReport(PeerLost.exit_code, None, 7, reason="none moves")) == (
         "all processes hang at step 7: none moves"
     )
-    assert str(
-        ExitReport(3, 2, 7, reason="NaN")
-    ) == "process 2 ended at step 7 with exit code 3: NaN"
+    assert (
+        str(ExitReport(3, 2, 7, reason="NaN"))
+        == "process 2 ended at step 7 with exit code 3: NaN"
+    )

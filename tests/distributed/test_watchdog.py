@@ -43,7 +43,7 @@ class Job:
         return both
 
     @property
-    def told(self):
+    def exit_json(self):
         return json.loads((self.folder / "exit.json").read_text())
 
 
@@ -67,7 +67,7 @@ class Clock:
             self._beats[threading.get_ident()] += 1
 
     def settle(self):
-        """Waits until each process has told the others and looked at them, or ended."""
+        """Waits until each process has sent its state and read the other's, or ended."""
         until(lambda: len(self._beats) == 2)
         after = {one: count + 3 for one, count in self._beats.items()}
         until(
@@ -125,7 +125,7 @@ def test_an_error_of_one_ends_the_other_and_is_written_down(job):
     assert second.end(error) is error
     until(lambda: job.codes == [5])
     reason = "no such file: x.tsv"
-    assert job.told == {"code": 2, "rank": 1, "step": 7, "reason": reason}
+    assert job.exit_json == {"code": 2, "rank": 1, "step": 7, "reason": reason}
 
 
 def test_the_first_end_is_what_is_told(job, monkeypatch):
@@ -134,14 +134,14 @@ def test_the_first_end_is_what_is_told(job, monkeypatch):
     second.end(UserError("mine"))
     until(lambda: first._has_ended.is_set())
     ended = first.end(UserError("also mine"))  # the same mistake, met by both
-    assert ended.exit_code == 2 and job.told["rank"] == 1
+    assert ended.exit_code == 2 and job.exit_json["rank"] == 1
 
 
 def test_a_broken_connection_is_a_lost_process(job):
     _, second = job.start()
     second._peers[0].close()
     until(lambda: 5 in job.codes)
-    assert job.told["code"] == 5 and "connection broke" in job.told["reason"]
+    assert job.exit_json["code"] == 5 and "connection broke" in job.exit_json["reason"]
     assert job.killed == []
 
 
@@ -153,7 +153,7 @@ def test_a_silent_process_is_lost_and_killed(job, monkeypatch):
         ProcessRank(1, 2, 1, local_size=2)
     )  # and says nothing any more
     until(lambda: job.codes == [5])
-    assert job.told["rank"] == 1 and "no sign of life" in job.told["reason"]
+    assert job.exit_json["rank"] == 1 and "no sign of life" in job.exit_json["reason"]
     assert job.killed == [[*launcher.process_location()]]
     silent.close()
 
@@ -165,8 +165,8 @@ def test_who_is_behind_is_named(job, clock, ahead, behind):
     both[behind].working(3)
     clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
-    assert (job.told["rank"], job.told["step"]) == (behind, 4)
-    assert "furthest behind: see --peer_timeout" in job.told["reason"]
+    assert (job.exit_json["rank"], job.exit_json["step"]) == (behind, 4)
+    assert "furthest behind: see --peer_timeout" in job.exit_json["reason"]
 
 
 def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job, clock):
@@ -179,8 +179,8 @@ def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job, clock):
     clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
     assert job.codes == [5, 5] and not rejoined
-    assert job.told["rank"] is None and "none is behind" in job.told["reason"]
-    assert str(ExitReport(**job.told)).startswith(
+    assert job.exit_json["rank"] is None and "none is behind" in job.exit_json["reason"]
+    assert str(ExitReport(**job.exit_json)).startswith(
         "all processes hang at step 3: no process"
     )
 
@@ -195,7 +195,7 @@ def test_batches_count_from_the_last_step_on(job, clock):
     both[1].working()
     clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
-    assert job.told["rank"] == 0
+    assert job.exit_json["rank"] == 0
 
 
 def test_nobody_hangs_while_one_pauses_or_works(job, clock):
@@ -224,7 +224,7 @@ def test_what_an_earlier_run_said_is_gone(job):
     (job.folder / "exit.json").write_text("of an earlier run")
     first, _ = job.start(begin=False)
     first.end(UserError("a mistake"))  # before it has the folder
-    assert job.told["reason"] == "a mistake"
+    assert job.exit_json["reason"] == "a mistake"
     first.begin()
     assert not (job.folder / "exit.json").exists()
 
@@ -250,7 +250,10 @@ def test_one_that_never_starts_is_named(job, monkeypatch):
     monkeypatch.setattr(launcher, "patience", lambda: 0.3)
     job.watch(0).open()
     until(lambda: job.codes == [5])
-    assert job.told["rank"] == 1 and "did not start within 0.3 s" in job.told["reason"]
+    assert (
+        job.exit_json["rank"] == 1
+        and "did not start within 0.3 s" in job.exit_json["reason"]
+    )
     job.store.clear()
     with pytest.raises(PeerLost, match="first process did not start"):
         rendezvous.connect(ProcessRank(1, 2, 1, local_size=2))

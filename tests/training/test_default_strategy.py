@@ -55,8 +55,9 @@ def test_placement_changes_nothing_but_rounding(train, monkeypatch, n_devices, x
     data = batches(8, STEPS)
     wanted, losses, norms = train(4, 1, data, xla=xla, rate=SMALL_RATE)
     monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
-    found = train(4, n_devices, data, xla=xla, rate=SMALL_RATE)
-    params, other_losses, other_norms = found
+    params, other_losses, other_norms = train(
+        4, n_devices, data, xla=xla, rate=SMALL_RATE
+    )
     np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
     np.testing.assert_allclose(other_norms, norms, rtol=1e-4)
     assert worst(params, wanted) <= LIMIT
@@ -91,8 +92,8 @@ def made(first_params, n_devices, **settings):
 def test_outputs_are_those_of_one_device(first_params, default, precision):
     (batch,) = batches(8, 1)
     one, four = (made(first_params, n, precision=precision) for n in (1, 4))
-    wanted, found = (towers.outputs(split(batch, 4)) for towers in (one, four))
-    np.testing.assert_array_equal(found["logits"], wanted["logits"])
+    wanted, outputs = (towers.outputs(split(batch, 4)) for towers in (one, four))
+    np.testing.assert_array_equal(outputs["logits"], wanted["logits"])
 
 
 def test_outputs_follow_the_weights(first_params):
@@ -189,7 +190,7 @@ def test_cards_of_several_kinds_get_the_first_ones_weights(
     towers = made(first_params, 2)
     towers.train_step(split(batches(8, 1)[0], 4), 0, RATE)
     variable = disturb(towers)
-    monkeypatch.setattr(devices, "device_models", lambda there: ["one", "other"])
+    monkeypatch.setattr(devices, "device_models", lambda visible: ["one", "other"])
     params, _ = towers.snapshot()
     assert (params["output_weights"] == variable.numpy()).all()
     monkeypatch.undo()

@@ -25,16 +25,16 @@ def test_each_step_has_googles_rate(first_params, first):
     towers.load(first_params, towers.first_slots(first_params))
     batch = make_batch(np.random.default_rng(0), 4, ragged=False)
     placed = towers.place(split(batch, 1))
-    told, asked = [], []
+    recorded, trained = [], []
     train_step = towers.train_step
 
     def train(batch, step, rate, *rest, **named):
-        asked.append((step, float(rate)))
+        trained.append((step, float(rate)))
         return train_step(batch, step, rate, *rest, **named)
 
     class Recorder:
         def step(self, done):
-            told.append((done.step, float(done.rate)))
+            recorded.append((done.step, float(done.rate)))
 
     towers.train_step = train
     plan = loop.TrainingPlan(STEPS, WARMUP, RATE, save_every=1000)
@@ -50,9 +50,9 @@ def test_each_step_has_googles_rate(first_params, first):
     )
     decayed = [RATE * (1 - step / STEPS) for step in range(STEPS)]
     wanted = [0, RATE / 2, *decayed[2:]]
-    assert [rate for _, rate in asked] == pytest.approx(wanted[first:], rel=1e-6)
-    assert [step for step, _ in asked] == [*range(first, STEPS)]
-    assert told == [(step + 1, rate) for step, rate in asked]
+    assert [rate for _, rate in trained] == pytest.approx(wanted[first:], rel=1e-6)
+    assert [step for step, _ in trained] == [*range(first, STEPS)]
+    assert recorded == [(step + 1, rate) for step, rate in trained]
     assert end.step == STEPS
 
 

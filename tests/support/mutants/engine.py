@@ -7,7 +7,10 @@ from tests.support.mutants.mutant import Mutant
 _CONFIG, _ENCODER = "model/test_config.py", "model/test_encoder.py"
 _PRECISION = "training/test_precision.py"
 _RESULTS, _RECORDER = "training/test_results.py", "training/test_recorder.py"
-_COLLECTIVE, _LAUNCHER = "distributed/test_collective.py", "distributed/test_launcher.py"
+_COLLECTIVE, _LAUNCHER = (
+    "distributed/test_collective.py",
+    "distributed/test_launcher.py",
+)
 _DEVICES, _WATCHDOG = "distributed/test_devices.py", "distributed/test_watchdog.py"
 
 # fmt: off
