@@ -67,7 +67,7 @@ class Clock:
             self._beats[threading.get_ident()] += 1
 
     def settle(self):
-        """Waits until each process has sent its state and read the other's, or ended."""
+        """Waits until all processes have sent and checked states anew, or one ended."""
         until(lambda: len(self._beats) == 2)
         after = {one: count + 3 for one, count in self._beats.items()}
         until(
