@@ -1,4 +1,4 @@
-"""What horovodrun gives a process: its rank, a key-value store, restarts.
+"""The interface to horovodrun: a process's rank, the key-value store, restarts.
 
 The rank comes in environment variables; the store, through which processes find each
 other, is reached over HTTP. Nothing here imports horovod.

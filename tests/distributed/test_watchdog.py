@@ -192,15 +192,16 @@ def test_batches_count_from_the_last_step_on(job, clock):
         both[1].working()
     for one in both:
         one.working(8)
-    both[1].working()
+    both[0].working()
     clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
-    assert job.exit_json["rank"] == 0
+    assert job.exit_json["rank"] == 1
 
 
 def test_nobody_hangs_while_one_pauses_or_works(job, clock):
     both = job.start()
-    both[0].working(3)
+    for one in both:
+        one.working(3)
     both[1].pausing()
     clock.pass_by(200)
     clock.settle()
