@@ -47,10 +47,10 @@ WITHOUT_TENSORFLOW = {"core", "config", "text"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 POSITIONAL = {  # others call these, by position
     "export/onnx.py:_erfc": "a handler of tf2onnx",
-    "training/programs.py:_part_of_step": "traced: TracedOnce passes arguments on",
-    "training/programs.py:_update_copy": "traced: TracedOnce passes arguments on",
+    "training/programs.py:_micro_batch_sums": "traced: TracedOnce passes arguments on",
+    "training/programs.py:_update_replica": "traced: TracedOnce passes arguments on",
     "training/towers.py:_replicated_step": "traced: TensorFlow calls it",
-    "training/towers.py:_sums_of_device": "called again where a device has failed",
+    "training/towers.py:_device_sums": "called again where a device has failed",
 }
 
 

@@ -125,7 +125,7 @@ def update() -> dict[str, float]:
             path.name: float(path.read_text().split("(")[0].split(":")[1]) / 2**20
             for path in pathlib.Path(folder).glob("*-memory-usage-report.txt")
         }
-    (peak,) = [held[name] for name in held if "_update_copy_" in name]
+    (peak,) = [held[name] for name in held if "_update_replica_" in name]
     values = sum(value.nbytes for value in params.values()) / 2**20
     # Weights, two moments and gradients have to be there.
     return {"peak_mb": peak, "share": peak / (4 * values)}

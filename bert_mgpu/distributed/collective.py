@@ -1,4 +1,4 @@
-"""What the processes of a run do together; one alone does nothing.
+"""Collectives: sums and exchanges between the processes of a run.
 
 The only file that imports horovod, and only where a run has several processes.
 """
@@ -21,24 +21,24 @@ from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import launcher, pairwise
 
 Arrays = Mapping[str, np.ndarray]
-_MOST = 1 << 28  # values in a sum by gloo: Horovod counts its bytes in 32 bits
-_LINE = 16  # values: TensorFlow copies a part that does not begin at 64 bytes
+_MAX_VALUES = 1 << 28  # of a sum by gloo: Horovod counts its bytes in 32 bits
+_ALIGNMENT = 16  # values: TensorFlow copies slices that do not begin at 64 bytes
 
 
 class Collective(Protocol):
-    """Every method is called by all processes, in the same order."""
+    """The processes of a run. All of them call every method, in the same order."""
 
     rank: int
     size: int
-    rounds: bool  # sums that are not exact
+    rounds: bool  # are gradients sent in float16?
 
     def all_reduce(
         self, gradient: tf.Tensor, exact: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Sums of two float32 vectors over processes, inside a graph, in one meeting.
+        """Sums of two float32 vectors over processes, inside a graph, in one exchange.
 
-        All processes get the same bits. The gradient is sent in what `rounds` is about,
-        the other one always in float32.
+        All processes get the same bits. The gradient is sent in float16 if `rounds`,
+        the other vector always in float32.
         """
         ...
 
@@ -47,20 +47,20 @@ class Collective(Protocol):
         ...
 
     def broadcast(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
-        """The arrays of the first process, which alone passes them."""
+        """The arrays of the first process; the others pass None."""
         ...
 
     def working(self, step: int | None = None) -> None:
-        """Says that a piece of work is done: whoever stops saying so may hang."""
+        """Reports progress to the watchdog: a process that stops reporting may hang."""
         ...
 
     def pausing(self) -> None:
-        """Says that something follows that may take long."""
+        """Tells the watchdog that work follows which may take long."""
         ...
 
 
 class Solo:
-    """One process."""
+    """A run of one process."""
 
     rank, size, rounds = 0, 1, False
 
@@ -86,10 +86,10 @@ SOLO = Solo()
 class Horovod:
     """The processes that horovodrun started (Sergeev and Del Balso 2018).
 
-    On GPUs NCCL adds, in an order of its own. On CPUs gloo's ring would add from left
-    to right, beginning elsewhere in each part of a tensor; so each process gets one
-    part of all of them, adds them in pairs, and gives its sum to all: as many bytes as
-    the ring sends, and the bits of one process that has all the towers.
+    On GPUs NCCL adds, in its own order. On CPUs gloo's ring would add from left to
+    right, starting at another process for each slice of a tensor; so each process gets
+    one slice from all, adds pairwise, and sends the sum to all: as many bytes as the
+    ring sends, and the bits of one process with all towers.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Horovod:
         *,
         pausing: Callable[[], None],
     ):
-        """dtype: what gradients are sent in, float32 or float16."""
+        """dtype: the type that gradients are sent in, float32 or float16."""
         import horovod
         import horovod.tensorflow as hvd
 
@@ -118,48 +118,49 @@ class Horovod:
     def all_reduce(
         self, gradient: tf.Tensor, exact: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        if self.rounds:  # two sums at a time: neither waits for the other
-            rounded = self._added(gradient, "gradients", self._dtype)
-            return rounded, self._added(exact, "losses", tf.float32)
+        if self.rounds:  # two sums, neither of which waits for the other
+            rounded = self._sum(gradient, "gradients", self._dtype)
+            return rounded, self._sum(exact, "losses", tf.float32)
         if self.ring:
             both = [gradient, exact]
             return tuple(
                 self._hvd.grouped_allreduce(both, op=self._hvd.Sum, name="step")
             )
         with tf.device("/CPU:0"):
-            both = self._added(tf.concat([gradient, exact], 0), "step", tf.float32)
+            both = self._sum(tf.concat([gradient, exact], 0), "step", tf.float32)
             count = gradient.shape[0]
             return both[:count], both[count:]
 
-    def _added(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
-        """float32 [n], the sum of those of all processes; dtype: what is sent."""
+    def _sum(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
+        """The sum of float32 vectors [n] over all processes, sent in dtype."""
         if self.ring:
             sent = tf.cast(flat, dtype)
             total = self._hvd.allreduce(sent, op=self._hvd.Sum, name=name)
             return tf.cast(total, tf.float32)
         with tf.device("/CPU:0"):
-            pieces = [flat[at : at + _MOST] for at in range(0, flat.shape[0], _MOST)]
-            summed = [
-                self._pairwise(piece, f"{name}{number or ''}", dtype)
-                for number, piece in enumerate(pieces)
+            starts = range(0, flat.shape[0], _MAX_VALUES)
+            sums = [
+                self._pairwise_sum(
+                    flat[start : start + _MAX_VALUES], f"{name}{number or ''}", dtype
+                )
+                for number, start in enumerate(starts)
             ]
-            return tf.concat(summed, 0) if len(summed) > 1 else summed[0]
+            return tf.concat(sums, 0) if len(sums) > 1 else sums[0]
 
-    def _pairwise(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
-        """As `_added`, of at most so many values as Horovod can count."""
+    def _pairwise_sum(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
+        """The same on CPUs, of at most _MAX_VALUES values."""
         hvd, count = self._hvd, flat.shape[0]
-        # Elements that this process adds: TensorFlow copies a part that does not begin
-        # at 64 bytes.
-        share = -(-count // (_LINE * self.size)) * _LINE
+        # The values that this process adds.
+        share = -(-count // (_ALIGNMENT * self.size)) * _ALIGNMENT
         sent = tf.cast(tf.pad(flat, [[0, share * self.size - count]]), dtype)
         received, _ = hvd.alltoall(sent, [share] * self.size, name=f"{name}_parts")
-        parts = tf.reshape(tf.cast(received, tf.float32), [self.size, share])
-        own = tf.cast(pairwise.pairwise_sum(tf.unstack(parts)), dtype)
+        slices = tf.reshape(tf.cast(received, tf.float32), [self.size, share])
+        own = tf.cast(pairwise.pairwise_sum(tf.unstack(slices)), dtype)
         total = hvd.allgather(own, name=f"{name}_sums")
         return tf.ensure_shape(tf.cast(total, tf.float32)[:count], [count])
 
     def bytes_sent(self, values: int) -> int:
-        """By one process, to sum gradients of so many values."""
+        """The bytes that one process sends to sum gradients of so many values."""
         return round(2 * (self.size - 1) / self.size * values * self._dtype.size)
 
     def all_gather(self, value: bytes) -> list[bytes]:
@@ -169,35 +170,35 @@ class Horovod:
             sizes = hvd.allgather(tf.constant([len(value)], tf.int64), name="sizes")
             joined = hvd.allgather(own, name="bytes").numpy()
         ends = np.cumsum(sizes.numpy())
-        return [part.tobytes() for part in np.split(joined, ends[:-1])]
+        return [value.tobytes() for value in np.split(joined, ends[:-1])]
 
     def broadcast(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
-        given = {} if arrays is None else {**arrays}
-        facts = {name: [v.dtype.str, v.shape] for name, v in given.items()}
-        shapes = json.loads(self.all_gather(json.dumps(facts).encode())[0])
-        found = {}
-        for name, (dtype, shape) in shapes.items():
-            value = np.ascontiguousarray(given.get(name, np.empty(shape, dtype)))
-            found[name] = self._broadcast(value.reshape(-1).view(np.uint8))
-            found[name] = found[name].view(dtype).reshape(shape)
-        return found
+        own = {} if arrays is None else {**arrays}
+        own_specs = {name: [v.dtype.str, v.shape] for name, v in own.items()}
+        specs = json.loads(self.all_gather(json.dumps(own_specs).encode())[0])
+        received = {}
+        for name, (dtype, shape) in specs.items():
+            value = np.ascontiguousarray(own.get(name, np.empty(shape, dtype)))
+            flat = self._broadcast_bytes(value.reshape(-1).view(np.uint8))
+            received[name] = flat.view(dtype).reshape(shape)
+        return received
 
-    def _broadcast(self, values: np.ndarray) -> np.ndarray:
+    def _broadcast_bytes(self, values: np.ndarray) -> np.ndarray:
         with tf.device("/CPU:0"):
             sent = tf.constant(values)
             return self._hvd.broadcast(sent, 0, name="first").numpy()
 
 
 def sum_over_processes(group: Collective, values: np.ndarray) -> np.ndarray:
-    """The sum over processes of a float32 vector of the host; the same bits in all."""
-    parts = group.all_gather(values.astype(np.float32).tobytes())
-    return pairwise.pairwise_sum([np.frombuffer(part, np.float32) for part in parts])
+    """The sum of a host's float32 vector over processes, the same bits in all."""
+    vectors = group.all_gather(values.astype(np.float32).tobytes())
+    return pairwise.pairwise_sum([np.frombuffer(v, np.float32) for v in vectors])
 
 
 def timed_all_reduce(
     group: Collective, gradient: tf.Tensor, exact: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The sums of `Collective.sum`, and the seconds until they were there."""
+    """The sums of `Collective.all_reduce`, and the seconds that they took."""
     if group.size == 1:
         return gradient, exact, tf.constant(0.0)
     with tf.control_dependencies([gradient, exact]):
@@ -211,7 +212,7 @@ def timed_all_reduce(
 
 @contextlib.contextmanager
 def first_process_first(group: Collective) -> Iterator[None]:
-    """The first process does something, then the others: they find what it wrote."""
+    """A context that the first process leaves before the others enter it."""
     if group.rank > 0:
         group.all_gather(b"")
     yield
@@ -222,32 +223,33 @@ def first_process_first(group: Collective) -> Iterator[None]:
 def all_gather_json(
     group: Collective, facts: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """What each process says, JSON values by name."""
-    return [json.loads(one) for one in group.all_gather(json.dumps(facts).encode())]
+    """The facts of every process by rank, JSON values by name."""
+    return [json.loads(text) for text in group.all_gather(json.dumps(facts).encode())]
 
 
 def check_equal(group: Collective, facts: Mapping[str, Any]) -> None:
-    """Raises UserError where a process says something else than the first one."""
-    said = all_gather_json(group, facts)
-    for rank, one in enumerate(said):
-        for name, was in said[0].items():
-            now = one.get(name)
-            if now != was:
-                both = "" if len(str(was)) > 40 else f" ({now}, there {was})"
+    """Raises UserError where a process has other facts than the first one."""
+    by_rank = all_gather_json(group, facts)
+    for rank, own in enumerate(by_rank):
+        for name, expected in by_rank[0].items():
+            value = own.get(name)
+            if value != expected:
+                short = len(str(expected)) <= 40
+                values = f" ({value} instead of {expected})" if short else ""
                 raise UserError(
-                    f"{name}: process {rank} has another one than process 0{both}: give"
-                    " all machines the same command, software and files"
+                    f"{name}: process {rank} differs from process 0{values}: give all"
+                    " machines the same command, software and files"
                 )
 
 
 def all_gather_rows(group: Collective, outputs: Outputs) -> dict[str, Any]:
-    """Rows of all processes, one after the other: [own rows, ...] -> [rows, ...]."""
+    """The rows of all processes in order: [own rows, ...] -> [rows, ...]."""
     if group.size == 1:
         return {**outputs}
 
     def gathered(values: np.ndarray) -> np.ndarray:
-        parts = group.all_gather(np.ascontiguousarray(values).tobytes())
-        flat = np.frombuffer(b"".join(parts), values.dtype)
+        by_rank = group.all_gather(np.ascontiguousarray(values).tobytes())
+        flat = np.frombuffer(b"".join(by_rank), values.dtype)
         return flat.reshape(-1, *values.shape[1:])
 
     rows: dict[str, Any] = {}
@@ -263,17 +265,17 @@ def all_gather_rows(group: Collective, outputs: Outputs) -> dict[str, Any]:
 
 def check_same_state(state: TrainState, group: Collective) -> None:
     """Raises RunError where the processes do not hold the same bits."""
-    total = 0
+    checksum = 0
     if group.size > 1:
         for tensors in (state.params, state.slots):
             for name in sorted(tensors):
                 value = np.ascontiguousarray(tensors[name]).reshape(-1).view(np.uint8)
-                total = zlib.crc32(value.data, zlib.crc32(name.encode(), total))
-    said = [facts["crc"] for facts in all_gather_json(group, {"crc": total})]
-    other = [rank for rank, crc in enumerate(said) if crc != said[0]]
-    if other:
+                checksum = zlib.crc32(value.data, zlib.crc32(name.encode(), checksum))
+    by_rank = [facts["crc"] for facts in all_gather_json(group, {"crc": checksum})]
+    different = [rank for rank, crc in enumerate(by_rank) if crc != by_rank[0]]
+    if different:
         raise RunError(
-            f"step {state.step}: process {other[0]} holds other weights than the first:"
-            " nothing is saved: look for a faulty machine, or one of another kind, then"
-            " start the same command again"
+            f"step {state.step}: weights of process {different[0]} differ from those"
+            " of process 0: nothing is saved: look for a faulty machine, or one with"
+            " other hardware, then start the same command again"
         )

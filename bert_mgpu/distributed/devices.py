@@ -1,4 +1,4 @@
-"""Which devices a run uses; decided before TensorFlow builds anything."""
+"""The devices of a run, configured before TensorFlow builds anything."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from bert_mgpu.core import extras
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.distributed import host, launcher
 
-THREADS = "TF_NUM_INTRAOP_THREADS"  # TensorFlow's own
-_AMPERE = (8, 0)  # the compute capability from which cards know TF32 and bfloat16
+THREADS = "TF_NUM_INTRAOP_THREADS"  # TensorFlow's variable
+_AMPERE = (8, 0)  # the first compute capability with TF32 and bfloat16
 _FROM_AMPERE = {
     "bfloat16": "it is emulated, and slow: pass --precision=float16",
     "tf32": "products are those of float32: pass --precision=float16",
 }
 _REWRITES = {
-    # It would flatten the pairwise sum over towers into one sum from left to right,
-    # whose bits depend on how many towers a device has.
+    # Would flatten the pairwise sum over towers into a sum from left to right, whose
+    # bits depend on the number of towers of a device.
     "arithmetic_optimization": False,
-    # It would make a copy of the model for every tower, and the first step so many
-    # times as long.
+    # Would copy the model for every tower, and make the first step that many times as
+    # long.
     "function_optimization": False,
 }
 
@@ -43,18 +43,18 @@ def configure(
     deterministic: bool = False,
     tf32: bool = False,
 ) -> list[str]:
-    """Sets the devices up and names all that are there, e.g. ["GPU:0", "GPU:1"].
+    """Configures the devices and returns their names, e.g. ["GPU:0", "GPU:1"].
 
     device: auto takes the visible GPUs (CUDA_VISIBLE_DEVICES), else the CPU.
-    cpu_devices: splits the CPU into so many logical devices.
-    towers: GPUs beyond that many are left alone, their memory too.
-    only: the GPUs to take, instead of all. deterministic: by slower operations, where
-    others give other bits in every run. tf32: products of float32 may be rounded.
+    cpu_devices: splits the CPU into this many logical devices.
+    towers: GPUs beyond this many are not touched, nor is their memory.
+    only: the GPUs to take, instead of all. deterministic: slower operations where the
+    usual ones give other bits in every run. tf32: products of float32 may be rounded.
     """
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     tf.config.optimizer.set_experimental_options(_REWRITES)
-    # TF32 has 10 bits of mantissa: float32 is to mean float32 on every device.
+    # TF32 has 10 bits of mantissa: by default float32 is float32 on every device.
     tf.config.experimental.enable_tensor_float_32_execution(tf32)
     gpus = tf.config.list_physical_devices("GPU") if only is None else only
     if device == "gpu" and not gpus:
@@ -68,30 +68,30 @@ def configure(
         for gpu in gpus[:towers]:  # several runs may share a card
             tf.config.experimental.set_memory_growth(gpu, True)
         return [f"GPU:{index}" for index in range(len(gpus))]
-    with contextlib.suppress(RuntimeError):  # already decided in this process
+    with contextlib.suppress(RuntimeError):  # already configured in this process
         tf.config.set_visible_devices([], "GPU")
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_devices
         )
-    there = len(tf.config.list_logical_devices("CPU"))
-    if there < cpu_devices:
+    configured = len(tf.config.list_logical_devices("CPU"))
+    if configured < cpu_devices:
         raise UserError(
-            f"--cpu_devices={cpu_devices}: this process already has {there}: they are"
-            " decided once, at its first run"
+            f"--cpu_devices={cpu_devices}: this process already has {configured}: its"
+            " first run decides"
         )
     return [f"CPU:{index}" for index in range(cpu_devices)]
 
 
 def threads(local_size: int) -> int:
-    """Of each of the processes that share a host's CPU."""
-    return _asked_threads() or max(1, len(launcher.cores(0, local_size)))
+    """The threads of each of the processes that share a host's CPU."""
+    return _requested_threads() or max(1, len(launcher.cores(0, local_size)))
 
 
-def _asked_threads() -> int:
-    """0: nothing is asked."""
-    asked = os.environ.get(THREADS, "")
-    return int(asked) if asked.isdecimal() else 0
+def _requested_threads() -> int:
+    """The threads that the user asks for, 0 without a request."""
+    value = os.environ.get(THREADS, "")
+    return int(value) if value.isdecimal() else 0
 
 
 def configure_local(
@@ -102,15 +102,15 @@ def configure_local(
     deterministic: bool = False,
     tf32: bool = False,
 ) -> list[str]:
-    """The one device of a process, of those that share its host: see `configure`.
+    """The one device of a process that shares its host with others, see `configure`.
 
-    Each takes the GPU of its place, or its share of the CPU's cores, and keeps to them
-    unless it is told how many threads to have: two processes of one core each are 1.08
-    times as fast as where the system moves their threads.
+    Each takes the GPU of its local rank, or its share of the CPU's cores. It is bound
+    to its cores unless the user asks for a number of threads: two processes bound to a
+    core each are 1.08 times as fast as two whose threads the system moves.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus and device != "cpu":
-        # A scheduler may show each process its own GPU alone.
+        # A scheduler may show each process only its own GPU.
         if 1 < len(gpus) < local_size:
             raise UserError(
                 f"{local_size} processes on this host, but {len(gpus)} visible GPUs:"
@@ -120,13 +120,13 @@ def configure_local(
     else:
         tf.config.threading.set_intra_op_parallelism_threads(threads(local_size))
         own = launcher.cores(local_rank, local_size)
-        if own and not _asked_threads():
-            os.sched_setaffinity(0, own)  # of this thread and of what it will start
+        if own and not _requested_threads():
+            os.sched_setaffinity(0, own)  # this thread and those that it starts
     return configure(device, 1, only=gpus, deterministic=deterministic, tf32=tf32)
 
 
 def identify(device: str) -> str | None:
-    """Which card of its host a GPU is; None for a CPU, and for a part of a card."""
+    """The PCI bus id of a GPU; None for a CPU or a part of a GPU."""
     if not device.startswith("GPU"):
         return None
     card = _cards()[0].physical_device_desc
@@ -135,15 +135,15 @@ def identify(device: str) -> str | None:
 
 
 def _cards() -> list[Any]:
-    """The visible GPUs, with what TensorFlow knows of them."""
-    # Of this process's own settings: with others it would take the first GPU for
-    # GPU:0 as well, and refuse to give one name to two.
+    """TensorFlow's descriptions of the visible GPUs."""
+    # With this process's own settings: with others TensorFlow would take the first GPU
+    # for GPU:0 too, and refuse to give two the same name.
     config = context.context().config
-    return [one for one in list_local_devices(config) if one.device_type == "GPU"]
+    return [card for card in list_local_devices(config) if card.device_type == "GPU"]
 
 
 def _details(devices: Sequence[str]) -> list[dict[str, Any]]:
-    """Of the cards of a run; nothing of CPUs."""
+    """The properties of the GPUs of a run; empty for CPUs."""
     if not devices[0].startswith("GPU"):
         return []
     visible = tf.config.get_visible_devices("GPU")[: len(devices)]
@@ -151,39 +151,39 @@ def _details(devices: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def device_models(devices: Sequence[str]) -> list[str]:
-    """The models of the cards of a run, each once; none for CPUs."""
+    """The models of the GPUs of a run, each once; empty for CPUs."""
     cards = _details(devices)
     return sorted({str(card.get("device_name", "unknown")) for card in cards})
 
 
 def remarks(devices: list[str], precision: str) -> list[str]:
-    """What a user should know of the GPUs of a run before it starts."""
+    """Remarks for the user on the GPUs of a run, before it starts."""
     if not devices[0].startswith("GPU"):
         return []
     cards, names = _details(devices), device_models(devices)
-    found = []
+    texts = []
     if len(names) > 1:
-        found.append(
-            f"WARNING: cards of several kinds ({', '.join(names)}): each step waits for"
-            " the slowest. They may round differently: before each save all get the"
+        texts.append(
+            f"WARNING: GPUs of different models ({', '.join(names)}): each step waits"
+            " for the slowest. They may round differently: before each save all get the"
             " first one's weights. See CUDA_VISIBLE_DEVICES"
         )
     oldest = min(card.get("compute_capability", (0, 0)) for card in cards)
     if oldest >= _AMPERE and precision == "float32":
-        found.append(
+        texts.append(
             f"{names[0]} multiplies several times as fast with --precision=tf32 or"
-            " bfloat16 as in float32"
+            " bfloat16 as with float32"
         )
     if (0, 0) < oldest < _AMPERE and precision in _FROM_AMPERE:
-        found.append(
-            f"WARNING: {names[0]} has no {precision} of its own:"
+        texts.append(
+            f"WARNING: {names[0]} has no {precision} in hardware:"
             f" {_FROM_AMPERE[precision]}"
         )
-    return found
+    return texts
 
 
 def missing_gpus(device: str) -> str | None:
-    """A warning where GPUs seem to be wanted and TensorFlow sees none."""
+    """A warning if the machine seems to have GPUs and TensorFlow sees none."""
     if device != "auto" or tf.config.list_physical_devices("GPU"):
         return None
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -191,24 +191,24 @@ def missing_gpus(device: str) -> str | None:
         return None
     return (
         "WARNING: TensorFlow sees no GPU and takes the CPU, though"
-        f" {f'CUDA_VISIBLE_DEVICES={named}' if named else 'there is /dev/nvidia0'}:"
+        f" {f'CUDA_VISIBLE_DEVICES={named}' if named else '/dev/nvidia0 exists'}:"
         f" {extras.advice('gpu')} (tensorflow.log in output_dir has TensorFlow's"
         " reason), or pass --device=cpu"
     )
 
 
 def peak_memory() -> int:
-    """The most resident memory that this process has held, in bytes."""
+    """The peak of this process's resident memory, in bytes."""
     with contextlib.suppress(OSError):
-        # getrusage would tell the peak of the parent if that was higher.
+        # getrusage gives the peak of the parent process if that was higher.
         status = pathlib.Path("/proc/self/status").read_text()
-        if found := re.search(r"VmHWM:\s*(\d+) kB", status):
-            return 1024 * int(found[1])
+        if match := re.search(r"VmHWM:\s*(\d+) kB", status):
+            return 1024 * int(match[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
 
 
 def free_memory(devices: list[str]) -> int | None:
-    """Bytes of memory that each device has left, or may take; None if no one says."""
+    """The bytes of memory that each device may still take; None if unknown."""
     if devices[0].startswith("GPU"):
         limit = min((card.memory_limit for card in _cards()), default=None)
         used = tf.config.experimental.get_memory_info(devices[0])["current"]
@@ -218,36 +218,37 @@ def free_memory(devices: list[str]) -> int | None:
 
 
 def assign_towers(towers: int, devices: int) -> list[range]:
-    """The towers of each device in use: contiguous, the first ones get more.
+    """The towers of each device in use: contiguous, the first devices get more.
 
-    min(towers, devices) devices are used, so none stands idle.
+    min(towers, devices) devices are used.
     """
     used = min(towers, devices)
     share, more = divmod(towers, used)
-    places, first = [], 0
+    device_towers, first = [], 0
     for index in range(used):
         count = share + (index < more)
-        places.append(range(first, first + count))
+        device_towers.append(range(first, first + count))
         first += count
-    return places
+    return device_towers
 
 
-def describe_placement(places: list[range], devices: list[str]) -> str:
-    """The placement in words, for the start of a run."""
-    counts = [len(place) for place in places]
-    kind = devices[0].split(":")[0]
+def describe_placement(device_towers: list[range], devices: list[str]) -> str:
+    """The placement of towers on devices in words, for the start of a run."""
+    counts = [len(towers) for towers in device_towers]
+    device_type = devices[0].split(":")[0]
     text = (
-        f"{sum(counts)} tower{'s' * (sum(counts) > 1)} on {len(counts)} {kind}"
+        f"{sum(counts)} tower{'s' * (sum(counts) > 1)} on {len(counts)} {device_type}"
         f" device{'s' * (len(counts) > 1)}"
     )
     if len(set(counts)) > 1:
         empty = len(counts) * max(counts) - sum(counts)
         text += (
             f" ({', '.join(map(str, counts))}: {empty} of"
-            f" {len(counts) * max(counts)} places stay empty)"
+            f" {len(counts) * max(counts)} slots stay empty)"
         )
     elif counts[0] > 1:
         text += f" ({counts[0]} each)"
-    if len(devices) > len(places):
-        text += f"; {len(devices) - len(places)} more visible, not used"
+    unused = len(devices) - len(device_towers)
+    if unused > 0:
+        text += f"; {unused} more visible, not used"
     return text

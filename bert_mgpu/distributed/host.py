@@ -1,4 +1,4 @@
-"""Cores and memory of this machine, and what its container allows of them."""
+"""Cores and memory of this machine, within the limits of its container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 def _folders(membership: str, root: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Those of /proc/self/cgroup's groups and of all around them, each controller's."""
+    """The folders of the groups in /proc/self/cgroup and of all groups around them."""
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
@@ -24,16 +24,16 @@ def _folders(membership: str, root: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _limits(folder: pathlib.Path) -> list[int]:
-    """Bytes of memory that a group may take; none without a limit."""
+    """The memory limits of a group in bytes; empty without a limit."""
     words = _words(folder / "memory.max") + _words(folder / "memory.limit_in_bytes")
-    found = [int(limit) for limit in words if limit != "max"]
-    return [limit for limit in found if limit < 1 << 60]  # version 1 has no "max"
+    limits = [int(word) for word in words if word != "max"]
+    return [limit for limit in limits if limit < 1 << 60]  # version 1 has no "max"
 
 
 def cgroup_limits(
     membership: str, root: pathlib.Path = _GROUPS
 ) -> tuple[float | None, int | None]:
-    """Cores and bytes that /proc/self/cgroup's groups allow, of version 1 or 2."""
+    """(cores, bytes) that the groups in /proc/self/cgroup allow, version 1 or 2."""
     cores: list[float] = []
     memory: list[int] = []
     for folder in _folders(membership, root):
@@ -48,9 +48,9 @@ def cgroup_limits(
 
 
 def cgroup_memory_left(membership: str, root: pathlib.Path = _GROUPS) -> int | None:
-    """Bytes that the groups still allow; None without a limit.
+    """The bytes that the groups still allow; None without a limit.
 
-    Cached files are given back where memory is short: they do not count.
+    Cached files do not count as used: the kernel frees them where memory is short.
     """
     left = []
     for folder in _folders(membership, root):
@@ -69,14 +69,14 @@ def cgroup_memory_left(membership: str, root: pathlib.Path = _GROUPS) -> int | N
 
 
 def memory_left() -> int | None:
-    """Bytes that this process may still take; None where nothing says so."""
-    found = []
+    """The bytes that this process may still take; None if unknown."""
+    bounds = []
     with contextlib.suppress(OSError, KeyError):
-        found.append(memory_of(pathlib.Path("/proc/meminfo").read_text())[1])
+        bounds.append(memory_of(pathlib.Path("/proc/meminfo").read_text())[1])
     with contextlib.suppress(OSError, ValueError):
         group = cgroup_memory_left(pathlib.Path("/proc/self/cgroup").read_text())
-        found += [] if group is None else [group]
-    return min(found, default=None)
+        bounds += [] if group is None else [group]
+    return min(bounds, default=None)
 
 
 def _words(path: pathlib.Path) -> list[str]:
@@ -84,6 +84,6 @@ def _words(path: pathlib.Path) -> list[str]:
 
 
 def memory_of(meminfo: str) -> tuple[int, int]:
-    """Bytes of memory, and those that are available."""
+    """(all, available) bytes of memory, from the text of /proc/meminfo."""
     kb = dict(re.findall(r"^(\w+): +(\d+) kB$", meminfo, re.MULTILINE))
     return int(kb["MemTotal"]) << 10, int(kb["MemAvailable"]) << 10

@@ -1,4 +1,4 @@
-"""Towers of one device take turns; their sums do not depend on who took which."""
+"""Sums in a pairwise tree, whose order depends on the number of terms alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 def pairwise_sum(tensors: Iterable[Any]) -> Any:
-    """((a + b) + (c + d)) + ...: the order follows from the count alone."""
+    """The sum ((a + b) + (c + d)) + ..., for any tensors or numbers."""
     level = list(tensors)
     while len(level) > 1:
         pairs = [a + b for a, b in zip(level[::2], level[1::2], strict=False)]
@@ -18,19 +18,19 @@ def pairwise_sum(tensors: Iterable[Any]) -> Any:
 
 
 def sequential_pairwise_sum(
-    part: Callable[[tf.Tensor], tf.Tensor], count: int, size: int
+    term: Callable[[tf.Tensor], tf.Tensor], count: int, size: int
 ) -> tf.Tensor:
-    """The pairwise sum of `count` vectors [size], worked out one after the other.
+    """The pairwise sum of `count` vectors [size], computed one after the other.
 
-    part: gives vector i for an int32 scalar i. The graph is the same for any count: a
-    binary counter, whose digit k is the sum of 2 ** k vectors while it is 1. So at most
-    log2(count) + 1 vectors are held.
+    term: gives vector i for an int32 scalar i. The graph is the same for any count: a
+    binary counter, whose digit k holds the sum of 2 ** k vectors while it is 1. So at
+    most log2(count) + 1 vectors are held.
     """
     if count == 1:
-        return part(tf.constant(0))
+        return term(tf.constant(0))
     digits = count.bit_length()
-    # Whole numbers of 32 bits, and operations that have them in the host's memory on
-    # every device: no device is waited for to know how the loop goes on.
+    # The counters are int32, which TensorFlow keeps in the host's memory: the loop does
+    # not wait for a device to know how it goes on.
     held = tf.TensorArray(
         tf.float32, digits, element_shape=[size], clear_after_read=False
     )
@@ -42,7 +42,7 @@ def sequential_pairwise_sum(
         def carry(rest: tf.Tensor, digit: tf.Tensor, total: tf.Tensor) -> Any:
             return rest // 2, digit + 1, held.read(digit) + total
 
-        first = index, tf.constant(0), part(index)
+        first = index, tf.constant(0), term(index)
         _, digit, total = tf.while_loop(carries, carry, first, parallel_iterations=1)
         return index + 1, held.write(digit, total)
 
@@ -62,9 +62,9 @@ def sequential_pairwise_sum(
 def concat_sequentially(
     tower: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], count: int
 ) -> dict[str, tf.Tensor]:
-    """The rows [b, ...] of `count` towers, one after the other: [count * b, ...].
+    """The outputs [count * b, ...] of `count` towers, run one after the other.
 
-    tower: gives those of tower i for an int32 scalar i.
+    tower: gives the outputs [b, ...] of tower i for an int32 scalar i.
     """
     if count == 1:
         return {**tower(tf.constant(0))}
@@ -75,8 +75,8 @@ def concat_sequentially(
     }
 
     def run(index: tf.Tensor, arrays: Any) -> Any:
-        found = tower(index)
-        return index + 1, {n: arrays[n].write(index, found[n]) for n in arrays}
+        outputs = tower(index)
+        return index + 1, {n: arrays[n].write(index, outputs[n]) for n in arrays}
 
     _, arrays = tf.while_loop(
         lambda index, arrays: index < count,

@@ -1,4 +1,4 @@
-"""What processes tell each other of their ends, and how it travels and is kept."""
+"""Connections between processes, and reports of their ends: messages and exit.json."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bert_mgpu.core import files
 from bert_mgpu.core.errors import Interrupted, PeerLost, Preempted, RunError, UserError
 
 FILE = "exit.json"
-SILENCE = 30.0  # seconds without a sign: a process is frozen, or its network is gone
+SILENCE = 30.0  # seconds without a message: a process is frozen or its network gone
 _STOPPED = (Preempted.exit_code, Interrupted.exit_code)
-_FIRST = 1.0  # seconds in which the first process alone may write exit.json
+_HEAD_START = 1.0  # seconds in which the first process alone may write exit.json
 
 
 class ExitReport(NamedTuple):
-    """How the first process that ended did so."""
+    """The end of the first process that ended."""
 
     code: int
     rank: int | None  # None: all of them are stuck, none is behind the others
@@ -39,15 +39,15 @@ class ExitReport(NamedTuple):
         )
 
     def error(self) -> RunError:
-        """What the other processes end by."""
+        """The error that the other processes end with."""
         error = PeerLost(str(self))
-        if self.code in _STOPPED:  # all of them were
+        if self.code in _STOPPED:  # all processes were asked to stop
             error.exit_code, error.label = self.code, "stopped"
         return error
 
 
 class Peer:
-    """A connection that carries a line of JSON at a time."""
+    """A connection to another process, of JSON messages, one a line."""
 
     def __init__(self, connection: socket.socket):
         connection.settimeout(SILENCE)
@@ -56,11 +56,11 @@ class Peer:
         self._lock = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
-        with self._lock, contextlib.suppress(OSError):  # its reader knows
+        with self._lock, contextlib.suppress(OSError):  # `receive` notices
             self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
-        """None where the other side is gone. Raises TimeoutError if it is silent."""
+        """The next message; None if the peer is gone. Raises TimeoutError if silent."""
         try:
             line = self._lines.readline()
             message = json.loads(line) if line.endswith("\n") else None
@@ -76,33 +76,34 @@ class Peer:
 
 
 class ExitFile:
-    """exit.json in output_dir, which tells how a run of several processes ended."""
+    """exit.json in output_dir: the end of a run of several processes."""
 
-    def __init__(self, output_dir: pathlib.Path | None, leads: bool):
-        self._folder, self._leads = output_dir, leads
-        self.begun = False  # the first process holds the folder
+    def __init__(self, output_dir: pathlib.Path | None, is_first: bool):
+        self._folder, self._is_first = output_dir, is_first
+        self.begun = False  # has the first process taken the folder?
 
     def begin(self) -> None:
-        """The folder is this run's; what an earlier one says of its end is over."""
+        """The folder is this run's now: the exit.json of an earlier one is removed."""
         self.begun = True
-        if self._leads and self._folder:
+        if self._is_first and self._folder:
             (self._folder / FILE).unlink(missing_ok=True)
 
     def write(self, end: ExitReport) -> None:
-        """Whoever is first is right; nothing where the folder is another run's.
+        """Writes the file if no process has yet, unless another run has the folder.
 
-        All processes may see the folder, or the first one alone, which knows most.
+        All processes may see the folder, or the first one alone, which goes first: it
+        knows most.
         """
         if self._folder is None:
             return
-        if not self._leads:
-            time.sleep(_FIRST)
+        if not self._is_first:
+            time.sleep(_HEAD_START)
         with contextlib.suppress(OSError, UserError), contextlib.ExitStack() as held:
             if not self.begun:
-                if not (self._leads or self._folder.is_dir()):
+                if not (self._is_first or self._folder.is_dir()):
                     return
                 held.enter_context(files.locked(self._folder, FILE, "folder"))
-                if self._leads:
+                if self._is_first:
                     (self._folder / FILE).unlink(missing_ok=True)
             self._write_once(self._folder / FILE, end)
 

@@ -1,4 +1,4 @@
-"""How the processes of a run find each other: by horovodrun's store of values."""
+"""The rendezvous of a run's processes, through horovodrun's key-value store."""
 
 from __future__ import annotations
 
@@ -21,57 +21,57 @@ _POLL = 0.2  # seconds
 
 
 def start_thread(work: Callable[..., None], *arguments: Any) -> None:
-    """One that does not keep the process alive."""
+    """Starts a thread that does not keep the process alive."""
     threading.Thread(target=work, args=arguments, daemon=True).start()
 
 
 def read_exit_report() -> ExitReport | None:
-    """The end of another process, which the store knows before any connection."""
+    """The end of another process as stored, known before any connection."""
     with contextlib.suppress(OSError, ValueError, TypeError):
-        if ended := launcher.get(_SCOPE, "end"):
-            return ExitReport(*json.loads(ended))
+        if stored := launcher.get(_SCOPE, "end"):
+            return ExitReport(*json.loads(stored))
     return None
 
 
 def publish_exit_report(end: ExitReport) -> None:
-    """Puts it there."""
+    """Stores the end, for processes that have not connected."""
     with contextlib.suppress(OSError):
         launcher.put(_SCOPE, "end", json.dumps(end))
 
 
 def accept_peers(
-    place: ProcessRank,
-    joined: Callable[[Peer, int, dict[str, Any]], None],
-    missing: Callable[[int, str], None],
+    own: ProcessRank,
+    on_hello: Callable[[Peer, int, dict[str, Any]], None],
+    on_missing: Callable[[int, str], None],
 ) -> None:
-    """The first process lets the others find it, from now on.
+    """Lets the other processes connect to this one, the first, in the background.
 
-    joined: called for each of them, in a thread of its own, with its rank and what it
-    said. missing: called with one that did not come in time, and why that is an end.
-    Raises Lost where the store does not answer.
+    on_hello: called for each in a thread of its own, with its rank and its message.
+    on_missing: called with the rank of one that did not connect in time and the reason.
+    Raises PeerLost where the store does not answer.
     """
     seconds = launcher.patience()
     server = socket.create_server((launcher.own_address(), 0), backlog=64)
     server.settimeout(_POLL)
-    token = secrets.token_hex(16)  # whoever may read the store is one of us
-    there = {place.rank}
+    token = secrets.token_hex(16)  # known only to those who may read the store
+    connected = {own.rank}
 
     def welcome(peer: Peer) -> None:
         with contextlib.suppress(TimeoutError):
             hello = peer.receive() or {}
-            if hello.get("token") == token and hello.get("size") == place.size:
-                there.add(hello["rank"])
-                joined(peer, hello["rank"], hello)
+            if hello.get("token") == token and hello.get("size") == own.size:
+                connected.add(hello["rank"])
+                on_hello(peer, hello["rank"], hello)
 
     def accept() -> None:
         deadline = time.monotonic() + seconds
         with server:
-            while len(there) < place.size:
+            while len(connected) < own.size:
                 with contextlib.suppress(TimeoutError):
                     start_thread(welcome, Peer(server.accept()[0]))
                 if time.monotonic() > deadline:
-                    lacking = min(set(range(place.size)) - there)
-                    missing(lacking, f"it did not start within {seconds} s")
+                    missing = min(set(range(own.size)) - connected)
+                    on_missing(missing, f"it did not start within {seconds} s")
                     return
 
     start_thread(accept)
@@ -80,15 +80,15 @@ def accept_peers(
         launcher.put(_SCOPE, "first", f"{token} {address}:{port}")
     except OSError as error:
         raise PeerLost(
-            f"horovodrun's store of values does not answer: {error}"
+            f"horovodrun's key-value store does not answer: {error}"
         ) from None
 
 
-def connect(place: ProcessRank) -> Peer:
-    """Any other process finds the first one.
+def connect(own: ProcessRank) -> Peer:
+    """A connection to the first process, from any other.
 
-    Raises Lost where that takes too long, and the end of another process that the
-    store knows of.
+    Raises PeerLost after too long a wait, and the error of a process whose end is
+    stored.
     """
     seconds = launcher.patience()
     deadline = time.monotonic() + seconds
@@ -100,8 +100,8 @@ def connect(place: ProcessRank) -> Peer:
             token, address = (launcher.get(_SCOPE, "first") or "").split(" ")
             name, _, port = address.rpartition(":")
             peer = Peer(socket.create_connection((name, int(port)), timeout=10))
-            own = {"rank": place.rank, "size": place.size, "token": token}
-            peer.send(own | {"where": launcher.process_location()})
+            hello = {"rank": own.rank, "size": own.size, "token": token}
+            peer.send(hello | {"where": launcher.process_location()})
             return peer
         time.sleep(_POLL)
     raise PeerLost(f"the first process did not start within {seconds} s")

@@ -1,4 +1,4 @@
-"""Several devices of a process: how their sums are added, which of them has failed."""
+"""The distribution strategy of a process's devices, and a test of one device."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import tensorflow as tf
 
 from bert_mgpu.distributed import pairwise
 
-_KEYS = 1_000_000  # more than a strategy asks for
-_made = itertools.count(1)
+_KEYS = 1_000_000  # more than a strategy uses
+_strategies = itertools.count(1)
 
 
 def make_strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
-    """On GPUs NCCL adds. On CPUs our tree: the bits of one device with all towers."""
+    """A strategy whose sums are NCCL's on GPUs, and the pairwise tree on CPUs.
+
+    With the tree, the bits are those of one device with all towers.
+    """
     if devices[0].startswith("GPU"):
         return mirrored(devices)
     tree = tf.distribute.ReductionToOneDevice(accumulation_fn=pairwise.pairwise_sum)
@@ -23,30 +26,30 @@ def make_strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
 
 
 def mirrored(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
-    """TensorFlow's default, whose collectives are NCCL's on GPUs, a ring's on CPUs.
+    """TensorFlow's default strategy: collectives by NCCL on GPUs, by a ring on CPUs.
 
-    Each has names of its own for them: by TensorFlow's, a process that has added on
-    four devices could not add on two.
+    Each one gets collective keys of its own: with TensorFlow's, a process that has
+    summed over four devices cannot sum over two.
     """
-    own = {"_collective_key_base": _KEYS * next(_made)}
-    kind = type("MirroredStrategy", (tf.distribute.MirroredStrategy,), own)
-    return kind(devices)
+    keys = {"_collective_key_base": _KEYS * next(_strategies)}
+    strategy = type("MirroredStrategy", (tf.distribute.MirroredStrategy,), keys)
+    return strategy(devices)
 
 
 def replica_id() -> int:
-    """Which of the devices the work that is being traced is for."""
+    """The index of the device that is being traced for."""
     context = tf.distribute.get_replica_context()
     return int(tf.get_static_value(context.replica_id_in_sync_group))
 
 
 def failure_alone(
-    device: str, work: Callable[..., Any], *inputs: Any
+    device: str, function: Callable[..., Any], *inputs: Any
 ) -> Exception | None:
-    """How one device fails when it does its work without the others; None if not."""
+    """The error of a function on one device without the others; None if it works."""
     try:
         with tf.device(device):
-            found = tf.function(work, autograph=False)(*inputs)
-            tf.nest.map_structure(lambda value: value.numpy(), found)
+            outputs = tf.function(function, autograph=False)(*inputs)
+            tf.nest.map_structure(lambda value: value.numpy(), outputs)
     except Exception as error:
         return error
     return None

@@ -9,7 +9,7 @@ from bert_mgpu.distributed.collective import SOLO, Collective
 
 
 class Topology(NamedTuple):
-    """What a run works with, all of its processes together."""
+    """The processes of a run, and the devices and towers that they have."""
 
     group: Collective
     devices: list[str]  # of this process
@@ -17,5 +17,5 @@ class Topology(NamedTuple):
 
 
 def single_process(n_towers: int, devices: list[str]) -> Topology:
-    """One process on these devices; with the towers of a job that lost its others."""
+    """One process on these devices, with the towers of its job if that was larger."""
     return Topology(SOLO, devices, launcher.towers() or n_towers)

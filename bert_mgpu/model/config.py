@@ -1,4 +1,4 @@
-"""The model's configuration, as bert_config.json or Hugging Face's config.json."""
+"""The model's configuration, from bert_config.json or Hugging Face's config.json."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
 _HUGGING_FACE_KEYS = ("model_type", "architectures", "transformers_version")
 
 
-_MOST = 100_000_000  # of anything that a config counts
+_LARGEST_SIZE = 100_000_000
 
 
 def _is_size(value: float) -> bool:
-    return 0 <= value <= _MOST and math.isfinite(value)
+    return 0 <= value <= _LARGEST_SIZE and math.isfinite(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ class BertConfig:
     def from_dict(
         cls, raw: dict[str, Any], origin: str, hidden_act: str | None = None
     ) -> BertConfig:
-        """Checks every value; errors name `origin`, usually a file."""
+        """The configuration of these values, all checked; errors name `origin`."""
         values: dict[str, Any] = {}
         for field in dataclasses.fields(cls):
             if field.name not in raw:
@@ -97,8 +97,10 @@ class BertConfig:
             value = getattr(self, field.name)
             if str(field.type) == "int" and value < 1:
                 raise UserError(f"{origin}: {field.name} is {value}, not positive")
-            if str(field.type) == "int" and value > _MOST:
-                raise UserError(f"{origin}: {field.name} is more than {_MOST:,}")
+            if str(field.type) == "int" and value > _LARGEST_SIZE:
+                raise UserError(
+                    f"{origin}: {field.name} is more than {_LARGEST_SIZE:,}"
+                )
             if str(field.type) == "float" and not _is_size(value):
                 raise UserError(
                     f"{origin}: {field.name} is {short_repr(value)}, not a number of 0"

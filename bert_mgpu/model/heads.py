@@ -1,4 +1,4 @@
-"""What stands on top of the encoder.
+"""The heads on top of the encoder, and their losses.
 
 Shapes: B batch, H width, C classes, M masked tokens, V vocabulary.
 """
@@ -38,13 +38,13 @@ def masked_lm_logits(
     hidden = layers.layer_norm(
         params, "cls/predictions/transform", hidden, epsilon=config.layer_norm_eps
     )
-    words = tf.cast(params["bert/embeddings/word_embeddings"], hidden.dtype)
-    logits = layers.at_least_float32(tf.matmul(hidden, words, transpose_b=True))
+    table = tf.cast(params["bert/embeddings/word_embeddings"], hidden.dtype)
+    logits = layers.at_least_float32(tf.matmul(hidden, table, transpose_b=True))
     return logits + params["cls/predictions/output_bias"]
 
 
 def next_sentence_logits(params: Params, pooled: tf.Tensor) -> tf.Tensor:
-    """Logits of "is the next sentence" and "is a random one": [B, H] -> [B, 2]."""
+    """Logits of "the next sentence" and "a random one": [B, H] -> [B, 2]."""
     weights = params["cls/seq_relationship/output_weights"]
     logits = tf.matmul(pooled, weights, transpose_b=True)
     return logits + params["cls/seq_relationship/output_bias"]
@@ -56,5 +56,5 @@ def cross_entropy(logits: tf.Tensor, label_ids: tf.Tensor) -> tf.Tensor:
 
 
 def one_minus_exp(values: tf.Tensor) -> tf.Tensor:
-    """1 - exp(values), of values below 0; a power of it has a gradient everywhere."""
+    """1 - exp(values) for values below 0, kept off 0: its powers have a gradient."""
     return tf.maximum(-tf.math.expm1(values), 1e-7)

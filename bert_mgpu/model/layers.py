@@ -1,4 +1,4 @@
-"""Pure functions that BERT is made of. Shapes: B batch, T length, H width."""
+"""Building blocks of BERT as pure functions. Shapes: B batch, T length, H width."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from bert_mgpu.core.task import DropoutKey, Params
 
-# A dropout rate is held in 8 random bits if these hit it to 2 %, else in 16.
-# 0.1, the rate of every published BERT, becomes 26/256 = 0.1016 (1.6 % off, and 16
-# bits would cost 2 to 10 % of a step);
-# outputs are scaled by the true rate, so expectations are exact either way.
+# Dropout draws 8 random bits a value if a multiple of 1/256 is within 2 % of the rate,
+# else 16. 0.1, the rate of every published BERT, becomes 26/256 = 0.1016 (1.6 % off; 16
+# bits would cost 2 to 10 % of a step). Outputs are scaled by the true keep rate, so
+# expectations are exact either way.
 _MAX_RATE_ERROR = 0.02
 _PHILOX = 1  # the counter-based generator of Salmon et al. 2011
 _WORDS_PER_COUNT = 4  # Philox makes four 32-bit words for one counter value
@@ -38,12 +38,12 @@ ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 
 
 def at_least_float32(values: tf.Tensor) -> tf.Tensor:
-    """The same in float32 at least: for sums over many values and for exponents."""
+    """The values in float32 or wider: for sums over many values and for exponents."""
     return tf.cast(values, tf.float32) if values.dtype.size < 4 else values
 
 
 def shape_list(values: tf.Tensor) -> list[int | tf.Tensor]:
-    """The shape, as numbers where they are known: all are, but in an exported model."""
+    """The shape, with numbers for all static sizes: only exports have others."""
     static = list(values.shape)
     if None not in static:
         return static
@@ -52,7 +52,7 @@ def shape_list(values: tf.Tensor) -> list[int | tf.Tensor]:
 
 
 def dense(params: Params, name: str, inputs: tf.Tensor) -> tf.Tensor:
-    """inputs [..., inputs] -> [..., outputs], in the precision of the kernel."""
+    """A dense layer, [..., inputs] -> [..., outputs], in the kernel's precision."""
     kernel = params[f"{name}/kernel"]
     flat = tf.reshape(tf.cast(inputs, kernel.dtype), [-1, kernel.shape[0]])
     outputs = tf.matmul(flat, kernel) + params[f"{name}/bias"]
@@ -62,7 +62,7 @@ def dense(params: Params, name: str, inputs: tf.Tensor) -> tf.Tensor:
 def dense_together(
     params: Params, names: Sequence[str], inputs: tf.Tensor
 ) -> list[tf.Tensor]:
-    """Several dense layers of the same inputs [..., inputs], as one product."""
+    """The outputs of several dense layers of the same inputs, made as one product."""
     kernels = [params[f"{name}/kernel"] for name in names]
     merged = {
         "kernel": tf.concat(kernels, 1),
@@ -75,16 +75,17 @@ def dense_together(
 def layer_norm(
     params: Params, name: str, inputs: tf.Tensor, *, epsilon: float
 ) -> tf.Tensor:
-    """Layer normalisation over the last axis (Ba et al. 2016): `exact` inside,
-    of the precision of the inputs outside.
+    """Layer normalisation over the last axis (Ba et al. 2016).
+
+    Computed in float32 or wider, returned in the precision of the inputs.
     """
-    gamma, beta = (params[f"{name}/LayerNorm/{part}"] for part in ("gamma", "beta"))
+    gamma, beta = (params[f"{name}/LayerNorm/{kind}"] for kind in ("gamma", "beta"))
     values = at_least_float32(inputs)
     mean = tf.reduce_mean(values, -1, keepdims=True)
     centered = values - mean
     variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
-    normal = centered * tf.math.rsqrt(variance + epsilon)
-    return tf.cast(normal * gamma + beta, inputs.dtype)
+    normalized = centered * tf.math.rsqrt(variance + epsilon)
+    return tf.cast(normalized * gamma + beta, inputs.dtype)
 
 
 def dropout_lanes(rate: float) -> tuple[int, int]:
@@ -98,9 +99,9 @@ def dropout_lanes(rate: float) -> tuple[int, int]:
 def keep_mask(
     shape: tuple[int, ...], rate: float, dropout_key: DropoutKey, *, site: int
 ) -> tuple[tf.Tensor, float]:
-    """Which values of [B, ...] a dropout keeps, bool, and the true keep rate.
+    """A dropout's keep mask, bool [B, ...], and its true keep rate.
 
-    The mask of a row follows from (seed, step, its place in the global batch,
+    The mask of a row follows from (seed, step, its index in the global batch,
     site): rows take consecutive counters of one Philox stream, so a tower draws
     the masks of its rows in one call and gets what any other tower would.
     """
@@ -132,16 +133,17 @@ def keep_mask(
 def dropout(
     inputs: tf.Tensor, rate: float, dropout_key: DropoutKey | None, *, site: int
 ) -> tf.Tensor:
-    """Inverted dropout (Srivastava et al. 2014); none without noise.
+    """Inverted dropout (Srivastava et al. 2014); without a key, the inputs themselves.
 
-    inputs: [B, ...] with a static shape; `site` names the place in the network.
+    inputs: [B, ...] with a static shape; site: the number of this dropout in the
+    network.
     """
     if dropout_key is None or rate == 0.0:
         return inputs
     keep, keep_rate = keep_mask(tuple(inputs.shape), rate, dropout_key, site=site)
     # In float32: XLA and TensorFlow's graph optimizer multiply by 1 / keep rate, which
-    # 16 bits do not hold, nor every keep rate. For a rate of 0.1 the factor was 0.33 %
-    # too small in bfloat16. So each quotient is rounded once, up or down by chance.
-    # (But for rates of less than 1/256, which move no value as far as bfloat16 shows.)
+    # 16 bits round. For a rate of 0.1 the factor was 0.33 % too small in bfloat16. In
+    # float32 each quotient is rounded once, up or down by chance. (Rates below 1/256
+    # are the exception: they change values by less than bfloat16 can hold.)
     scaled = at_least_float32(inputs) / keep_rate
     return tf.where(keep, tf.cast(scaled, inputs.dtype), tf.zeros_like(inputs))

@@ -1,4 +1,4 @@
-"""How much memory a step needs for its activations: a model of what was measured.
+"""The memory that a training step needs, estimated by a fit to measurements.
 
 Letters as in bert.py. A unit u is one [T, H] of a row, v is one [N, T, T].
 """
@@ -10,27 +10,28 @@ from typing import NamedTuple
 from bert_mgpu.model.config import BertConfig
 
 
-class _Copies(NamedTuple):
-    """How many float32 units of a layer are held."""
+class _HeldUnits(NamedTuple):
+    """The units of a layer that are held at once."""
 
-    linear: float  # u
-    square: float  # v
+    linear: float  # of u
+    square: float  # of v
 
 
-# Of each layer but the last, which works out the first token alone; and while one
-# layer is gone back through. Fitted to peaks of resident memory, docs/performance.md.
+# Kept by each layer but the last, which computes the first token alone; and needed
+# while the backward pass is in one layer. Fitted to peaks of resident memory, see
+# docs/performance.md.
 _KEPT = {
-    "none": _Copies(21.0, 1.65),
-    "attention": _Copies(21.0, 0.0),
-    "block": _Copies(1.0, 0.0),
+    "none": _HeldUnits(21.0, 1.65),
+    "attention": _HeldUnits(21.0, 0.0),
+    "block": _HeldUnits(1.0, 0.0),
 }
 _WORKING = {
-    "none": _Copies(0.0, 4.5),
-    "attention": _Copies(0.0, 7.0),
-    "block": _Copies(21.0, 4.5),
+    "none": _HeldUnits(0.0, 4.5),
+    "attention": _HeldUnits(0.0, 7.0),
+    "block": _HeldUnits(21.0, 4.5),
 }
-# Of XLA's compiler, for each layer: it has the forward pass of a block twice.
-_COMPILING = {"none": 7e7, "attention": 7e7, "block": 1.4e8}
+# Bytes of XLA's compiler for each layer: "block" has its forward pass twice.
+_COMPILER = {"none": 7e7, "attention": 7e7, "block": 1.4e8}
 
 
 def activations(
@@ -44,7 +45,7 @@ def activations(
 ) -> float:
     """Bytes for one tower's forward and backward pass over rows of `length` tokens.
 
-    frozen: layers at the bottom that nothing flows back through, so keep nothing.
+    frozen: layers at the bottom that no gradient reaches, so that they keep nothing.
     """
     width = 2 if precision in ("bfloat16", "float16") else 4
     unit = rows * length * config.hidden_size * width
@@ -57,10 +58,10 @@ def activations(
 
 
 def words(config: BertConfig, targets: int) -> float:
-    """Bytes for predicting so many masked words: logits, shares and a gradient."""
+    """Bytes for predicting `targets` masked words: logits, probabilities, gradient."""
     return 3.0 * 4 * targets * config.vocab_size
 
 
 def compiler(config: BertConfig, recompute: str) -> float:
-    """Bytes of host memory that XLA's compiler has at its peak."""
-    return 1e8 + _COMPILING[recompute] * config.num_hidden_layers
+    """Bytes of host memory that XLA's compiler takes at its peak."""
+    return 1e8 + _COMPILER[recompute] * config.num_hidden_layers

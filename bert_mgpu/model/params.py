@@ -1,8 +1,8 @@
-"""Names, shapes and first values of the parameters, as google-research/bert's.
+"""Names, shapes and initial values of the parameters, as in google-research/bert.
 
 A parameter table maps name -> (shape, initializer); parameters themselves are a
 flat dict name -> array. The names are the variable names of Google's TF1 code,
-so that its checkpoints need no name map.
+so its checkpoints need no name map.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _layer_norm(name: str, width: int) -> Specs:
 
 
 def bert_specs(config: BertConfig) -> Specs:
-    """Encoder and pooler. Kernels are [inputs, outputs]."""
+    """The parameters of encoder and pooler. Kernels are [inputs, outputs]."""
     width = config.hidden_size
     specs: Specs = {
         f"bert/embeddings/{table}_embeddings": (
@@ -92,10 +92,10 @@ def initialize(
     deviation: float,
     seed: int,
 ) -> dict[str, np.ndarray]:
-    """First values, float32. Each depends on its name and the seed alone.
+    """Initial values, float32. Each depends on its name and the seed alone.
 
-    Normal ones have this deviation and none lies beyond two of them, as those of
-    TensorFlow's truncated_normal_initializer.
+    Normal ones have this standard deviation, and none lies beyond two of them, as
+    with TensorFlow's truncated_normal_initializer.
     """
     values = {}
     for name, (shape, initializer) in specs.items():

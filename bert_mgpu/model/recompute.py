@@ -1,4 +1,4 @@
-"""Less memory for more work: results that are worked out again when needed."""
+"""Recomputation: less memory for more work in the backward pass."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from tensorflow.compiler.tf2xla.python import xla
 from bert_mgpu.core.task import Params
 
 
-def after(value: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-    """The value, in a way that no compiler can work out before the other.
+def delayed(value: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+    """The value, in a form that no compiler can compute before the other.
 
-    It adds a zero that only the other can tell: infinity times 0 is none.
+    It adds 0 times the other, which the compiler cannot fold: infinity times 0 is
+    not 0.
     """
     return value + 0.0 * tf.reshape(other, [-1])[0]
 
@@ -22,25 +23,26 @@ def after(value: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
 def recomputed(
     function: Callable[..., tf.Tensor], params: Params, inputs: tf.Tensor
 ) -> tf.Tensor:
-    """function(params, inputs), of which a backward pass keeps the arguments alone.
+    """function(params, inputs), whose arguments alone are kept for the backward pass.
 
-    It works the rest out again (Chen et al. 2016). The function has to be pure: its
-    random numbers must come from stateless generators. What it takes from outside
-    its arguments gets no gradient. inputs: [B, T, H].
+    That computes the rest again (Chen et al. 2016). The function has to be pure: its
+    random numbers must come from stateless generators. Only its arguments get a
+    gradient. inputs: [B, T, H].
     """
     names = list(params)
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def apply(*tensors: tf.Tensor) -> Any:
         def backward(upstream: tf.Tensor) -> list[tf.Tensor]:
-            # Not before it is needed, and not seen to have been done before. XLA drops
-            # the barrier in the end: what counts there is `after`.
-            *again, inputs, upstream = xla.optimization_barrier(*tensors, upstream)
-            again.append(after(inputs, upstream))
+            # The compiler must neither start this early nor see that it was computed
+            # before. XLA drops the barrier late: there `delayed` is what counts.
+            *values, inputs, upstream = xla.optimization_barrier(*tensors, upstream)
+            arguments = [*values, delayed(inputs, upstream)]
             with tf.GradientTape() as tape:
-                tape.watch(again)
-                outputs = function(dict(zip(names, again, strict=False)), again[-1])
-            return tape.gradient(outputs, again, upstream)
+                tape.watch(arguments)
+                params = dict(zip(names, arguments, strict=False))
+                outputs = function(params, arguments[-1])
+            return tape.gradient(outputs, arguments, upstream)
 
         *values, inputs = tensors
         return function(dict(zip(names, values, strict=True)), inputs), backward

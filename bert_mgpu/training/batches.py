@@ -1,6 +1,7 @@
-"""Batches as the devices get them, made while the steps before them run.
+"""Batches placed on the devices that work with them.
 
-Letters: N towers of this process, M their parts in all, b rows of a part.
+Letters: N towers of this process, M their micro-batches in all, b rows of a
+micro-batch.
 """
 
 from __future__ import annotations
@@ -18,73 +19,78 @@ from bert_mgpu.distributed import pairwise
 class PlacedBatch(NamedTuple):
     """A batch whose rows lie on the devices that work with them."""
 
-    columns: tuple[dict[str, tf.Tensor], ...]  # of each device: [its parts, b, ...]
+    columns: tuple[dict[str, tf.Tensor], ...]  # by device: [its micro-batches, b, ...]
     weights: dict[str, np.float32]  # denominators of the losses, of all these rows
-    parts: int  # M
     rows: int  # b
 
 
 def place(
     batch: Mapping[str, np.ndarray],
     devices: Sequence[str],
-    shares: Sequence[int],
+    tower_counts: Sequence[int],
     *,
     towers: int,
     task: Task | None = None,
 ) -> PlacedBatch:
-    """Puts the rows of each device there.
+    """The batch, with the rows of each device on it.
 
-    batch: arrays [M, b, ...]; shares: towers of each device; task: weighs the losses,
-    None where none is asked for.
+    batch: arrays [M, b, ...]; tower_counts: towers of each device; task: whose losses
+    are weighed, None for a batch that is not trained on.
     """
-    parts, rows = batch["input_ids"].shape[:2]
-    of_a_tower = parts // towers
+    micro_batches, rows = batch["input_ids"].shape[:2]
+    per_tower = micro_batches // towers
     columns, first = [], 0
-    for device, share in zip(devices, shares, strict=True):
-        last = first + share * of_a_tower
+    for device, count in zip(devices, tower_counts, strict=True):
+        last = first + count * per_tower
         with tf.device(device):
-            own = {name: _sent(values[first:last]) for name, values in batch.items()}
-        columns.append(own)
+            columns.append(
+                {name: _to_device(values[first:last]) for name, values in batch.items()}
+            )
         first = last
-    weights = {} if task is None else _weights(task, batch)
-    return PlacedBatch(tuple(columns), weights, parts, rows=rows)
+    weights = {} if task is None else _loss_weights(task, batch)
+    return PlacedBatch(tuple(columns), weights, rows)
 
 
-def _sent(values: np.ndarray) -> tf.Tensor:
-    # TensorFlow keeps whole numbers of 32 bits in the host's memory, wherever they are
-    # said to be.
-    whole = values.dtype == np.int32
+def _to_device(values: np.ndarray) -> tf.Tensor:
+    """The values on the current device, int32 as int64."""
+    # TensorFlow keeps int32 tensors in the host's memory, whatever their device.
+    is_int32 = values.dtype == np.int32
     with tf.device("CPU:0"):
-        there = tf.constant(values.astype(np.int64) if whole else values)
+        on_host = tf.constant(values.astype(np.int64) if is_int32 else values)
     # A copy to a GPU waits for all that the GPU was given to do before. As an operation
-    # it lets go of Python's lock, so that meanwhile the next step is launched.
-    return tf.identity(there)
+    # it releases Python's lock, so that the next step is launched meanwhile.
+    return tf.identity(on_host)
 
 
-def received(rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Rows as a task gets them: whole numbers are int32."""
+def as_task_batch(rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Rows as a task gets them, with integers as int32 again."""
     return {
         name: tf.cast(values, tf.int32) if values.dtype == tf.int64 else values
         for name, values in rows.items()
     }
 
 
-def _weights(task: Task, batch: Mapping[str, np.ndarray]) -> dict[str, np.float32]:
-    """Summed as gradients are: the same for any number of processes."""
-    parts = [
-        task.loss_weights({name: values[part] for name, values in batch.items()})
-        for part in range(len(batch["input_ids"]))
+def _loss_weights(task: Task, batch: Mapping[str, np.ndarray]) -> dict[str, np.float32]:
+    """The denominators of the losses, by name.
+
+    Summed in the order of gradients, so that they are the same for any number of
+    processes.
+    """
+    weights = [
+        task.loss_weights(micro_batch(batch, index))
+        for index in range(len(batch["input_ids"]))
     ]
     return {
-        name: pairwise.pairwise_sum([one[name] for one in parts]) for name in parts[0]
+        name: pairwise.pairwise_sum([weight[name] for weight in weights])
+        for name in weights[0]
     }
 
 
-def part_of(columns: Mapping[str, Any], index: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Part `index` of a device's columns: [b, ...]."""
+def micro_batch(columns: Mapping[str, Any], index: Any) -> dict[str, Any]:
+    """Micro-batch `index` of arrays [M, b, ...]: [b, ...]."""
     return {name: values[index] for name, values in columns.items()}
 
 
-def specs_of_part(columns: Mapping[str, tf.Tensor]) -> dict[str, tf.TensorSpec]:
-    """The shapes of any such part."""
+def micro_batch_specs(columns: Mapping[str, tf.Tensor]) -> dict[str, tf.TensorSpec]:
+    """The shapes and types of every micro-batch of these."""
     return {n: tf.TensorSpec(v.shape[1:], v.dtype) for n, v in columns.items()}

@@ -1,4 +1,4 @@
-"""Which device lacked memory, where one of several failed."""
+"""The search for the device that ran out of memory, after one of several failed."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from bert_mgpu.distributed import strategies
 
 _CANCELLED = tf.errors.CancelledError, tf.errors.AbortedError
 
-# What each device was asked for last: a function of its number and these arguments.
-Asked = tuple[Callable[..., Any], tuple[Any, ...]]
+# The last work of every device: a function of its index and these arguments.
+Work = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def out_of_memory(
-    error: Exception, devices: Sequence[str], asked: Asked | None, *, trained: bool
+    error: Exception, devices: Sequence[str], work: Work | None, *, trained: bool
 ) -> str | None:
-    """What a device had no memory for, of several also which; None for any other error.
+    """The allocation that failed, with its device; None if memory was not the reason.
 
-    When one of several devices fails the others are cancelled, and TensorFlow often
-    tells that instead. So each does its last work once more, alone. If none fails at
-    that, it was what they do together, in a step that `trained`: their sum, or the
-    update after it.
+    When one of several devices fails, the others are cancelled, and TensorFlow often
+    reports a cancellation instead. So each device repeats its last work alone. If none
+    fails, it was what they do together in a training step: the sum or the update.
     """
-    lacking = errors.out_of_memory(error)
-    if isinstance(error, errors.RunError) or len(devices) == 1 or asked is None:
-        return lacking
-    work, inputs = asked
-    others = False  # failures of another kind
+    shortage = errors.out_of_memory(error)
+    if isinstance(error, errors.RunError) or len(devices) == 1 or work is None:
+        return shortage
+    function, inputs = work
+    other_failures = False
     for replica, device in enumerate(devices):
-        if failed := strategies.failure_alone(device, work, replica, *inputs):
-            if alone := errors.out_of_memory(failed):
-                return f"{alone} on {device}"
-            others |= not isinstance(failed, _CANCELLED)
-    if trained and not lacking and not others and isinstance(error, _CANCELLED):
-        return "a device failed at the sum or the update, likely out of memory"
-    return lacking
+        if failure := strategies.failure_alone(device, function, replica, *inputs):
+            if device_shortage := errors.out_of_memory(failure):
+                return f"{device_shortage} on {device}"
+            other_failures |= not isinstance(failure, _CANCELLED)
+    cancelled = isinstance(error, _CANCELLED)
+    if trained and cancelled and not shortage and not other_failures:
+        return "a device failed in the sum or the update, probably out of memory"
+    return shortage

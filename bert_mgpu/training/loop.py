@@ -1,4 +1,4 @@
-"""The training loop: one optimizer step after the other, from any step on."""
+"""The training loop: optimizer steps from any step on, with saves and evaluations."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from bert_mgpu.training.batches import PlacedBatch
 from bert_mgpu.training.results import StepResult
 from bert_mgpu.training.towers import Towers
 
-# Results that wait to be looked at: a training that diverged is to end soon.
-_MOST_UNREAD = 10
+# Steps that may wait to be recorded: a training that diverged has to end soon.
+_MAX_PENDING = 10
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """What a training run will do, all of it known before it starts."""
+    """The settings of a training loop."""
 
     steps: int
     warmup: int
@@ -34,12 +34,12 @@ class TrainingPlan:
     save_every: int
     decay_power: float = 1.0
     eval_every: int = 0  # 0: never
-    read_every: int = 1  # steps whose results are read together
+    read_every: int = 1  # steps between two readings of results
 
 
 @dataclasses.dataclass(frozen=True)
 class StepRecord:
-    """A finished step, as the recorder is told of it."""
+    """A finished step, as the recorder gets it."""
 
     step: int  # from 1
     losses: dict[str, float]
@@ -47,13 +47,13 @@ class StepRecord:
     norm: float
     scaling: dict[str, float]  # the state of loss scaling, if there is one
     seconds: float  # since the step before
-    waited: float  # seconds of them for a batch that was not ready, the next step's
-    compiled: bool  # the first of its shape: compilation is in the seconds
-    reduction: float = 0.0  # seconds of them until other processes' sums were there
+    waited: float  # of these, for the next step's batch
+    compiled: bool  # the first of its shape: the seconds include compilation
+    reduction: float = 0.0  # of these, until the sum over processes was complete
 
 
 class StepListener(Protocol):
-    """Where the loop reports each finished step."""
+    """The receiver of finished steps."""
 
     def step(self, done: StepRecord) -> None: ...
 
@@ -68,40 +68,41 @@ def train(
     recorder: StepListener,
     evaluate: Callable[[int, Callable[[], bool]], bool] | None = None,
 ) -> TrainState:
-    """Trains from state.step to plan.steps and saves on the way and at the end.
+    """Trains from state.step to plan.steps, with saves on the way and at the end.
 
     Weights and slots of `state` are not read: the towers hold them.
 
-    `batches` starts with the batch of state.step. `evaluate` looks at the weights after
-    every plan.eval_every steps, and at the end: true ends the training. It is told how
-    to ask whether the run is to stop, and may then leave it to the run that goes on.
+    `batches` starts with the batch of state.step. `evaluate` is called every
+    plan.eval_every steps and at the end, with the step and a function that says whether
+    the run has to stop: then it may leave the evaluation to the run that resumes. It
+    returns true to end the training.
 
     Raises Diverged where a loss or the gradient is not finite: nothing of that step is
-    saved. SIGTERM and Ctrl-C save and raise Preempted and Interrupted: in all processes
-    of a group, after the same step, whichever of them it was that got the signal.
+    saved. SIGTERM and Ctrl-C save and raise Preempted and Interrupted, in all processes
+    of a group after the same step, whichever of them got the signal.
     """
     group = towers.group
 
     def saved(step: int) -> TrainState:
         group.pausing()
         params, slots = towers.snapshot()
-        state_now = dataclasses.replace(state, params=params, slots=slots, step=step)
-        collective.check_same_state(state_now, group)
+        current = dataclasses.replace(state, params=params, slots=slots, step=step)
+        collective.check_same_state(current, group)
         if group.rank == 0:
-            save(state_now)
+            save(current)
         group.all_gather(b"")  # no process leaves before it is saved
-        return state_now
+        return current
 
     first = state.step
-    unread = _Unread(recorder)
+    pending = _PendingSteps(recorder)
     clock = time.perf_counter()
     with _stop_signals(once=group.size == 1) as stop:
-        votes = _Votes(group, stop)
+        votes = _StopVotes(group, stop)
         batch, waited = _next(batches)
         for step in range(state.step, plan.steps):
             done = step + 1
             upcoming = batch
-            if done < plan.steps:  # on its way to the devices while this step runs
+            if done < plan.steps:  # copied to the devices while this step runs
                 upcoming, waited = _next(batches)
             rate = schedule.learning_rate(
                 step,
@@ -117,31 +118,30 @@ def train(
             compiled = towers.compilations > compilations
             clock, began = time.perf_counter(), clock
             times = clock - began, waited, compiled
-            unread.append(_Launched(done, rate, result, *times))
-            # A result is there when its step is done: reading the last one would wait.
-            wanted = done % plan.read_every == 0
-            unread.read(keep=0 if compiled else 1 if wanted else _MOST_UNREAD)
-            if step == first:  # a card that computes wrongly is known at once
+            pending.append(_PendingStep(done, rate, result, *times))
+            # Reading the newest result would wait for its step.
+            is_due = done % plan.read_every == 0
+            pending.record(keep=0 if compiled else 1 if is_due else _MAX_PENDING)
+            if step == first:  # finds a faulty GPU at once
                 towers.check_replicas_equal()
-                clock = time.perf_counter()  # that was no training
+                clock = time.perf_counter()  # this was not training
             batch = upcoming
             ends = done == plan.steps
             if evaluate and (ends or done % plan.eval_every == 0):
-                unread.read()
+                pending.record()
                 group.pausing()
-                # First: what is saved has been evaluated. Of several processes none
-                # may leave the others alone with it.
+                # Before the save, so that what is saved has been evaluated. Of several
+                # processes none may leave the others in an evaluation.
                 ends |= evaluate(done, lambda: bool(stop) and group.size == 1)
                 clock = time.perf_counter()
-            asked_to = votes.after(result)  # what comes later meets the next step
-            ends |= bool(asked_to)
+            ends |= votes.after(result)  # later signals count for the next step
             if ends or done % plan.save_every == 0:
-                unread.read()
+                pending.record()
                 state = saved(done)
-                clock = time.perf_counter()  # saving is no training
+                clock = time.perf_counter()  # saving is not training
             if ends:
                 break
-            # The host has no use for them until the next time.
+            # The host does not need them until the next save.
             state = dataclasses.replace(state, params={}, slots={})
         if any(group.all_gather(b"stop" if stop else b"")):
             raise (stop or [Preempted])[0](
@@ -152,13 +152,13 @@ def train(
 
 
 def _next(batches: Iterator[PlacedBatch]) -> tuple[PlacedBatch, float]:
-    """The next batch, and the seconds that it was waited for."""
-    asked = time.perf_counter()
-    return next(batches), time.perf_counter() - asked
+    """The next batch, and the seconds spent waiting for it."""
+    began = time.perf_counter()
+    return next(batches), time.perf_counter() - began
 
 
-class _Launched(NamedTuple):
-    """A step whose result nobody has looked at."""
+class _PendingStep(NamedTuple):
+    """A launched step whose result has not been read."""
 
     step: int  # from 1
     rate: float
@@ -167,15 +167,12 @@ class _Launched(NamedTuple):
     waited: float
     compiled: bool
 
-    def done(self) -> StepRecord:
-        """Waits for the step. Raises Diverged."""
-        losses, norm, scaling = (
-            self.result.losses,
-            self.result.norm,
-            self.result.scaling,
-        )
+    def finished(self) -> StepRecord:
+        """The record of the step, once it is done. Raises Diverged."""
+        result = self.result
+        losses, norm, scaling = result.losses, result.norm, result.scaling
         skips = scaling.get(tensor_names.SKIPS)
-        if not self.result.finite:
+        if not result.finite:
             shown = ", ".join(f"{name} {value:g}" for name, value in losses.items())
             raise Diverged(
                 f"step {self.step}: {shown}, gradient norm {norm:g}: the training"
@@ -189,31 +186,31 @@ class _Launched(NamedTuple):
                 " diverged: lower --learning_rate, or pass --precision=bfloat16 and"
                 " --allreduce_dtype=float32, with another --output_dir"
             )
-        times = self.seconds, self.waited, self.compiled, self.result.reduction
+        times = self.seconds, self.waited, self.compiled, result.reduction
         return StepRecord(self.step, losses, self.rate, norm, scaling, *times)
 
 
-class _Unread:
-    """Steps in the order of their launch; each is told to the recorder once."""
+class _PendingSteps:
+    """Launched steps in their order; each is recorded once."""
 
     def __init__(self, recorder: StepListener):
         self._recorder = recorder
-        self._steps: collections.deque[_Launched] = collections.deque()
+        self._steps: collections.deque[_PendingStep] = collections.deque()
 
-    def append(self, launched: _Launched) -> None:
-        self._steps.append(launched)
+    def append(self, step: _PendingStep) -> None:
+        self._steps.append(step)
 
-    def read(self, keep: int = 0) -> None:
-        """All but the newest `keep`."""
+    def record(self, keep: int = 0) -> None:
+        """Records all but the newest `keep`."""
         while len(self._steps) > keep:
-            self._recorder.step(self._steps.popleft().done())
+            self._recorder.step(self._steps.popleft().finished())
 
 
-class _Votes:
-    """Whether to stop: what this process was asked, or any of several.
+class _StopVotes:
+    """The decision to stop, by a signal to this process or to any of several.
 
-    Those learn of each other's signals by the sums of a step, which are read when the
-    next one is on its way: all of them after the same step.
+    Several processes learn of each other's signals from the sums of a step, which they
+    read after launching the next one: so all decide after the same step.
     """
 
     def __init__(self, group: Collective, stop: list[type[RunError]]):
@@ -224,42 +221,41 @@ class _Votes:
     def own(self) -> bool:
         return bool(self._stop)
 
-    def after(self, result: StepResult) -> list[type[RunError]]:
-        """The errors to end with after this step; none to go on."""
+    def after(self, result: StepResult) -> bool:
+        """Does the run stop after this step?"""
         if self._group.size == 1:
-            return self._stop[:]
+            return self.own
         before, self._last = self._last, result
-        if before is None or not before.stops:
-            return []
-        return self._stop[:] or [Preempted]
+        return before is not None and before.stops > 0
 
 
 @contextlib.contextmanager
 def _stop_signals(once: bool) -> Iterator[list[type[RunError]]]:
-    """Collects what asks the run to stop; the loop looks between two steps.
+    """A list that gets an error for a signal to stop; the loop looks between two steps.
 
-    once: the second time means now; a launcher's signals may come several times.
+    once: a second signal ends the run at once. Not under a launcher, which may send
+    several.
     """
-    asked: list[type[RunError]] = []
+    requests: list[type[RunError]] = []
     meanings = {signal.SIGTERM: Preempted, signal.SIGINT: Interrupted}
 
-    def note(number: int, frame: Any) -> None:
-        if asked and once:
-            raise asked[0](
+    def on_signal(number: int, frame: Any) -> None:
+        if requests and once:
+            raise requests[0](
                 "at once: the same command goes on from the newest checkpoint"
             )
-        if not asked:
-            asked.append(meanings[signal.Signals(number)])
+        if not requests:
+            requests.append(meanings[signal.Signals(number)])
 
-    before = {number: signal.signal(number, note) for number in meanings}
+    before = {number: signal.signal(number, on_signal) for number in meanings}
     try:
-        yield asked
+        yield requests
     except RunError:
         raise
-    except Exception as error:  # nothing that is tried again must forget them
-        if asked and once:
-            again = "the same command goes on from the newest checkpoint"
-            raise asked[0](again) from error
+    except Exception as error:  # a retry would ignore the signal
+        if requests and once:
+            advice = "the same command goes on from the newest checkpoint"
+            raise requests[0](advice) from error
         raise
     finally:
         for number, handler in before.items():

@@ -14,7 +14,7 @@ from bert_mgpu.core.tensor_names import AVERAGE
 from bert_mgpu.training import quantized_moments, rules
 
 BETA_1, BETA_2 = 0.9, 0.999
-# Smaller tensors gain little from 8 bits (bitsandbytes draws the line here too).
+# Smaller tensors gain little from 8 bits (bitsandbytes has the same limit).
 SMALLEST_IN_8_BITS = 4096
 
 Slots = dict[str, Any]  # of one parameter, by suffix
@@ -22,11 +22,11 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class ParameterGroup(NamedTuple):
-    """What an update does with one parameter in one step, beside its gradient."""
+    """The settings of an update of one parameter."""
 
-    rate: Any  # of this parameter, after its factor
+    rate: Any  # the learning rate, times this parameter's factor
     weight_decay: float
-    adapts: bool  # is its step as long as the parameter? LAMB alone asks
+    layer_adaptation: bool  # LAMB: is the step as long as the parameter?
     step: Any  # int64, 0 for the first one
 
 
@@ -39,7 +39,7 @@ def _moments(grad: Any, slots: Slots) -> Slots:
 
 
 def _unbiased_ratio(slots: Slots, step: Any, epsilon: float) -> Any:
-    """Adam's direction, with both averages corrected for their start at zero."""
+    """Adam's update, with both averages corrected for their start at zero."""
     steps = tf.cast(step, tf.float32) + 1.0
 
     def weight(beta: float) -> Any:  # 1 - beta ** steps, exact for few steps too
@@ -50,7 +50,7 @@ def _unbiased_ratio(slots: Slots, step: Any, epsilon: float) -> Any:
 
 
 def adamw_google_update(
-    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
 ) -> tuple[Any, Slots]:
     """AdamWeightDecayOptimizer of google-research/bert -> (param, slots).
 
@@ -59,52 +59,52 @@ def adamw_google_update(
     """
     slots = _moments(grad, slots)
     update = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + 1e-6)
-    return param - how.rate * (update + how.weight_decay * param), slots
+    return param - group.rate * (update + group.weight_decay * param), slots
 
 
 def adamw_update(
-    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
 ) -> tuple[Any, Slots]:
     """AdamW (Loshchilov & Hutter 2019), with bias correction -> (param, slots).
 
     Any shape.
     """
     slots = _moments(grad, slots)
-    update = _unbiased_ratio(slots, how.step, 1e-8)
-    return param - how.rate * (update + how.weight_decay * param), slots
+    update = _unbiased_ratio(slots, group.step, 1e-8)
+    return param - group.rate * (update + group.weight_decay * param), slots
 
 
 def lamb_update(
-    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
 ) -> tuple[Any, Slots]:
     """LAMB (You et al. 2020), with bias correction -> (param, slots).
 
-    The step of a tensor that adapts is as long as the tensor, times the rate; the
-    others get Adam's. Any shape.
+    With layer adaptation the step is as long as the tensor, times the rate; without,
+    it is Adam's. Any shape.
     """
     slots = _moments(grad, slots)
-    update = _unbiased_ratio(slots, how.step, 1e-6) + how.weight_decay * param
-    if not how.adapts:
-        return param - how.rate * update, slots
-    length, moved = tf.norm(param), tf.norm(update)
-    measurable = tf.logical_and(length > 0.0, moved > 0.0)
-    ratio = tf.where(measurable, length / moved, 1.0)
-    return param - how.rate * ratio * update, slots
+    update = _unbiased_ratio(slots, group.step, 1e-6) + group.weight_decay * param
+    if not group.layer_adaptation:
+        return param - group.rate * update, slots
+    param_norm, update_norm = tf.norm(param), tf.norm(update)
+    both = tf.logical_and(param_norm > 0.0, update_norm > 0.0)
+    ratio = tf.where(both, param_norm / update_norm, 1.0)
+    return param - group.rate * ratio * update, slots
 
 
 def adafactor_update(
-    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
 ) -> tuple[Any, Slots]:
-    """Adafactor (Shazeer & Stern 2018) with a rate from outside -> (param, slots).
+    """Adafactor (Shazeer & Stern 2018) with a given rate -> (param, slots).
 
     The squares of matrices [..., R, C] are kept as the means of rows [..., R] and
     of columns [..., C]. No momentum, no step relative to the parameter's size;
     decay as in AdamW.
     """
-    newest = (tf.cast(how.step, tf.float32) + 1.0) ** -0.8  # section 7.2
+    weight = (tf.cast(group.step, tf.float32) + 1.0) ** -0.8  # section 7.2
 
     def average(old: Any, new: Any) -> Any:
-        return (1.0 - newest) * old + newest * new
+        return (1.0 - weight) * old + weight * new
 
     squares = grad * grad + 1e-30
     if "adafactor_v" in slots:
@@ -114,27 +114,27 @@ def adafactor_update(
         rows = average(slots["adafactor_vr"], tf.reduce_mean(squares, -1))
         columns = average(slots["adafactor_vc"], tf.reduce_mean(squares, -2))
         slots = {"adafactor_vr": rows, "adafactor_vc": columns}
-        parts = rows / tf.reduce_mean(rows, -1, keepdims=True)
-        # One root after the other: the product of both may be too small a number.
-        update = grad * tf.math.rsqrt(parts)[..., tf.newaxis]
+        factors = rows / tf.reduce_mean(rows, -1, keepdims=True)
+        # One root after the other: the product of both may underflow.
+        update = grad * tf.math.rsqrt(factors)[..., tf.newaxis]
         update = update * tf.math.rsqrt(columns)[..., tf.newaxis, :]
-    size = tf.sqrt(tf.reduce_mean(update * update))
-    update = update / tf.maximum(1.0, size)  # section 6, with d = 1
-    return param - how.rate * (update + how.weight_decay * param), slots
+    rms = tf.sqrt(tf.reduce_mean(update * update))
+    update = update / tf.maximum(1.0, rms)  # section 6, with d = 1
+    return param - group.rate * (update + group.weight_decay * param), slots
 
 
 def lion_update(
-    grad: Any, param: Any, slots: Slots, *, how: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
 ) -> tuple[Any, Slots]:
     """Lion (Chen et al. 2023) -> (param, slots).
 
-    Every element moves by the whole rate, so that a good rate is three to ten
-    times smaller than AdamW's. Any shape.
+    Every element moves by the full rate, so a good rate is three to ten times smaller
+    than AdamW's. Any shape.
     """
     m = slots["lion_m"]
     update = tf.sign(0.9 * m + 0.1 * grad)
     slots = {"lion_m": 0.99 * m + 0.01 * grad}
-    return param - how.rate * (update + how.weight_decay * param), slots
+    return param - group.rate * (update + group.weight_decay * param), slots
 
 
 def _like_param(*suffixes: str) -> Callable[[tuple[int, ...]], Shapes]:
@@ -151,7 +151,7 @@ def _factored(shape: tuple[int, ...]) -> Shapes:
 class _Method:
     update: Callable[..., tuple[Any, Slots]]
     slots: Callable[[tuple[int, ...]], Shapes]  # by the parameter's shape
-    # The slots that have an 8-bit form, and whether their values have a sign.
+    # The slots with an 8-bit form, and whether their values have a sign.
     signed: Mapping[str, bool] = dataclasses.field(default_factory=dict)
 
 
@@ -168,11 +168,11 @@ OPTIMIZERS: dict[str, _Method] = {
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
-    """One of OPTIMIZERS, and how it treats parameters by their names."""
+    """One of OPTIMIZERS, with its settings for parameters by name."""
 
     name: str = "adamw_google"
     slot_bits: int = 32  # 8: block-wise quantised moments
-    ema_decay: float = 0.0  # 0: no average of the weights is kept
+    ema_decay: float = 0.0  # of the weights' moving average; 0: none is kept
     rates: rules.Rules[float] = ((r"", 1.0),)  # factors of the learning rate
     weight_decay: float = 0.01
 
@@ -184,10 +184,10 @@ class Optimizer:
         if self.slot_bits not in (8, 32):
             raise ValueError(f"slots of {self.slot_bits} bits: pass 8 or 32")
         if self.slot_bits == 8 and not self._method.signed:
-            able = [name for name, method in OPTIMIZERS.items() if method.signed]
+            quantized = [name for name, method in OPTIMIZERS.items() if method.signed]
             raise ValueError(
                 f"{self.name} has no slots of 8 bits: pass 32, or one of the"
-                f" optimizers {', '.join(able)}"
+                f" optimizers {', '.join(quantized)}"
             )
         if not 0.0 <= self.ema_decay < 1.0:
             raise ValueError(
@@ -200,7 +200,7 @@ class Optimizer:
         return OPTIMIZERS[self.name]
 
     def zero_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """First values of the slots of these parameters, which are to be trained."""
+        """The initial slots of these parameters, all of which are trained."""
         in_8_bits = self._in_8_bits(params)
         slots: dict[str, np.ndarray] = {}
         for name, param in params.items():
@@ -222,58 +222,62 @@ class Optimizer:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """One step by gradients that are clipped already -> (params, slots).
 
-        A pure function. `rate` is the learning rate before the factors, `step` is
-        0 for the first step. The slots are those of `zero_slots`, old and new.
+        A pure function. `rate` is the learning rate before the factors, `step` is 0 for
+        the first step. Old and new slots have the names of `zero_slots`.
         """
         decays = rules.resolve(rules.weight_decay(self.weight_decay), params)
-        adapted = rules.resolve(rules.LAYER_ADAPTATION, params)
+        adaptations = rules.resolve(rules.LAYER_ADAPTATION, params)
         factors = rules.resolve(self.rates, params)
         in_8_bits = self._in_8_bits(params)
         update, signed = self._method.update, self._method.signed
         new_params: dict[str, Any] = {}
         new_slots: dict[str, Any] = {}
-        zero: Any = 0.0
+        dependency: Any = 0.0
         for name, param in params.items():
-            coded = name in in_8_bits
-            own = {s: slots[f"{name}/{s}"] for s in self._specs(param, coded)}
-            how = ParameterGroup(
-                rate * factors[name], decays[name], adapted[name], step=step
+            quantized = name in in_8_bits
+            own_slots = {s: slots[f"{name}/{s}"] for s in self._specs(param, quantized)}
+            group = ParameterGroup(
+                rate * factors[name], decays[name], adaptations[name], step=step
             )
-            if coded:
-                new, own, zero = quantized_moments.updated(
+            if quantized:
+                new, own_slots, dependency = quantized_moments.update_in_8_bits(
                     update,
                     signed,
-                    zero,
+                    dependency,
                     grad=grads[name],
                     param=param,
-                    slots=own,
-                    how=how,
+                    slots=own_slots,
+                    group=group,
                 )
             else:
-                new, own = update(grads[name], param, own, how=how)
+                new, own_slots = update(grads[name], param, own_slots, group=group)
             new_params[name] = new
-            new_slots |= {f"{name}/{suffix}": value for suffix, value in own.items()}
+            new_slots |= {f"{name}/{s}": value for s, value in own_slots.items()}
             if self.ema_decay:
                 average = slots[f"{name}/{AVERAGE}"]
-                change = (1.0 - self._decay(step)) * (new - average)
+                change = (1.0 - self._ema_decay(step)) * (new - average)
                 new_slots[f"{name}/{AVERAGE}"] = average + change
         return new_params, new_slots
 
-    def _decay(self, step: Any) -> Any:
-        """Of the averages: less at first, as tf.train.ExponentialMovingAverage's with
-        `num_updates`, so that a short training does not average its first weights.
-        """
-        done = tf.cast(step, tf.float32)
-        return tf.minimum(self.ema_decay, (1.0 + done) / (10.0 + done))
+    def _ema_decay(self, step: Any) -> Any:
+        """The decay of the averages in this step.
 
-    def _specs(self, param: Any, coded: bool) -> quantized_moments.Specs:
+        Less at first, as in tf.train.ExponentialMovingAverage with `num_updates`, so
+        that a short training does not average its initial weights.
+        """
+        steps = tf.cast(step, tf.float32)
+        return tf.minimum(self.ema_decay, (1.0 + steps) / (10.0 + steps))
+
+    def _specs(self, param: Any, quantized: bool) -> quantized_moments.Specs:
+        """Shapes and types of the slots of a parameter, by suffix."""
         shape = tuple(param.shape)
-        if coded:
+        if quantized:
             return quantized_moments.specs(self._method.signed, math.prod(shape))
         slots = self._method.slots(shape)
         return {suffix: (shape, np.float32) for suffix, shape in slots.items()}
 
     def _in_8_bits(self, params: Mapping[str, Any]) -> set[str]:
+        """The names of the parameters whose slots have 8 bits."""
         if self.slot_bits == 32:
             return set()
         bits = rules.resolve(rules.SLOT_BITS, params)

@@ -1,6 +1,6 @@
-"""What devices work out: parts of a step, the update, the forward pass.
+"""The computations of a device: a micro-batch's gradients, the update, a forward pass.
 
-Each is traced once and serves all the towers of all devices. None knows where it runs.
+Each is traced once and serves all towers of all devices. None knows where it runs.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import tensorflow as tf
 
 from bert_mgpu.core.task import Batch, DropoutKey, Params, Task
 from bert_mgpu.training import batches, precision, update
-from bert_mgpu.training.copies import Variables, read
-from bert_mgpu.training.once import TracedOnce
+from bert_mgpu.training.gradient_vector import Layout
 from bert_mgpu.training.optimizers import Optimizer
-from bert_mgpu.training.vector import Layout
+from bert_mgpu.training.replicas import Replica, Variables, as_tensors
+from bert_mgpu.training.traced_once import TracedOnce
 
 
 class Programs:
-    """Of a task and an optimizer: `part`, `update` and `forward`.
+    """`micro_batch`, `update` and `forward` of a task and an optimizer.
 
-    n values of all trained parameters, L losses.
+    Letters as in gradient_vector.py.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Programs:
         xla: bool,
         xla_update: bool,
     ):
-        """dtype: what a pass computes in. See `Towers` for the others."""
+        """dtype: what a pass computes in; the others as for `Towers`."""
         self._task = task
         self._dtype = dtype
         self._optimizer = optimizer
@@ -44,23 +44,45 @@ class Programs:
         plain = {"experimental_attributes": {"_noinline": True}}
 
         def traced(function: Callable[..., Any], compiled: bool) -> TracedOnce:
-            how: dict[str, Any] = {"jit_compile": True} if compiled else plain
-            return TracedOnce(tf.function(function, autograph=False, **how))
+            options: dict[str, Any] = {"jit_compile": True} if compiled else plain
+            return TracedOnce(tf.function(function, autograph=False, **options))
 
-        self.part = traced(self._part_of_step, xla)
-        self.update = traced(self._update_copy, xla_update)
+        self.micro_batch = traced(self._micro_batch_sums, xla)
+        self.update = traced(self._update_replica, xla_update)
         self.forward = traced(self._tower_outputs, xla)
 
     def trained(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that are not frozen."""
+        """The parameters that are not frozen."""
         return {name: params[name] for name in params if name not in self._frozen}
 
     def layout(self, losses: tuple[str, ...]) -> Layout:
-        """Of a step's sums."""
+        """The layout of a step's sums."""
         specs = self.trained(self._task.param_specs())
         return Layout({name: shape for name, (shape, _) in specs.items()}, losses)
 
-    def _part_of_step(
+    def trace_step(
+        self,
+        replica: Replica,
+        cast: Params | None,
+        rows: dict[str, tf.TensorSpec],
+        *,
+        numbers: tf.Tensor,
+        losses: tuple[str, ...],
+    ) -> None:
+        """Traces `micro_batch` and `update`, which are then called for any device.
+
+        cast: specs of the weights as a step computes with them, None where
+        `micro_batch` casts them itself; rows: specs of a micro-batch.
+        """
+        params = replica.params if cast is None else cast
+        weights, one = tf.TensorSpec([len(losses)]), tf.TensorSpec([])
+        row = tf.TensorSpec([], tf.int32)
+        self.micro_batch.trace(losses, params, rows, row, numbers, weights, one)
+        gradient = tf.TensorSpec([self.layout(losses).count])
+        trained, step = self.trained(replica.params), numbers[0]
+        self.update.trace(losses, trained, replica.slots, gradient, one, one, step)
+
+    def _micro_batch_sums(
         self,
         losses: tuple[str, ...],
         params: Params,
@@ -70,23 +92,24 @@ class Programs:
         weights: tf.Tensor,
         scale: tf.Tensor,
     ) -> tf.Tensor:
-        """The sums [n + L] of a part of a tower's rows."""
-        low = precision.cast(read(params), self._dtype)
-        trained = self.trained(low)
+        """The gradients and losses [n + L] of a micro-batch."""
+        cast = precision.cast(as_tensors(params), self._dtype)
+        trained = self.trained(cast)
         step, seed = tf.unstack(numbers)
-        place = tf.cast(first_row, tf.int64)
         sums, grads = update.gradients(
             self._task,
             trained,
-            {name: low[name] for name in low if name not in trained},
-            batch=batches.received(rows),
-            dropout_key=DropoutKey(tf.cast(seed, tf.uint64), step, place),
+            {name: cast[name] for name in cast if name not in trained},
+            batch=batches.as_task_batch(rows),
+            dropout_key=DropoutKey(
+                tf.cast(seed, tf.uint64), step, tf.cast(first_row, tf.int64)
+            ),
             weights=dict(zip(losses, tf.unstack(weights), strict=True)),
             scale=scale,
         )
         return self.layout(losses).join(grads, sums)
 
-    def _update_copy(
+    def _update_replica(
         self,
         losses: tuple[str, ...],
         trained: Variables,
@@ -96,16 +119,17 @@ class Programs:
         rate: tf.Tensor,
         step: tf.Tensor,
     ) -> tf.Tensor:
-        """Updates a device's copy where it lies.
+        """Updates a device's replica in place.
 
-        XLA writes over variables that it reads and assigns itself: weights and moments
-        are not held twice. -> the gradient's norm, then the state of loss scaling.
+        XLA overwrites variables that it reads and assigns itself, so weights and
+        moments are not held twice. Returns the gradient's norm, then the state of loss
+        scaling.
         """
         grads = self.layout(losses).gradients(gradient)
         params, new_slots, norm = update.apply_gradients(
             self._optimizer,
-            read(trained),
-            read(slots),
+            as_tensors(trained),
+            as_tensors(slots),
             grads=grads,
             norm=norm,
             rate=rate,
@@ -116,6 +140,6 @@ class Programs:
                 table[name].assign(value)
         return tf.stack([norm, *(new_slots[n] for n in precision.scaling(slots))])
 
-    def _tower_outputs(self, used: Variables, rows: Batch) -> dict[str, tf.Tensor]:
+    def _tower_outputs(self, params: Variables, rows: Batch) -> dict[str, tf.Tensor]:
         """The task's outputs for the rows of a tower."""
-        return self._task.outputs(read(used), batches.received(rows))
+        return self._task.outputs(as_tensors(params), batches.as_task_batch(rows))

@@ -1,10 +1,10 @@
 """Optimizer moments in 8 bits: block-wise dynamic codes (Dettmers et al. 2022).
 
-Each block of 2048 values is divided by the one of largest size, its scale, and
-every quotient becomes the nearest of 256 numbers. Those stand as in dynamic tree
-quantisation (Dettmers 2016): seven decades up to 1, each with twice as many
-numbers as the one below, so that both outliers and values a million times
-smaller keep their first digits. The numbers are those of bitsandbytes.
+Each block of 2048 values is divided by its largest one in magnitude, the scale, and
+every quotient becomes the nearest of 256 numbers. These are spaced as in dynamic tree
+quantisation (Dettmers 2016): seven decades up to 1, each with twice as many numbers as
+the one below, so that both outliers and values a million times smaller keep their
+first digits. The numbers are those of bitsandbytes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def _to_blocks(values: Any) -> tf.Tensor:
 
 
 def _from_blocks(table: Any, shape: Sequence[int]) -> tf.Tensor:
-    """What `_to_blocks` made of values of this shape -> the values."""
+    """The inverse of `_to_blocks`: the values in their shape."""
     return tf.reshape(tf.reshape(table, [-1])[: math.prod(shape)], shape)
 
 
 def _decades(signed: bool) -> Iterator[tuple[int, int, float]]:
-    """(rank of its first number, how many numbers, upper end) of each decade.
+    """(rank of the first number, count, upper end) of each decade.
 
-    A rank is a number's place among those that are not negative: zero has 0.
-    Without a sign to store there is one more bit for the fraction.
+    A rank is a number's index among those that are not negative: zero has 0. Without a
+    sign to store there is one more bit for the fraction.
     """
     first, count = 1, 1 if signed else 2
     for decade in range(_DECADES):
@@ -48,7 +48,7 @@ def _decades(signed: bool) -> Iterator[tuple[int, int, float]]:
 
 
 def _magnitudes(signed: bool) -> np.ndarray:
-    """The numbers that are not negative, by rank: 0, centres of cells, 1."""
+    """The numbers that are not negative, by rank: 0, the centres of cells, 1."""
     centres = [
         end * (0.1 + 0.9 * (np.arange(count) + 0.5) / count)
         for _, count, end in _decades(signed)
@@ -57,21 +57,21 @@ def _magnitudes(signed: bool) -> np.ndarray:
 
 
 def dynamic_map(signed: bool) -> np.ndarray:
-    """The number that each code stands for, float64 [256]; code 0 is zero.
+    """The number of each code, float64 [256]; code 0 is zero.
 
-    Negative numbers have the codes of -rank modulo 256. There is no -1: a scale
-    has the sign of the value that it is taken from.
+    A negative number has the code -rank modulo 256. There is no -1: a scale has the
+    sign of the value that it is taken from.
     """
-    ranks = _magnitudes(signed)
-    return np.concatenate([ranks, -ranks[-2:0:-1]]) if signed else ranks
+    numbers = _magnitudes(signed)
+    return np.concatenate([numbers, -numbers[-2:0:-1]]) if signed else numbers
 
 
 def _nearest_rank(sizes: tf.Tensor, signed: bool) -> tf.Tensor:
-    """Ranks, float32, of the numbers nearest to sizes in [0, 1].
+    """The ranks, float32, of the numbers nearest to sizes in [0, 1].
 
-    By arithmetic, as a search would not become one fast loop under XLA. Within a
-    decade the numbers are equally far apart; from one decade to the next the
-    border lies halfway between two numbers, not at the decade's end.
+    By arithmetic, since XLA makes no single fast loop of a search. Within a decade the
+    numbers are evenly spaced; between two decades the border lies halfway between two
+    numbers, not at the decade's end.
     """
     numbers = _magnitudes(signed)
     borders = (numbers[:-1] + numbers[1:]) / 2  # of rank and rank + 1
@@ -87,26 +87,26 @@ def _nearest_rank(sizes: tf.Tensor, signed: bool) -> tf.Tensor:
 def quantize(values: Any, signed: bool) -> tuple[tf.Tensor, tf.Tensor]:
     """float32 [...] -> codes uint8 [blocks * 2048], scales float32 [blocks].
 
-    Values that are not signed must not be negative. Zeros come back exactly, and so
-    does the value that gives a block its scale; others as the nearest number, off by
-    at most 0.7 % of the scale (unsigned: 0.4 %) and, down to a tenth of the scale, by
-    7 % (3.5 %) of themselves.
+    Unsigned values must not be negative. Zeros and the value that gives a block its
+    scale come back exactly; others as the nearest number, off by at most 0.7 % of the
+    scale (unsigned: 0.4 %) and, down to a tenth of the scale, by 7 % (3.5 %) of
+    themselves.
 
-    Unsigned values that are not zero never become zero, but at least the smallest
-    number: beside a first moment that is not zero, a second one that is would have
-    Adam divide by its epsilon alone. (bitsandbytes does not mind. With gradients of
-    sizes from 1 to 1e-6 in a block, AdamW's longest step in 100 was 10,000 times the
-    rate with the nearest number, 1.8 times with this, and 1.0 in 32 bits.)
+    Unsigned values that are not zero become at least the smallest number, never zero:
+    with a second moment of zero beside a first one that is not, Adam would divide by
+    its epsilon alone. (bitsandbytes rounds to zero. With gradients from 1 to 1e-6 in a
+    block, AdamW's longest step in 100 was 10,000 times the rate with the nearest
+    number, 1.8 times with this, and 1.0 in 32 bits.)
     """
     table = _to_blocks(values)
     scales = tf.reduce_max(table, 1)  # [blocks]
     if signed:
         lowest = tf.reduce_min(table, 1)
         scales = tf.where(scales >= -lowest, scales, lowest)
-    parts = table / tf.where(scales == 0.0, 1.0, scales)[:, tf.newaxis]
-    ranks = _nearest_rank(tf.abs(parts), signed)
+    quotients = table / tf.where(scales == 0.0, 1.0, scales)[:, tf.newaxis]
+    ranks = _nearest_rank(tf.abs(quotients), signed)
     if signed:
-        ranks = tf.maximum(tf.sign(parts) * ranks, -127.0)  # there is no -1
+        ranks = tf.maximum(tf.sign(quotients) * ranks, -127.0)  # there is no -1
     else:
         ranks = tf.where(table > 0.0, tf.maximum(ranks, 1.0), 0.0)
     codes = tf.cast(tf.cast(ranks, tf.int32), tf.uint8)  # modulo 256
@@ -116,50 +116,49 @@ def quantize(values: Any, signed: bool) -> tuple[tf.Tensor, tf.Tensor]:
 def dequantize(
     codes: Any, scales: Any, shape: Sequence[int], *, signed: bool
 ) -> tf.Tensor:
-    """The float32 values of this shape that `quantize` coded."""
+    """The float32 values of this shape that `quantize` encoded."""
     numbers = tf.constant(dynamic_map(signed), tf.float32)
-    parts = tf.gather(numbers, tf.cast(tf.reshape(codes, [-1, BLOCK]), tf.int32))
-    return _from_blocks(parts * scales[:, tf.newaxis], shape)
+    quotients = tf.gather(numbers, tf.cast(tf.reshape(codes, [-1, BLOCK]), tf.int32))
+    return _from_blocks(quotients * scales[:, tf.newaxis], shape)
 
 
 def specs(slots: Iterable[str], size: int) -> Specs:
-    """What stands for these slots of so many values each."""
+    """The tensors that hold these slots of `size` values each."""
     blocks = -(-size // BLOCK)
-    found: Specs = {}
+    tensors: Specs = {}
     for slot in slots:
-        found[f"{slot}_q8"] = ((blocks * BLOCK,), np.uint8)
-        found[f"{slot}_scale"] = ((blocks,), np.float32)
-    return found
+        tensors[f"{slot}_q8"] = ((blocks * BLOCK,), np.uint8)
+        tensors[f"{slot}_scale"] = ((blocks,), np.float32)
+    return tensors
 
 
-def updated(
+def update_in_8_bits(
     update: Callable[..., tuple[Any, dict[str, Any]]],
     signed: Mapping[str, bool],
-    zero: Any,
+    dependency: Any,
     *,
     grad: Any,
     param: Any,
     slots: Mapping[str, Any],
-    how: Any,
+    group: Any,
 ) -> tuple[Any, dict[str, Any], Any]:
-    """update(grad, param, slots, how) with slots in 8 bits -> (param, slots, zero).
+    """An update of slots in 8 bits -> (param, slots, dependency).
 
-    To the update, all are tables [blocks, 2048] that end in zeros. The zero that
-    comes back is for the next call, and is known only when the rest is: XLA would
-    decode the slots of all parameters at once if none had to wait, in the memory
-    that 8 bits are to save.
+    update(grad, param, slots, group) gets all as tables [blocks, 2048] that end in
+    zeros: in this shape XLA makes fewer and faster loops. The dependency is a zero that
+    is known only after this update and is passed to the next one: otherwise XLA decodes
+    the slots of all parameters at once, in the memory that 8 bits are to save.
     """
-    # All in the shape of blocks: XLA then makes fewer and faster loops.
     table = _to_blocks(param)
     decoded = {}
     for slot, sign in signed.items():
-        codes, scales = slots[f"{slot}_q8"], slots[f"{slot}_scale"] + zero
+        codes, scales = slots[f"{slot}_q8"], slots[f"{slot}_scale"] + dependency
         decoded[slot] = dequantize(codes, scales, table.shape, signed=sign)
-    table, decoded = update(_to_blocks(grad), table, decoded, how=how)
-    coded: dict[str, Any] = {}
-    zero = 0.0
+    table, decoded = update(_to_blocks(grad), table, decoded, group=group)
+    encoded: dict[str, Any] = {}
+    dependency = 0.0
     for slot, sign in signed.items():
         codes, scales = quantize(decoded[slot], sign)
-        coded[f"{slot}_q8"], coded[f"{slot}_scale"] = codes, scales
-        zero = zero + 0.0 * scales[0]
-    return _from_blocks(table, param.shape), coded, zero
+        encoded[f"{slot}_q8"], encoded[f"{slot}_scale"] = codes, scales
+        dependency = dependency + 0.0 * scales[0]
+    return _from_blocks(table, param.shape), encoded, dependency

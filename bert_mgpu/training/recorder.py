@@ -1,4 +1,4 @@
-"""What a run shows and writes while it trains: bar, metrics.jsonl, TensorBoard."""
+"""The recorder of a training: progress bar, metrics.jsonl and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from bert_mgpu.training.loop import StepRecord
 # Short enough for the loss, rate and speed to fit into 80 columns.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 FILE = "metrics.jsonl"
-_LONGEST_LINE = 1 << 16  # bytes of a record
-_LARGEST = 2**63  # a whole number
-_PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
+_MAX_LINE_BYTES = 1 << 16  # of a record
+_MAX_INTEGER = 2**63
+_LINE_SECONDS = 10.0  # between two log lines where there is no terminal
 
 
 class Recorder:
-    """Records every `every` steps: means since the last record."""
+    """A recorder of means over `every` steps."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Recorder:
         every: int,
         sent: int = 0,
     ):
-        """sent: bytes that a step sends to other processes."""
+        """sent: the bytes that a step sends to other processes."""
         self._sent = sent
         self._start, self._steps = start, steps
         self._batch, self._every = batch, every
@@ -54,45 +54,46 @@ class Recorder:
             disable=not sys.stderr.isatty(),
         )
         self._unrecorded: list[StepRecord] = []
-        self._last_plain = -_PLAIN_SECONDS
+        self._last_line = -_LINE_SECONDS
 
     def step(self, done: StepRecord) -> None:
         self._bar.update()
         self._unrecorded.append(done)
-        self._say_what_is_new(done)
+        self._log_special(done)
         if done.step % self._every and done.step != self._steps:
             return
         steps, self._unrecorded = self._unrecorded, []
         record: dict[str, Any] = {"step": done.step}
         for name in done.losses:
-            record[name] = _mean(one.losses[name] for one in steps)
+            record[name] = _mean(step.losses[name] for step in steps)
         record |= {"learning_rate": done.rate, "gradient_norm": done.norm}
-        record |= {_plain_name(name): value for name, value in done.scaling.items()}
-        # A step that compiles says nothing of the speed of the others.
-        steady = [one for one in steps if not one.compiled]
-        if seconds := sum(one.seconds for one in steady):
+        record |= {_last_part(name): value for name, value in done.scaling.items()}
+        # A step that compiles says nothing about the speed of the others.
+        steady = [step for step in steps if not step.compiled]
+        if seconds := sum(step.seconds for step in steady):
             speed = len(steady) * self._batch / seconds
-            waited = sum(one.waited for one in steady) / len(steady)
+            waited = sum(step.waited for step in steady) / len(steady)
             record["examples_per_second"] = round(speed, 2)
             record["input_wait_seconds"] = round(waited, 6)
             if self._sent:
-                wait = sum(one.reduction for one in steady) / len(steady)
-                record |= {"allreduce_bytes": self._sent}
-                record |= {"allreduce_seconds": round(wait, 6)}
+                reduction = sum(step.reduction for step in steady) / len(steady)
+                record["allreduce_bytes"] = self._sent
+                record["allreduce_seconds"] = round(reduction, 6)
         self._write(record)
         self._show(record)
 
-    def _say_what_is_new(self, done: StepRecord) -> None:
+    def _log_special(self, done: StepRecord) -> None:
+        """Logs a step that compiled or was skipped."""
         if done.compiled:
             first = done.step == self._start + 1
-            what = "first step" if first else f"step {done.step}, of a new shape,"
-            say(f"{what} done in {done.seconds:.0f} s, compilation included")
+            name = "first step" if first else f"step {done.step}, with a new shape,"
+            say(f"{name} done in {done.seconds:.0f} s, compilation included")
         if done.scaling.get(tensor_names.SKIPS):
             scale = done.scaling[tensor_names.SCALE]
             floor = ", the lowest" if scale <= precision.FLOOR else ""
             say(
-                f"step {done.step} overflowed float16 and was skipped: loss scale"
-                f" {scale:g} now{floor}"
+                f"step {done.step} overflowed float16 and was skipped: loss scale now"
+                f" {scale:g}{floor}"
             )
 
     def _write(self, record: dict[str, Any]) -> None:
@@ -110,7 +111,7 @@ class Recorder:
         speed = record.get("examples_per_second")
         waited = record.get("input_wait_seconds", 0.0)
         wait = f"{1000 * waited:.1f} ms"
-        # A bar has no room for what is next to nothing.
+        # A short wait is not worth the bar's space.
         starved = speed and waited > 0.05 * self._batch / speed
         loss = sum(value for name, value in record.items() if name.endswith("loss"))
         self._bar.set_postfix_str(
@@ -119,8 +120,8 @@ class Recorder:
             + (f", wait {wait}" if starved else "")
         )
         last = record["step"] == self._steps
-        if self._bar.disable and (last or now - self._last_plain >= _PLAIN_SECONDS):
-            self._last_plain = now
+        if self._bar.disable and (last or now - self._last_line >= _LINE_SECONDS):
+            self._last_line = now
             left = (self._steps - record["step"]) * self._batch / speed if speed else 0
             say(
                 f"step {record['step']}/{self._steps}  loss {loss:.4f}"
@@ -139,49 +140,49 @@ class Recorder:
 
 
 class NullRecorder:
-    """What the processes record that are not the first."""
+    """The recorder of all processes but the first: it does nothing."""
 
     def step(self, done: StepRecord) -> None: ...
 
 
 def _mean(values: Iterable[float]) -> float:
-    """Of the finite ones: a skipped step may have no loss."""
+    """The mean of the finite values: a skipped step may have no loss."""
     finite = [value for value in values if math.isfinite(value)]
     return sum(finite) / len(finite) if finite else math.nan
 
 
-def _plain_name(tensor: str) -> str:
+def _last_part(tensor: str) -> str:
     return tensor.rpartition("/")[2]
 
 
 def read_records(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The records of a file, in order: a step, numbers, and which set they are of.
+    """The records of a file, in order: a step, numbers, and the name of their set.
 
-    Half a line of a run that was killed is none, nor is anything else in the file.
+    Skips half a line of a run that was killed, and anything else that is not a record.
     """
-    found = []
+    records = []
     with contextlib.suppress(OSError), files.open_regular(path) as file:
-        while line := file.readline(_LONGEST_LINE):
+        while line := file.readline(_MAX_LINE_BYTES):
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError):
                 continue
             if isinstance(row, dict) and _is_record(row):
-                found.append(row)
-    return found
+                records.append(row)
+    return records
 
 
 def _is_record(row: dict[str, Any]) -> bool:
-    kinds = {"set": str, "step": int}
+    types = {"set": str, "step": int}
     return "step" in row and all(
-        isinstance(value, kinds.get(name, int | float | None))
-        and not (isinstance(value, int) and abs(value) > _LARGEST)
+        isinstance(value, types.get(name, int | float | None))
+        and not (isinstance(value, int) and abs(value) > _MAX_INTEGER)
         for name, value in row.items()
     )
 
 
 def continued(path: pathlib.Path, start: int) -> Any:
-    """Opens a file of records to append, without what a killed run wrote beyond."""
+    """The file of records, open to append, without those of later steps."""
     kept = [row for row in read_records(path) if row["step"] <= start]
     with files.replacing(path) as temporary:
         lines = "".join(json.dumps(row) + "\n" for row in kept)

@@ -1,8 +1,8 @@
-"""What steps and forward passes give, on its way from the devices to the host.
+"""Results of steps and forward passes, copied to the host in the background.
 
-A copy from a GPU to the host waits for all that the GPU was given to do before the copy
-was asked for. So it is asked for as soon as a step is launched, in a thread that waits
-for it, and the next step is launched meanwhile: the host is one step ahead, not more.
+A copy from a GPU to the host waits for all work queued before it. So it is requested as
+soon as a step is launched, in a thread that waits for it, and the next step is launched
+meanwhile: the host is one step ahead, not more.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ import tensorflow as tf
 
 
 class ResultReader:
-    """Copies tensors to the host, in the order in which that is asked for."""
+    """Copies tensors to the host in a thread, in the order of the requests."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "results")
 
-    def ask(self, tensor: tf.Tensor) -> Future[np.ndarray]:
-        return self._ask(tensor.numpy)
+    def read_later(self, tensor: tf.Tensor) -> Future[np.ndarray]:
+        return self._submit(tensor.numpy)
 
-    def ask_all(
-        self, parts: Mapping[str, Sequence[tf.Tensor]]
+    def concat_later(
+        self, by_device: Mapping[str, Sequence[tf.Tensor]]
     ) -> Future[dict[str, np.ndarray]]:
-        """parts: of each output, by device."""
+        """The rows of each output, joined; by_device: the rows of each device."""
 
         def read() -> dict[str, np.ndarray]:
             return {
-                name: np.concatenate([part.numpy() for part in rows])
-                for name, rows in parts.items()
+                name: np.concatenate([rows.numpy() for rows in tensors])
+                for name, tensors in by_device.items()
             }
 
-        return self._ask(read)
+        return self._submit(read)
 
-    def _ask(self, read: Callable[[], Any]) -> Future[Any]:
-        begun = threading.Event()
+    def _submit(self, read: Callable[[], Any]) -> Future[Any]:
+        started = threading.Event()
 
         def work() -> Any:
-            begun.set()
+            started.set()
             return read()
 
         future = self._thread.submit(work)
-        # The copies before this one are there, and this one is all that the thread
-        # has to do: what is launched now comes after it.
-        begun.wait()
+        # The copies before this one are done and the thread is at this one: work that
+        # is launched from now on comes after it.
+        started.wait()
         return future
 
 
 class StepResult:
-    """What a training step tells; reading it waits for the step."""
+    """The numbers of a training step; reading one waits for the step."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class StepResult:
     ):
         """future: losses, votes to stop, seconds, the norm, the state of scaling.
 
-        overflows: the losses themselves can, where a pass computes in float16.
+        overflows: whether the losses may overflow, as where a pass computes in float16.
         """
         self._future, self._overflows = future, overflows
         self._losses, self._scaling = losses, scaling
@@ -83,24 +83,24 @@ class StepResult:
 
     @property
     def finite(self) -> bool:
-        """False where a number is none that a lower loss scale could mend."""
-        values = [] if self._overflows else [*self.losses.values()]
+        """False after an overflow that a lower loss scale cannot mend."""
+        losses = [] if self._overflows else [*self.losses.values()]
         norm = [] if self._scaling else [self.norm]
-        return all(map(math.isfinite, [*values, *norm]))
+        return all(map(math.isfinite, [*losses, *norm]))
 
     @property
     def stops(self) -> float:
-        """How many processes were asked to stop."""
+        """The number of processes that were asked to stop."""
         return self._rest[0]
 
     @property
     def reduction(self) -> float:
-        """Seconds until the sums of other processes were there."""
+        """Seconds until the sum over all processes was complete."""
         return self._rest[1]
 
     @property
     def norm(self) -> float:
-        """Of the summed gradient before clipping."""
+        """The norm of the summed gradient before clipping."""
         return self._rest[2]
 
     @property
@@ -110,7 +110,7 @@ class StepResult:
 
 
 class PendingOutputs:
-    """What a task says of the rows of a batch; reading it waits for the devices."""
+    """A task's outputs for a batch; reading them waits for the devices."""
 
     def __init__(self, future: Future[dict[str, np.ndarray]]):
         self._future = future

@@ -1,4 +1,4 @@
-"""Tables that say how each parameter is treated, by patterns over its name."""
+"""Tables of settings for parameters, by patterns over their names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SLOT_BITS: Rules[int] = (
     (r"", 8),
 )
 
-# You et al. 2020, LAMB: whose step is as long as the parameter. The names are those
-# that google-research/albert, lamb_optimizer.py, excludes from it, with and without
-# weight decay: exclude_from_layer_adaptation.
+# LAMB (You et al. 2020): parameters whose step is as long as the parameter. The others
+# are those of google-research/albert, lamb_optimizer.py, with and without weight decay:
+# exclude_from_layer_adaptation.
 LAYER_ADAPTATION: Rules[bool] = (
     (r"LayerNorm|layer_norm|bias", False),
     (r"", True),
@@ -31,9 +31,9 @@ def _layer(index: int) -> str:
 
 
 def resolve(rules: Rules[Value], names: Iterable[str]) -> dict[str, Value]:
-    """The value of the first rule whose pattern occurs in the name, by name.
+    """By name, the value of the first rule whose pattern occurs in the name.
 
-    Raises ValueError for a name that no rule covers: a table must be complete.
+    Raises ValueError for a name that no rule covers.
     """
     compiled = [(re.compile(pattern), value) for pattern, value in rules]
     values = {}
@@ -48,16 +48,16 @@ def resolve(rules: Rules[Value], names: Iterable[str]) -> dict[str, Value]:
 
 
 def weight_decay(decay: float) -> Rules[float]:
-    """google-research/bert, optimization.py: exclude_from_weight_decay."""
+    """The weight decay of google-research/bert: exclude_from_weight_decay."""
     return ((r"LayerNorm|layer_norm|bias", 0.0), (r"", decay))
 
 
 def layer_decay(layers: int, decay: float) -> Rules[float]:
     """Factors of the learning rate that fall with the distance from the head.
 
-    BEiT's (Bao et al. 2022): 1 for the pooler and the head, `decay` for the top
+    As in BEiT (Bao et al. 2022): 1 for the pooler and the head, `decay` for the top
     layer, decay ** (layers - i) for layer i = 0, 1, ... and decay ** (layers + 1)
-    for the embeddings. Does not cover layers that the model should not have.
+    for the embeddings. Does not cover layers beyond these.
     """
     if not 0.0 < decay <= 1.0:
         raise ValueError(
@@ -74,36 +74,39 @@ def layer_decay(layers: int, decay: float) -> Rules[float]:
 def frozen(
     names: Iterable[str], pattern: str | None, layers: str | None, *, count: int
 ) -> list[str]:
-    """The names that --freeze=PATTERN or --freeze_layers=LAYERS keeps as they are.
+    """The names that --freeze=PATTERN or --freeze_layers=LAYERS does not train.
 
     `layers` lists parts of an encoder of `count` layers: embeddings, pooler,
     numbers and ranges, as in "embeddings,0-5". None freezes nothing. Raises
-    ValueError for what cannot be meant: what freezes nothing, or everything.
+    ValueError for a pattern or a part that freezes nothing, or if all is frozen.
     """
     names = list(names)
-    patterns = {}  # by what was asked for
+    patterns = {}  # by flag
     if pattern is not None:
         patterns[f"--freeze={pattern}"] = _compiled(pattern)
     for part in layers.split(",") if layers is not None else ():
-        ends = _part(part.strip(), count)
-        patterns[f"--freeze_layers={part.strip()}"] = re.compile("|".join(ends))
-    for asked, searched in patterns.items():
-        if not any(map(searched.search, names)):
+        layer_patterns = _layer_patterns(part.strip(), count)
+        flag = f"--freeze_layers={part.strip()}"
+        patterns[flag] = re.compile("|".join(layer_patterns))
+    for flag, compiled in patterns.items():
+        if not any(map(compiled.search, names)):
             raise ValueError(
-                f"{asked} freezes none of the {len(names)} parameters: pass a part"
+                f"{flag} freezes none of the {len(names)} parameters: pass a part"
                 f" of their names, such as {names[0]}"
             )
-    found = [name for name in names if any(p.search(name) for p in patterns.values())]
-    if len(found) == len(names):
+    frozen_names = [
+        name for name in names if any(p.search(name) for p in patterns.values())
+    ]
+    if len(frozen_names) == len(names):
         raise ValueError(
             f"{' and '.join(patterns)}: all {len(names)} parameters are frozen:"
             " leave some to train"
         )
-    return found
+    return frozen_names
 
 
 def frozen_layers(trained: Iterable[str], count: int) -> int:
-    """How many of the `count` layers the backward pass does not come down to."""
+    """The number of the `count` layers that the backward pass does not reach."""
     names = list(trained)
     if any(re.search(_EMBEDDINGS, name) for name in names):
         return 0
@@ -120,16 +123,16 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise ValueError(
-            f"--freeze={pattern} is no regular expression ({error}): pass one for"
+            f"--freeze={pattern} is not a regular expression ({error}): pass one for"
             r" names of parameters, such as layer_[0-5]/"
         ) from None
 
 
-def _part(part: str, count: int) -> list[str]:
-    """Patterns for a word, a number or a range of --freeze_layers."""
-    words = {"embeddings": _EMBEDDINGS, "pooler": _POOLER}
-    if part in words:
-        return [words[part]]
+def _layer_patterns(part: str, count: int) -> list[str]:
+    """The patterns of a word, a number or a range of --freeze_layers."""
+    by_word = {"embeddings": _EMBEDDINGS, "pooler": _POOLER}
+    if part in by_word:
+        return [by_word[part]]
     numbers = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part)
     if not numbers:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""How many steps a run has and how fast it learns in each of them."""
+"""The learning rate of each step, and its scaling with the number of towers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import math
 def learning_rate(
     step: int, peak: float, steps: int, *, warmup: int, power: float = 1.0
 ) -> float:
-    """Rate of step 0, 1, ...: linear to `peak` in `warmup` steps, then to 0 as the
-    share of the steps that are left, to a power.
+    """The rate of step 0, 1, ...: linear to `peak` in `warmup` steps, then down to 0 as
+    a power of the fraction of steps that are left.
 
-    google-research/bert, optimization.py: the decay runs over all the steps, so
-    the first step after the warm-up is already below the peak, and step 0 of a
-    run with a warm-up has rate 0.
+    As in google-research/bert, optimization.py: the decay runs over all steps, so the
+    first step after the warm-up is already below the peak, and step 0 of a run with a
+    warm-up has rate 0.
     """
     if step < warmup:
         return peak * step / warmup
@@ -23,8 +23,8 @@ def learning_rate(
 def scaled_rate(rate: float, towers: int, scaling: str) -> float:
     """The peak rate for `towers` times the batch that `rate` was chosen for.
 
-    none leaves it (bert-ad), sqrt keeps the noise of Adam's steps (Krizhevsky
-    2014; Malladi et al. 2022), linear is the rule for SGD (Goyal et al. 2017).
+    none leaves it (bert-ad), sqrt keeps the noise of Adam's steps (Krizhevsky 2014;
+    Malladi et al. 2022), linear is the rule for SGD (Goyal et al. 2017).
     """
     factor = {"none": 1.0, "sqrt": math.sqrt(towers), "linear": float(towers)}
     return rate * factor[scaling]

@@ -1,24 +1,23 @@
 """N towers of one model on D devices: the training step and the forward pass.
 
-A tower is mathematics: it takes `b` rows of the global batch [N, b, ...] and
-gives sums. A device is placement: it holds one copy of the weights and runs its
-towers one after the other. Gradients are added in a pairwise tree over all the
-towers, so that on CPUs every placement of powers of two gives the same bits. Between
-GPUs NCCL adds, in its own order: there it is the same up to rounding.
+A tower is mathematics: it takes `b` rows of the global batch [N, b, ...] and gives
+sums. A device is placement: it holds one replica of the weights and runs its towers
+one after the other. Gradients are added in a pairwise tree over all towers, so that on
+CPUs every placement of powers of two gives the same bits. Between GPUs NCCL adds in its
+own order: there results are the same up to rounding.
 
-A process has its share of the towers of all processes, and of the rows of a batch.
+Each process has its share of the towers, and with them of the rows of a batch.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core import tensor_names
 from bert_mgpu.core.task import Batch, Params, Task
 from bert_mgpu.distributed import collective, pairwise, strategies
 from bert_mgpu.distributed import devices as devices_lib
@@ -27,16 +26,16 @@ from bert_mgpu.training import batches, failures, results
 from bert_mgpu.training import precision as precision_lib
 from bert_mgpu.training import update as update_lib
 from bert_mgpu.training.batches import PlacedBatch
-from bert_mgpu.training.copies import Replicas, read
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.programs import Programs
+from bert_mgpu.training.replicas import Replicas, as_tensors
 from bert_mgpu.training.results import PendingOutputs, StepResult
 
 Columns = tuple[dict[str, tf.Tensor], ...]  # of each device
 
 
 class Towers:
-    """The weights on the devices, and what can be done with them."""
+    """The weights on the devices, and the steps and forward passes that use them."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class Towers:
     ):
         """n_towers: of all processes of the group, which share them evenly.
 
-        seed: of the dropout masks; may be set anew between two steps.
+        seed: of the dropout masks; may be changed between two steps.
         xla: compile the passes through the model; xla_update: the update (as xla).
         frozen: names of the parameters that are not trained.
         """
@@ -62,17 +61,16 @@ class Towers:
         self.seed = seed
         self._precision, self._optimizer, self._xla = precision, optimizer, xla
         self.own = devices_lib.assign_towers(n_towers, group.size)[group.rank]
-        self.places = devices_lib.assign_towers(len(self.own), len(devices))
-        self.devices = [*devices[: len(self.places)]]
+        self._device_towers = devices_lib.assign_towers(len(self.own), len(devices))
+        self.devices = [*devices[: len(self._device_towers)]]
         self._strategy = strategies.make_strategy(self.devices)
         self._reader = results.ResultReader()
-        self._copies = Replicas(self.devices, precision, xla)
-        # Rows of a tower in a forward pass: more are known not to fit.
+        self._replicas = Replicas(self.devices, precision, xla)
+        # The most rows of a tower in a forward pass: more are known not to fit.
         self.largest = sys.maxsize
-        # What the devices were given to do last: for one of them, and its arguments.
-        self._asked: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
-        # Of the batch that comes next: summed over processes with the step before it.
-        self._summed: tuple[PlacedBatch, tf.Tensor] | None = None
+        self._last_work: failures.Work | None = None
+        # The denominators of the next batch, summed over processes with this step.
+        self._upcoming_weights: tuple[PlacedBatch, tf.Tensor] | None = None
         updates = xla if xla_update is None else xla_update
         self._programs = Programs(
             task, precision, optimizer, frozen=frozen, xla=xla, xla_update=updates
@@ -81,36 +79,36 @@ class Towers:
     # -- the weights --------------------------------------------------------
 
     def first_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the optimizer keeps beside the weights, before the first step."""
+        """The slots of the optimizer before the first step."""
         trained = self._programs.trained(params)
-        low = self._precision == "float16" or self.group.rounds
-        state = precision_lib.first_state() if low else {}
-        return self._optimizer.zero_slots(trained) | state
+        scales = self._precision == "float16" or self.group.rounds
+        scaling = precision_lib.first_state() if scales else {}
+        return self._optimizer.zero_slots(trained) | scaling
 
     def load(
         self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
     ) -> None:
-        """Puts one copy of the weights (and slots) on every device, in the place of
-        those that were there. What was compiled for them serves the new ones too.
+        """Puts a replica of the weights and slots on every device, instead of what it
+        held. What was compiled before serves the new ones too.
         """
-        self._asked = self._summed = None
-        # New ones first: the old ones hold the variables that they were traced with.
+        self._last_work = self._upcoming_weights = None
+        # First: the old functions hold the variables that they were traced with.
         self._train_step = tf.function(self._replicated_step, autograph=False)
         self._outputs = tf.function(self._replicated_outputs, autograph=False)
-        self._copies.load(params, slots)
+        self._replicas.load(params, slots)
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """(params, slots). Raises RunError where the devices hold different ones."""
-        self._copies.check_replicas_equal()
-        return self._copies.snapshot()
+        """The (params, slots) of all devices. Raises RunError where they differ."""
+        self._replicas.check_replicas_equal()
+        return self._replicas.snapshot()
 
     def check_replicas_equal(self) -> None:
         """Raises RunError where the devices hold different weights or slots."""
-        self._copies.check_replicas_equal()
+        self._replicas.check_replicas_equal()
 
     @property
     def compilations(self) -> int:
-        """How many shapes of batches have been compiled so far."""
+        """The number of batch shapes compiled so far."""
         functions = (self._train_step, self._outputs)
         return sum(f.experimental_get_tracing_count() for f in functions)
 
@@ -119,16 +117,16 @@ class Towers:
     def place(self, batch: Batch) -> PlacedBatch:
         """This process's share of a batch to train on, arrays [M, b, ...], placed.
 
-        M is a multiple of the number of its towers: each works its share of the parts
-        off, one after the other, and needs the memory of one of them.
+        M is a multiple of the number of its towers: each runs its micro-batches one
+        after the other and needs the memory of one.
         """
         return self.place_for_outputs(batch, self.task)
 
     def place_for_outputs(self, batch: Batch, task: Task | None = None) -> PlacedBatch:
-        """The same of a batch that nothing is learnt from."""
-        shares = [len(place) for place in self.places]
+        """This process's share of a batch for a forward pass only, placed."""
+        counts = [len(towers) for towers in self._device_towers]
         towers = len(self.own)
-        return batches.place(batch, self.devices, shares, towers=towers, task=task)
+        return batches.place(batch, self.devices, counts, towers=towers, task=task)
 
     def train_step(
         self,
@@ -141,9 +139,9 @@ class Towers:
     ) -> StepResult:
         """One optimizer step on this process's share of a batch, see `place`.
 
-        stop: tells the other processes that this one was asked to. upcoming: the batch
-        of the next step, if it is known: then its denominators are summed with this
-        step's gradients, and the processes meet once a step.
+        stop: tells the other processes that this one was asked to stop. upcoming: the
+        batch of the next step, if known: its denominators are then summed with this
+        step's gradients, so that the processes communicate once a step.
         """
         self.group.working(step)
         placed = batch if isinstance(batch, PlacedBatch) else self.place(batch)
@@ -154,23 +152,25 @@ class Towers:
             numbers = tf.constant([step, self.seed], tf.int64)
             scalars = tf.constant([rate, float(stop), *later.values()], tf.float32)
         inputs = placed.columns, weights, numbers, names, placed.rows
-        self._asked = self._sums_of_device, inputs
-        told, summed = self._train_step(*inputs, scalars)
-        self._summed = (upcoming, summed) if upcoming else None
-        scaling = precision_lib.scaling(self._copies[0].slots)
+        self._last_work = self._device_sums, inputs
+        outputs, summed = self._train_step(*inputs, scalars)
+        self._upcoming_weights = (upcoming, summed) if upcoming else None
+        scaling = precision_lib.scaling(self._replicas[0].slots)
+        future = self._reader.read_later(outputs)
         overflows = self._precision == "float16"
-        return StepResult(self._reader.ask(told), names, scaling, overflows=overflows)
+        return StepResult(future, names, scaling, overflows=overflows)
 
     def _denominators(self, placed: PlacedBatch) -> tf.Tensor:
-        """Of the losses over the batch of all processes, float32 [L]."""
-        if self.group.size > 1 and self._summed and self._summed[0] is placed:
-            return self._summed[1]
+        """The denominators of the losses over all processes, float32 [L]."""
+        upcoming = self._upcoming_weights
+        if self.group.size > 1 and upcoming and upcoming[0] is placed:
+            return upcoming[1]
         own = np.array([*placed.weights.values()], np.float32)
         total = tf.constant(collective.sum_over_processes(self.group, own))
         if self.group.size == 1:
             return total
-        # Where a step leaves those of the next one: elsewhere TensorFlow would prepare
-        # the step's function twice. To bring them to the host would wait for the step.
+        # On the device where a step leaves those of the next one: otherwise TensorFlow
+        # prepares the step's function twice, and a copy to the host would wait for it.
         with tf.device(self.devices[0]):
             return tf.identity(total)
 
@@ -183,22 +183,18 @@ class Towers:
         rows: int,
         scalars: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        programs, copy = self._programs, self._copies[0]
-        layout, one = programs.layout(losses), tf.constant(1.0)
-        params = copy.params if self._xla else self._copies.specs()
-        part = batches.specs_of_part(columns[0]), tf.constant(0), numbers, weights, one
-        programs.part.trace(losses, params, *part)
-        own_trained = programs.trained(copy.params)
-        first = tf.TensorSpec([layout.count]), one, scalars[0], numbers[0]
-        programs.update.trace(losses, own_trained, copy.slots, *first)
+        programs, layout = self._programs, self._programs.layout(losses)
+        cast = None if self._xla else self._replicas.specs()
+        specs = batches.micro_batch_specs(columns[0])
+        programs.trace_step(
+            self._replicas[0], cast, specs, numbers=numbers, losses=losses
+        )
 
         def replica_step() -> tuple[tf.Tensor, tf.Tensor]:
-            replica = strategies.replica_id()
-            copy = self._copies[replica]
-            vector = self._sums_of_device(
-                replica, columns, weights, numbers, losses, rows
-            )
-            if len(self.places) > 1:
+            index = strategies.replica_id()
+            replica = self._replicas[index]
+            vector = self._device_sums(index, columns, weights, numbers, losses, rows)
+            if len(self.devices) > 1:
                 context = tf.distribute.get_replica_context()
                 vector = context.all_reduce(tf.distribute.ReduceOp.SUM, vector)
             gradient, sums = layout.split(vector)
@@ -207,17 +203,18 @@ class Towers:
                 self.group, gradient, exact
             )
             norm = update_lib.global_norm(gradient)
-            inputs = gradient, norm, scalars[0], numbers[0]
-            own_trained = programs.trained(copy.params)
-            state = programs.update(losses, own_trained, copy.slots, *inputs)
-            sums, later, stops = tf.split(exact, [len(losses), len(losses), 1])
-            return tf.concat([sums, stops, seconds[None], state], 0), later
+            trained = programs.trained(replica.params)
+            state = programs.update(
+                losses, trained, replica.slots, gradient, norm, scalars[0], numbers[0]
+            )
+            sums, next_weights, stops = tf.split(exact, [len(losses), len(losses), 1])
+            return tf.concat([sums, stops, seconds[None], state], 0), next_weights
 
         return tf.nest.map_structure(self._first, self._strategy.run(replica_step))
 
-    def _sums_of_device(
+    def _device_sums(
         self,
-        replica: int,
+        index: int,
         columns: Columns,
         weights: tf.Tensor,
         numbers: tf.Tensor,
@@ -229,71 +226,69 @@ class Towers:
         weights: of the global batch, known before any backward pass, so that gradients
         of towers simply add.
         """
-        copy, own, place = self._copies[replica], columns[replica], self.places[replica]
-        count = own["input_ids"].shape[0]
-        first_part = (self.own.start + place.start) * (count // len(place))
-        params: Params = copy.params
-        if not self._xla:  # compiled, it is no work to cast them in each part
-            params = precision_lib.cast(read(params), self._precision)
-        scale = tf.constant(1.0)
-        if tensor_names.SCALE in copy.slots:
-            scale = copy.slots[tensor_names.SCALE].read_value()
+        replica, batch = self._replicas[index], columns[index]
+        towers = self._device_towers[index]
+        count = batch["input_ids"].shape[0]
+        first = (self.own.start + towers.start) * (count // len(towers))
+        params: Params = replica.params
+        if not self._xla:  # compiled micro-batches cast the weights at no cost
+            params = precision_lib.cast(as_tensors(params), self._precision)
+        scale = replica.loss_scale()
 
-        def part(index: tf.Tensor) -> tf.Tensor:
-            first_row = (first_part + index) * rows
-            inputs = batches.part_of(own, index), first_row, numbers, weights, scale
-            return self._programs.part(losses, params, *inputs)
+        def micro_batch_sums(number: tf.Tensor) -> tf.Tensor:
+            own, first_row = batches.micro_batch(batch, number), (first + number) * rows
+            inputs = own, first_row, numbers, weights, scale
+            return self._programs.micro_batch(losses, params, *inputs)
 
         size = self._programs.layout(losses).size
-        return pairwise.sequential_pairwise_sum(part, count, size)
+        return pairwise.sequential_pairwise_sum(micro_batch_sums, count, size)
 
     # -- forward only -------------------------------------------------------
 
     def refresh(self) -> None:
-        """To be called before outputs are asked for, once for the same weights."""
-        self._copies.refresh()
+        """Prepares the weights for forward passes; to be called after they change."""
+        self._replicas.refresh()
 
     def launch_outputs(self, placed: PlacedBatch) -> PendingOutputs:
         """The task's outputs for a batch [N, b, ...] of the N towers of this process:
-        rows [N * b, ...], which can be read later. See `refresh`.
+        rows [N * b, ...], to be read later. See `refresh`.
         """
         self.group.working()
-        self._asked = self._outputs_of_device, (placed.columns,)
-        found = self._outputs(placed.columns)
-        parts = {
+        self._last_work = self._device_outputs, (placed.columns,)
+        by_device = {
             name: self._strategy.experimental_local_results(rows)
-            for name, rows in found.items()
+            for name, rows in self._outputs(placed.columns).items()
         }
-        return PendingOutputs(self._reader.ask_all(parts))
+        return PendingOutputs(self._reader.concat_later(by_device))
 
     def outputs(self, batch: Batch) -> dict[str, np.ndarray]:
-        """The same at once, of arrays, with the weights as they are now."""
+        """The outputs for a batch of arrays, with the weights as they are now."""
         self.refresh()
         return self.launch_outputs(self.place_for_outputs(batch)).read()
 
     def _replicated_outputs(self, columns: Columns) -> dict[str, Any]:
-        of_part = batches.specs_of_part(columns[0])
-        self._programs.forward.trace(self._copies[0].used, of_part)
-        own = self._outputs_of_device
-        return self._strategy.run(lambda: own(strategies.replica_id(), columns))
+        rows_specs = batches.micro_batch_specs(columns[0])
+        self._programs.forward.trace(self._replicas[0].forward_params, rows_specs)
+        return self._strategy.run(
+            lambda: self._device_outputs(strategies.replica_id(), columns)
+        )
 
-    def _outputs_of_device(
-        self, replica: int, columns: Columns
-    ) -> dict[str, tf.Tensor]:
-        own, used = columns[replica], self._copies[replica].used
+    def _device_outputs(self, index: int, columns: Columns) -> dict[str, tf.Tensor]:
+        """The outputs of the towers of one device."""
+        batch, params = columns[index], self._replicas[index].forward_params
 
-        def tower(index: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._programs.forward(used, batches.part_of(own, index))
+        def tower(number: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self._programs.forward(params, batches.micro_batch(batch, number))
 
-        return pairwise.concat_sequentially(tower, len(self.places[replica]))
+        return pairwise.concat_sequentially(tower, len(self._device_towers[index]))
 
     # -- failures -----------------------------------------------------------
 
     def out_of_memory(self, error: Exception) -> str | None:
-        """What a device had no memory for; None for any other error."""
-        asked = self._asked
-        trained = asked is not None and asked[0] == self._sums_of_device
-        return failures.out_of_memory(error, self.devices, asked, trained=trained)
+        """The allocation that failed; None if memory was not the reason."""
+        work = self._last_work
+        trained = work is not None and work[0] == self._device_sums
+        return failures.out_of_memory(error, self.devices, work, trained=trained)
 
     def _first(self, value: Any) -> Any:
         return self._strategy.experimental_local_results(value)[0]

@@ -1,4 +1,4 @@
-"""A tower's gradient, and what follows: their sum is clipped and applied."""
+"""The gradients of a micro-batch, and their clipped update of the weights."""
 
 from __future__ import annotations
 
@@ -26,37 +26,38 @@ def gradients(
     weights: Mapping[str, Any],
     scale: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-    """A tower's part of the losses and of their gradient, both sums.
+    """A micro-batch's share of the losses, and its gradient times `scale`.
 
-    The gradient is that of the losses times `scale`.
+    weights: the denominators of the losses over the global batch, so that shares of
+    losses and gradients add up.
     """
     with tf.GradientTape() as tape:
         tape.watch(trained)
         sums = task.loss_sums({**trained, **frozen}, batch, dropout_key)
-        parts = {
+        losses = {
             name: tf.math.divide_no_nan(value, weights[name])
             for name, value in sums.items()
         }
-        loss = functools.reduce(tf.add, parts.values()) * scale
+        loss = functools.reduce(tf.add, losses.values()) * scale
     grads = tape.gradient(
         loss, trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
-    # The norm of the clip counts every element once: no IndexedSlices.
+    # Dense: a norm of IndexedSlices would count a repeated row more than once.
     dense = {name: tf.convert_to_tensor(grad) for name, grad in grads.items()}
-    return parts, {name: tf.cast(g, tf.float32) for name, g in dense.items()}
+    return losses, {name: tf.cast(g, tf.float32) for name, g in dense.items()}
 
 
 def global_norm(gradient: tf.Tensor) -> tf.Tensor:
-    """Euclidean norm of all gradients, one vector [n].
+    """The Euclidean norm of all gradients, a vector [n].
 
-    Not to be compiled: XLA sums on a CPU at a quarter of the speed of this kernel. Its
-    last bits depend on the number of threads: processes must have equally many.
+    Not compiled: on a CPU XLA sums at a quarter of the speed of this kernel. Its last
+    bits depend on the number of threads: all processes must have equally many.
     """
     return tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
 
 
 def clip_scale(norm: tf.Tensor, limit: float) -> tf.Tensor:
-    """Factor that brings a norm down to the limit (Pascanu et al. 2013)."""
+    """The factor that brings a norm down to the limit (Pascanu et al. 2013)."""
     return limit * tf.minimum(1.0 / norm, 1.0 / limit)
 
 
@@ -70,23 +71,23 @@ def apply_gradients(
     rate: tf.Tensor,
     step: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Clips the gradient and updates everything once, in one pass.
+    """Clips the gradient and applies it -> (params, slots, norm before clipping).
 
-    norm: `global_norm` of the gradient; step: from 0.
-    Where the slots hold a loss scale, the gradient is that many times too large, and
-    one that is not finite changes nothing but the scale.
-    Returns the new parameters, the new slots, and the norm before clipping of the
-    gradient without the scale.
+    norm: `global_norm` of the gradient; step: from 0. Where the slots hold a loss
+    scale, the gradient comes multiplied by it and the norm is returned without it; a
+    gradient that is not finite changes nothing but the scale.
     """
     scaling = {name: slots[name] for name in precision.scaling(slots)}
     scale = scaling.get(tensor_names.SCALE, 1.0)
     norm = norm / scale
     factor = clip_scale(norm, CLIP_NORM) / scale
-    if scaling:  # an optimizer counts what it has done
+    if scaling:  # an optimizer does not count skipped steps
         step = step - tf.cast(scaling[tensor_names.SKIPPED], step.dtype)
     clipped = {name: grad * factor for name, grad in grads.items()}
-    own = {name: value for name, value in slots.items() if name not in scaling}
-    new_params, new_slots = optimizer.update(params, own, clipped, rate=rate, step=step)
+    moments = {name: value for name, value in slots.items() if name not in scaling}
+    new_params, new_slots = optimizer.update(
+        params, moments, clipped, rate=rate, step=step
+    )
     if not scaling:
         return new_params, new_slots, norm
     finite = tf.math.is_finite(norm)
@@ -95,4 +96,4 @@ def apply_gradients(
         return {name: tf.where(finite, new[name], old[name]) for name in new}
 
     after = precision.after_step(scaling, finite)
-    return kept(new_params, params), kept(new_slots, own) | after, norm
+    return kept(new_params, params), kept(new_slots, moments) | after, norm

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.rows import Ragged
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import collective, topology
 from bert_mgpu.model.config import BertConfig
@@ -26,8 +27,8 @@ class Two:
         self._other = other
 
     def all_gather(self, value):
-        said = value if self._other is None else json.dumps(self._other).encode()
-        return [value, said]
+        other = value if self._other is None else json.dumps(self._other).encode()
+        return [value, other]
 
 
 def state(value):
@@ -47,21 +48,63 @@ def test_other_weights_in_a_process_are_an_error():
         state(np.nextafter(np.float32(1), np.float32(2))), Listening()
     )
     assert seen[0] != seen[1]  # one bit of one value
-    with pytest.raises(RunError, match="step 7: process 1 holds other weights"):
+    with pytest.raises(RunError, match="step 7: weights of process 1 differ"):
         collective.check_same_state(state(1.0), Two(seen[1]))
+
+
+def test_other_moments_in_a_process_are_an_error():
+    seen = []
+
+    class Listening(Two):
+        def all_gather(self, value):
+            seen.append(json.loads(value))
+            return super().all_gather(value)
+
+    for value in (1.0, 2.0):
+        slots = {"a/kernel/adam_m": np.full(3, value, np.float32)}
+        collective.check_same_state(TrainState({}, slots, 7), Listening())
+    assert seen[0] != seen[1]
+
+
+class Shares:
+    """A group of two processes, each with its share of some rows."""
+
+    rank, size = 0, 2
+
+    def __init__(self, others):
+        self._others = iter(others)
+
+    def all_gather(self, value):
+        return [value, np.ascontiguousarray(next(self._others)).tobytes()]
+
+
+def test_rows_of_all_processes_in_order():
+    first = {
+        "logits": np.array([[1, 2], [3, 4]], np.float32),
+        "tags": Ragged(np.array([5, 6, 7], np.int64), np.array([0, 1, 3])),
+    }
+    others = [  # in the order of the names
+        np.array([[9, 8]], np.float32),
+        np.array([2], np.int64),  # lengths
+        np.array([1, 0], np.int64),
+    ]
+    rows = collective.all_gather_rows(Shares(others), first)
+    assert rows["logits"].tolist() == [[1, 2], [3, 4], [9, 8]]
+    assert rows["tags"].values.tolist() == [5, 6, 7, 1, 0]
+    assert rows["tags"].offsets.tolist() == [0, 1, 3, 5]
 
 
 def test_what_a_process_has_otherwise_is_named():
     collective.check_equal(Two(), {"--seed": 3})
-    with pytest.raises(UserError, match=r"--seed: process 1 .* \(4, there 3\)"):
+    with pytest.raises(UserError, match=r"--seed: process 1 .* \(4 instead of 3\)"):
         collective.check_equal(Two({"--seed": 4}), {"--seed": 3})
 
 
 def test_another_version_is_named_though_it_lacks_a_flag():
     facts = {"bert_mgpu": "2", "--new_flag": 3}
-    with pytest.raises(UserError, match=r"bert_mgpu: process 1 .* \(1, there 2\)"):
+    with pytest.raises(UserError, match=r"bert_mgpu: process 1 .* \(1 instead of 2\)"):
         collective.check_equal(Two({"bert_mgpu": "1"}), facts)
-    with pytest.raises(UserError, match=r"--new_flag: .* \(None, there 3\)"):
+    with pytest.raises(UserError, match=r"--new_flag: .* \(None instead of 3\)"):
         collective.check_equal(Two({"bert_mgpu": "2"}), facts)
 
 
@@ -76,8 +119,8 @@ def test_a_sum_of_more_values_than_horovod_can_count_goes_in_pieces(monkeypatch,
         lengths.append(flat.shape[0])
         return 2 * flat
 
-    monkeypatch.setattr(collective, "_MOST", 4)
-    monkeypatch.setattr(group, "_pairwise", twice)
+    monkeypatch.setattr(collective, "_MAX_VALUES", 4)
+    monkeypatch.setattr(group, "_pairwise_sum", twice)
     values = [tf.range(count - 2, dtype=tf.float32), tf.constant([7.0, 8.0])]
     sums = group.all_reduce(*values)
     for one, value in zip(sums, values, strict=True):
@@ -115,12 +158,16 @@ def job_of(tmp_path):
 def test_runs_that_do_not_train_compare_the_model_too(job_of):
     facts = identity.model_identity(job_of(None).model, job_of(None).task)
     for name, value in (("vocab_file", "0"), ("labels", ["bad", "good"])):
-        with pytest.raises(UserError, match=f"{name}: process 1 has another one"):
+        with pytest.raises(
+            UserError, match=f"{name}: process 1 differs from process 0"
+        ):
             train.train_or_load(job_of(facts | {name: value}))
 
 
 def test_the_lines_to_score_are_compared(job_of, tmp_path):
     (tmp_path / "lines.txt").write_text("sun\nsun sun\n")
     job = job_of({"--predict_file": "0"}, predict_file=tmp_path / "lines.txt")
-    with pytest.raises(UserError, match="--predict_file: process 1 has another one"):
+    with pytest.raises(
+        UserError, match="--predict_file: process 1 differs from process 0"
+    ):
         score_sentences.score(job, {})

@@ -17,16 +17,16 @@ CARDS = ["card0", "card1", "card2", "card3"]
 @pytest.fixture
 def visible(monkeypatch):
     """What a process makes visible of four cards."""
-    found = []
+    taken = []
 
     def take(cards, kind):
         assert kind == "GPU"
-        found[:] = cards
+        taken[:] = cards
 
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: CARDS)
     monkeypatch.setattr(tf.config, "set_visible_devices", take)
     monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda *_: None)
-    return found
+    return taken
 
 
 @pytest.mark.parametrize("local_rank", range(4))
@@ -50,11 +50,11 @@ def test_the_last_process_of_an_elastic_job_takes_cards_for_all_towers(
     visible, monkeypatch
 ):
     run = FinetuneConfig()
-    place = init_distributed.ProcessRank()
-    init_distributed._devices(run, place)
+    own = launcher.ProcessRank()
+    init_distributed._devices(run, own)
     assert visible == CARDS[:1]
     monkeypatch.setenv("BERT_MGPU_TOWERS", "3")
-    init_distributed._devices(run, place)
+    init_distributed._devices(run, own)
     assert visible == CARDS[:3]
 
 
@@ -78,22 +78,24 @@ def test_threads_are_a_share_of_the_cores_or_what_is_asked_for(monkeypatch):
 def test_processes_keep_to_their_share_of_the_cores(
     monkeypatch, cores, local_rank, local_size, asked, kept
 ):
-    told = []
+    bound = []
     monkeypatch.setattr(launcher, "_CORES", cores)
-    monkeypatch.setattr(devices.os, "sched_setaffinity", lambda *to: told.append(to))
+    monkeypatch.setattr(devices.os, "sched_setaffinity", lambda *to: bound.append(to))
     monkeypatch.setattr(devices, "configure", lambda *_, **__: ["CPU:0"])
     threads = tf.config.threading
     monkeypatch.setattr(threads, "set_intra_op_parallelism_threads", lambda _: None)
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", asked)
     devices.configure_local("cpu", local_rank, local_size)
-    assert told == ([] if kept is None else [(0, kept)])
+    assert bound == ([] if kept is None else [(0, kept)])
 
 
 def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
     """The norm of a gradient would differ in its last bit, and then all weights."""
-    said = []
+    compared = []
     monkeypatch.setattr(
-        init_distributed.collective, "check_equal", lambda _, facts: said.append(facts)
+        init_distributed.collective,
+        "check_equal",
+        lambda _, facts: compared.append(facts),
     )
     monkeypatch.setattr(init_distributed.collective, "all_gather_json", lambda *_: [])
     monkeypatch.setattr(devices, "identify", lambda _: None)
@@ -101,14 +103,16 @@ def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
     for device in ("CPU:0", "GPU:0"):
         init_distributed._agree(group, FinetuneConfig(), [device], threads=4)
     name = "threads of a process (TF_NUM_INTRAOP_THREADS sets them)"
-    assert said[0][name] == 4 and name not in said[1]
+    assert compared[0][name] == 4 and name not in compared[1]
 
 
 def test_processes_with_cards_of_other_kinds_are_refused(monkeypatch):
     """They round differently: nothing that they train could be saved."""
-    said = []
+    compared = []
     monkeypatch.setattr(
-        init_distributed.collective, "check_equal", lambda _, facts: said.append(facts)
+        init_distributed.collective,
+        "check_equal",
+        lambda _, facts: compared.append(facts),
     )
     monkeypatch.setattr(init_distributed.collective, "all_gather_json", lambda *_: [])
     monkeypatch.setattr(devices, "identify", lambda _: None)
@@ -117,7 +121,7 @@ def test_processes_with_cards_of_other_kinds_are_refused(monkeypatch):
         details = {"device_name": card}
         monkeypatch.setattr(devices, "_details", lambda _, one=details: [one])
         init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], threads=4)
-    first, second = said
+    first, second = compared
     assert {name for name in first if first[name] != second[name]} == {"GPU"}
 
 
@@ -151,14 +155,19 @@ def test_a_card_is_asked_for_with_the_settings_of_this_process(
 
 def test_processes_that_share_a_card_are_refused(monkeypatch):
     cards = [("a", "x"), ("a", "y"), ("b", "x"), ("a", None), ("a", None)]
-    said = [{"machine": m, "card": c, "host": "h", "towers": None} for m, c in cards]
+    compared = [
+        {"machine": m, "card": c, "host": "h", "towers": None} for m, c in cards
+    ]
     monkeypatch.setattr(init_distributed.collective, "check_equal", lambda *_: None)
-    monkeypatch.setattr(init_distributed.collective, "all_gather_json", lambda *_: said)
+    monkeypatch.setattr(
+        init_distributed.collective, "all_gather_json", lambda *_: compared
+    )
     monkeypatch.setattr(devices, "identify", lambda _: None)
     group = types.SimpleNamespace(ring=True, version="0.28.1")
     assert (
-        init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], threads=1) == said
+        init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], threads=1)
+        == compared
     )
-    said.append(said[2])
+    compared.append(compared[2])
     with pytest.raises(UserError, match="processes 2 and 5 share the GPU x of h"):
         init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], threads=1)

@@ -1,4 +1,4 @@
-"""The place of a process, as horovodrun's environment has it."""
+"""The rank of a process in horovodrun's environment, and its restarts."""
 
 import os
 import subprocess
@@ -19,14 +19,14 @@ def environment(*values, **more):
 
 
 def test_without_horovodrun_a_process_is_alone():
-    place = launcher.process_rank({})
-    assert place == (0, 1, 0, 1) and place.is_single and place.is_first
+    own = launcher.process_rank({})
+    assert own == (0, 1, 0, 1) and own.is_single and own.is_first
 
 
-def test_the_place_is_that_of_the_environment():
-    place = launcher.process_rank(environment(5, 8, 1, 4))
-    assert (place.rank, place.size, place.local_rank, place.local_size) == (5, 8, 1, 4)
-    assert not place.is_single and not place.is_first
+def test_the_rank_is_that_of_the_environment():
+    own = launcher.process_rank(environment(5, 8, 1, 4))
+    assert (own.rank, own.size, own.local_rank, own.local_size) == (5, 8, 1, 4)
+    assert not own.is_single and not own.is_first
     assert launcher.process_rank(environment(0, 8, 0, 4)).is_first
 
 
@@ -39,7 +39,7 @@ def test_the_place_is_that_of_the_environment():
         ((1, "", 0, 4), "HOROVOD_SIZE="),
     ],
 )
-def test_half_a_place_is_refused(values, shown):
+def test_an_incomplete_rank_is_refused(values, shown):
     with pytest.raises(UserError, match="unset HOROVOD_RANK") as error:
         launcher.process_rank(environment(*values))
     assert shown in str(error.value)
@@ -57,7 +57,7 @@ def test_towers_stay_those_of_the_first_start():
 
 
 def test_a_process_that_starts_anew_has_all_cores_again():
-    """It keeps to its share of them, which the next place may be another of."""
+    """It was bound to its share of them; with its next rank it may get another."""
     code = """if True:
         import os
         from bert_mgpu.distributed import launcher
@@ -68,8 +68,8 @@ def test_a_process_that_starts_anew_has_all_cores_again():
         os.execv = lambda *_: os._exit(os.sched_getaffinity(0) != cores)
         launcher.rejoin(2)
     """
-    place = {"HOROVOD_HOSTNAME": "localhost", "HOROVOD_LOCAL_RANK": "0"}
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **place})
+    rank = {"HOROVOD_HOSTNAME": "localhost", "HOROVOD_LOCAL_RANK": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **rank})
     assert done.returncode == 0
 
 
@@ -80,3 +80,16 @@ def test_a_process_alone_does_not_load_horovod():
         "sys.exit('horovod' in sys.modules)"
     )
     assert python("-c", code)[0] == 0
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [("", 120), ("30", 120), ("300", 300)])
+def test_a_longer_timeout_of_horovodrun_is_taken(monkeypatch, timeout, seconds):
+    monkeypatch.setenv(launcher.GLOO_TIMEOUT, timeout or "0")
+    assert launcher.patience() == seconds
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two"])
+def test_a_number_of_parts_is_positive(value):
+    assert launcher.parts({}) == 1 and launcher.parts({launcher.PARTS: "4"}) == 4
+    with pytest.raises(UserError, match="not a number of parts"):
+        launcher.parts({launcher.PARTS: value})

@@ -43,7 +43,7 @@ class Job:
         return both
 
     @property
-    def told(self):
+    def exit_json(self):
         return json.loads((self.folder / "exit.json").read_text())
 
 
@@ -67,7 +67,7 @@ class Clock:
             self._beats[threading.get_ident()] += 1
 
     def settle(self):
-        """Waits until each process has told the others and looked at them, or ended."""
+        """Waits until all processes have sent and checked states anew, or one ended."""
         until(lambda: len(self._beats) == 2)
         after = {one: count + 3 for one, count in self._beats.items()}
         until(
@@ -104,44 +104,44 @@ def job(tmp_path, monkeypatch):
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(launcher, "put", put)
     monkeypatch.setattr(launcher, "get", lambda _, key, timeout=10: job.store.get(key))
-    monkeypatch.setattr(launcher, "store", lambda: ("127.0.0.1", 9))
+    monkeypatch.setattr(launcher, "store_address", lambda: ("127.0.0.1", 9))
     monkeypatch.setattr(launcher, "kill", job.killed.append)
     monkeypatch.setattr(watchdog, "_BEAT", 0.02)
     monkeypatch.setattr(watchdog, "_GRACE", 0.05)
-    monkeypatch.setattr(peers, "_FIRST", 0.05)
+    monkeypatch.setattr(peers, "_HEAD_START", 0.05)
     yield job
     for one in job.watches:  # none of their threads may end the tests
         one._closing = True
-        one._ended = ExitReport(0, 0, 0, reason="the test is over")
-        one._speaking.acquire(blocking=False)
-        one._known.set()
+        one._first_end = ExitReport(0, 0, 0, reason="the test is over")
+        one._ending.acquire(blocking=False)
+        one._has_ended.set()
 
 
 def test_an_error_of_one_ends_the_other_and_is_written_down(job):
     first, second = job.start()
     second.working(7)
-    until(lambda: first._seen.get(1, (0,))[0] == 7)
+    until(lambda: first._states.get(1, (0,))[0] == 7)
     error = UserError("no such file:\n  x.tsv")
     assert second.end(error) is error
     until(lambda: job.codes == [5])
     reason = "no such file: x.tsv"
-    assert job.told == {"code": 2, "rank": 1, "step": 7, "reason": reason}
+    assert job.exit_json == {"code": 2, "rank": 1, "step": 7, "reason": reason}
 
 
 def test_the_first_end_is_what_is_told(job, monkeypatch):
     monkeypatch.setattr(watchdog, "_GRACE", 5)  # so that it ends by its own error
     first, second = job.start()
     second.end(UserError("mine"))
-    until(lambda: first._known.is_set())
+    until(lambda: first._has_ended.is_set())
     ended = first.end(UserError("also mine"))  # the same mistake, met by both
-    assert ended.exit_code == 2 and job.told["rank"] == 1
+    assert ended.exit_code == 2 and job.exit_json["rank"] == 1
 
 
 def test_a_broken_connection_is_a_lost_process(job):
     _, second = job.start()
     second._peers[0].close()
     until(lambda: 5 in job.codes)
-    assert job.told["code"] == 5 and "connection broke" in job.told["reason"]
+    assert job.exit_json["code"] == 5 and "connection broke" in job.exit_json["reason"]
     assert job.killed == []
 
 
@@ -153,7 +153,7 @@ def test_a_silent_process_is_lost_and_killed(job, monkeypatch):
         ProcessRank(1, 2, 1, local_size=2)
     )  # and says nothing any more
     until(lambda: job.codes == [5])
-    assert job.told["rank"] == 1 and "no sign of life" in job.told["reason"]
+    assert job.exit_json["rank"] == 1 and "no sign of life" in job.exit_json["reason"]
     assert job.killed == [[*launcher.process_location()]]
     silent.close()
 
@@ -165,8 +165,8 @@ def test_who_is_behind_is_named(job, clock, ahead, behind):
     both[behind].working(3)
     clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
-    assert (job.told["rank"], job.told["step"]) == (behind, 4)
-    assert "furthest behind: see --peer_timeout" in job.told["reason"]
+    assert (job.exit_json["rank"], job.exit_json["step"]) == (behind, 4)
+    assert "furthest behind: see --peer_timeout" in job.exit_json["reason"]
 
 
 def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job, clock):
@@ -179,8 +179,8 @@ def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job, clock):
     clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
     assert job.codes == [5, 5] and not rejoined
-    assert job.told["rank"] is None and "none is behind" in job.told["reason"]
-    assert str(ExitReport(**job.told)).startswith(
+    assert job.exit_json["rank"] is None and "none is behind" in job.exit_json["reason"]
+    assert str(ExitReport(**job.exit_json)).startswith(
         "all processes hang at step 3: no process"
     )
 
@@ -192,15 +192,16 @@ def test_batches_count_from_the_last_step_on(job, clock):
         both[1].working()
     for one in both:
         one.working(8)
-    both[1].working()
+    both[0].working()
     clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
-    assert job.told["rank"] == 0
+    assert job.exit_json["rank"] == 1
 
 
 def test_nobody_hangs_while_one_pauses_or_works(job, clock):
     both = job.start()
-    both[0].working(3)
+    for one in both:
+        one.working(3)
     both[1].pausing()
     clock.pass_by(200)
     clock.settle()
@@ -224,7 +225,7 @@ def test_what_an_earlier_run_said_is_gone(job):
     (job.folder / "exit.json").write_text("of an earlier run")
     first, _ = job.start(begin=False)
     first.end(UserError("a mistake"))  # before it has the folder
-    assert job.told["reason"] == "a mistake"
+    assert job.exit_json["reason"] == "a mistake"
     first.begin()
     assert not (job.folder / "exit.json").exists()
 
@@ -250,7 +251,10 @@ def test_one_that_never_starts_is_named(job, monkeypatch):
     monkeypatch.setattr(launcher, "patience", lambda: 0.3)
     job.watch(0).open()
     until(lambda: job.codes == [5])
-    assert job.told["rank"] == 1 and "did not start within 0.3 s" in job.told["reason"]
+    assert (
+        job.exit_json["rank"] == 1
+        and "did not start within 0.3 s" in job.exit_json["reason"]
+    )
     job.store.clear()
     with pytest.raises(PeerLost, match="first process did not start"):
         rendezvous.connect(ProcessRank(1, 2, 1, local_size=2))
@@ -266,12 +270,12 @@ def test_one_that_comes_too_late_hears_of_the_end(job):
 
 def test_a_fault_of_ours_does_not_wait_for_others(job):
     first, second = job.start()
-    waits, wait = [], first._known.wait
-    first._known.wait = lambda seconds: waits.append(seconds) or wait(0)
+    waits, wait = [], first._has_ended.wait
+    first._has_ended.wait = lambda seconds: waits.append(seconds) or wait(0)
     assert first.broke(KeyError("x")) is None
     assert waits == [0]
     second.end(UserError("a mistake"))
-    until(lambda: first._known.is_set())
+    until(lambda: first._has_ended.is_set())
     assert "a mistake" in str(first.broke(KeyError("x")))
 
 
@@ -299,7 +303,7 @@ def test_exit_json_without_hard_links(tmp_path, monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "link", refuse)
-    file = ExitFile(tmp_path, leads=True)
+    file = ExitFile(tmp_path, is_first=True)
     file.begin()
     for code in (2, 75):
         file.write(ExitReport(code, 0, 3, reason="r"))

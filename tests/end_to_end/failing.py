@@ -56,12 +56,12 @@ def plant(failure, patch=setattr):
     """patch: as pytest's monkeypatch.setattr."""
     if failure.default:
         patch(strategies, "make_strategy", strategies.mirrored)
-    train = towers.Towers._sums_of_device
-    forward = towers.Towers._outputs_of_device
+    train = towers.Towers._device_sums
+    forward = towers.Towers._device_outputs
 
     def failing(self, replica, columns, step):
         own = columns[replica]
-        here = failure.tower - self.own.start in self.places[replica]
+        here = failure.tower - self.own.start in self._device_towers[replica]
         if not here or own["input_ids"].shape[1] <= failure.most:
             return columns
         nothing = failure.nothing(step)
@@ -78,8 +78,8 @@ def plant(failure, patch=setattr):
             columns = failing(self, replica, columns, None)
         return forward(self, replica, columns)
 
-    patch(towers.Towers, "_sums_of_device", sums)
-    patch(towers.Towers, "_outputs_of_device", outputs)
+    patch(towers.Towers, "_device_sums", sums)
+    patch(towers.Towers, "_device_outputs", outputs)
 
 
 def main():

@@ -23,10 +23,10 @@ def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
     compiled = [path.name for path in (tmp_path / "dump").glob("*before_opt*.txt")]
     counts = {
         name: sum(f"_{name}_" in file for file in compiled)
-        for name in ("part_of_step", "update_copy", "tower_outputs")
+        for name in ("micro_batch_sums", "update_replica", "tower_outputs")
     }
-    assert counts["part_of_step"] == told, compiled
-    assert counts["update_copy"] == 1, compiled
+    assert counts["micro_batch_sums"] == told, compiled
+    assert counts["update_replica"] == 1, compiled
     assert 1 <= told <= {"max_length": 1, "pack": 2}.get(padding, 4)
     shapes = re.findall(r"compilation for (\d+) shape", err)
     assert counts["tower_outputs"] == int(shapes[0]) <= 4

@@ -191,7 +191,7 @@ def test_no_memory_for_what_devices_do_together(
     tiny, tmp_path, go, references, monkeypatch, default
 ):
     """Each device has it for its own sums; the second one fails once, after them."""
-    planted, update = [], programs.Programs._update_copy
+    planted, update = [], programs.Programs._update_replica
 
     def fails():
         planted.append(None)
@@ -204,7 +204,7 @@ def test_no_memory_for_what_devices_do_together(
         norm += tf.ensure_shape(tf.numpy_function(fails, [], tf.float32), [])
         return update(self, losses, trained, slots, gradient, norm, rate, step)
 
-    monkeypatch.setattr(programs.Programs, "_update_copy", failing_update)
+    monkeypatch.setattr(programs.Programs, "_update_replica", failing_update)
     if default:
         monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
     code, _, err = go(flags(tiny, tmp_path, False, do_train=True), False)

@@ -84,13 +84,15 @@ def test_the_scale_is_exact_in_every_precision(dtype, rate, xla):
         return outputs, tape.gradient(outputs, inputs, output_gradients=above)
 
     kept = mask((64, 4096), rate, site=1)
-    for given, found in zip((inputs, above), work(inputs, above), strict=True):
+    for given, outputs in zip((inputs, above), work(inputs, above), strict=True):
         wanted = given.numpy().astype("d") / keep_rate
-        found = found.numpy().astype("d")
-        assert np.array_equal(found != 0, kept)
-        assert found[kept].sum() == pytest.approx(wanted[kept].sum(), rel=BIASES[dtype])
+        outputs = outputs.numpy().astype("d")
+        assert np.array_equal(outputs != 0, kept)
+        assert outputs[kept].sum() == pytest.approx(
+            wanted[kept].sum(), rel=BIASES[dtype]
+        )
         one_bit = 2.0 ** -{tf.float32: 23, tf.bfloat16: 8, tf.float16: 11}[dtype]
-        np.testing.assert_allclose(found[kept], wanted[kept], rtol=1.01 * one_bit)
+        np.testing.assert_allclose(outputs[kept], wanted[kept], rtol=1.01 * one_bit)
 
 
 def test_nothing_is_dropped_without_noise_or_rate():

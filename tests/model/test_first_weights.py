@@ -34,12 +34,12 @@ def wanted(name, shape, deviation, seed):
 
 @pytest.mark.parametrize("seed", [0, 42, 2**63 - 1])
 def test_values_are_quantiles_of_words(seed):
-    found = params.initialize(SPECS, 0.02, seed)
+    initial = params.initialize(SPECS, 0.02, seed)
     for name in ("a/kernel", "b/kernel"):
         values = wanted(name, (30, 41), 0.02, seed)
-        assert found[name].dtype == np.float32
-        np.testing.assert_allclose(found[name], values, rtol=1e-7, atol=1e-12)
-    assert not found["a/bias"].any() and (found["a/LayerNorm/gamma"] == 1).all()
+        assert initial[name].dtype == np.float32
+        np.testing.assert_allclose(initial[name], values, rtol=1e-7, atol=1e-12)
+    assert not initial["a/bias"].any() and (initial["a/LayerNorm/gamma"] == 1).all()
 
 
 def test_a_value_follows_from_name_and_seed_alone():

@@ -55,8 +55,9 @@ def test_placement_changes_nothing_but_rounding(train, monkeypatch, n_devices, x
     data = batches(8, STEPS)
     wanted, losses, norms = train(4, 1, data, xla=xla, rate=SMALL_RATE)
     monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
-    found = train(4, n_devices, data, xla=xla, rate=SMALL_RATE)
-    params, other_losses, other_norms = found
+    params, other_losses, other_norms = train(
+        4, n_devices, data, xla=xla, rate=SMALL_RATE
+    )
     np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
     np.testing.assert_allclose(other_norms, norms, rtol=1e-4)
     assert worst(params, wanted) <= LIMIT
@@ -91,15 +92,17 @@ def made(first_params, n_devices, **settings):
 def test_outputs_are_those_of_one_device(first_params, default, precision):
     (batch,) = batches(8, 1)
     one, four = (made(first_params, n, precision=precision) for n in (1, 4))
-    wanted, found = (towers.outputs(split(batch, 4)) for towers in (one, four))
-    np.testing.assert_array_equal(found["logits"], wanted["logits"])
+    wanted, outputs = (towers.outputs(split(batch, 4)) for towers in (one, four))
+    np.testing.assert_array_equal(outputs["logits"], wanted["logits"])
 
 
 def test_outputs_follow_the_weights(first_params):
     """Also where a forward pass reads copies of them in fewer bits."""
     data = batches(8, 4)
     towers = made(first_params, 2, precision="bfloat16")
-    assert not towers._copies[0].used  # no memory for them while it only trains
+    assert not towers._replicas[
+        0
+    ].forward_params  # no memory for them while it only trains
     before = towers.outputs(split(data[0], 4))["logits"]
     for step, batch in enumerate(data):
         towers.train_step(split(batch, 4), step, RATE)
@@ -119,20 +122,20 @@ def test_a_copy_that_drifts_is_noticed_before_it_is_saved(
     towers.train_step(split(batches(8, 1)[0], 4), 0, RATE)
     towers.snapshot()
     name = {"params": "output_weights", "slots": "output_weights/adam_v"}[part]
-    variable = getattr(towers._copies[1], part)[name]
+    variable = getattr(towers._replicas[1], part)[name]
     values = variable.numpy()
     if exchanged:  # the sum of all bits stays
         values.flat[[7, 8]] = values.flat[[8, 7]]
     else:
         values.flat[7] = np.nextafter(values.flat[7], np.inf, dtype=np.float32)
     variable.assign(values)
-    with pytest.raises(RunError, match="CPU:1 holds other weights than CPU:0"):
+    with pytest.raises(RunError, match="weights on CPU:1 differ from those on CPU:0"):
         towers.snapshot()
 
 
 def disturb(towers):
     """Changes a weight of the second device; gives the variable."""
-    variable = towers._copies[1].params["output_weights"]
+    variable = towers._replicas[1].params["output_weights"]
     variable.assign(variable.numpy()[::-1])
     return variable
 
@@ -141,7 +144,7 @@ def test_a_copy_that_drifts_is_noticed_after_the_first_step(first_params, defaul
     towers = made(first_params, 2)
     disturb(towers)
     data = [towers.place(split(batch, 4)) for batch in batches(8, 1) * 9]
-    with pytest.raises(RunError, match="CPU:1 holds other weights than CPU:0"):
+    with pytest.raises(RunError, match="weights on CPU:1 differ from those on CPU:0"):
         loop.train(
             towers,
             TrainState({}, {}, 0, identity={}),
@@ -158,14 +161,14 @@ def test_copies_are_compared_after_the_first_step_and_at_saves(
     """Not after each step: it reads all weights of all devices."""
     towers = made(first_params, 2)
     steps, compared = [], []
-    step, agree = towers.train_step, towers._copies.check_replicas_equal
+    step, agree = towers.train_step, towers._replicas.check_replicas_equal
     monkeypatch.setattr(
         towers,
         "train_step",
         lambda *args, **named: (steps.append(1), step(*args, **named))[1],
     )
     monkeypatch.setattr(
-        towers._copies,
+        towers._replicas,
         "check_replicas_equal",
         lambda: (compared.append(len(steps)), agree()),
     )
@@ -187,7 +190,7 @@ def test_cards_of_several_kinds_get_the_first_ones_weights(
     towers = made(first_params, 2)
     towers.train_step(split(batches(8, 1)[0], 4), 0, RATE)
     variable = disturb(towers)
-    monkeypatch.setattr(devices, "device_models", lambda there: ["one", "other"])
+    monkeypatch.setattr(devices, "device_models", lambda visible: ["one", "other"])
     params, _ = towers.snapshot()
     assert (params["output_weights"] == variable.numpy()).all()
     monkeypatch.undo()

@@ -19,7 +19,7 @@ STEPS = 6
 
 @pytest.fixture
 def calls(first_params, monkeypatch):
-    """calls(read_every) -> what happened in a training, (what, number) in order."""
+    """calls(read_every) -> what events in a training, (what, number) in order."""
     towers = Towers(
         Classification("x", CONFIG, LABELS, max_seq_length=LENGTH),
         2,
@@ -29,12 +29,12 @@ def calls(first_params, monkeypatch):
     )
     towers.load(first_params, towers.first_slots(first_params))
     batch = split(make_batch(np.random.default_rng(0), 4, ragged=False), 2)
-    happened = []
+    events = []
 
     def recorded(what, work):
         def call(*arguments, **named):
-            number = sum(one == what for one, _ in happened) + 1
-            happened.append((what, number))
+            number = sum(one == what for one, _ in events) + 1
+            events.append((what, number))
             return work(*arguments, **named)
 
         # How often it was traced says whether a step compiled.
@@ -44,13 +44,13 @@ def calls(first_params, monkeypatch):
 
     class Recorder:
         def step(self, done):
-            happened.append(("told", done.step))
+            events.append(("recorded", done.step))
 
     def run(read_every=1):
         step = towers._train_step
         monkeypatch.setattr(towers, "_train_step", recorded("launched", step))
         reader = results.ResultReader
-        monkeypatch.setattr(reader, "_ask", recorded("asked", reader._ask))
+        monkeypatch.setattr(reader, "_submit", recorded("requested", reader._submit))
         monkeypatch.setattr(batches, "place", recorded("placed", batches.place))
         plan = loop.TrainingPlan(STEPS, 0, RATE, save_every=1000, read_every=read_every)
         made = (towers.place(batch) for _ in range(STEPS))
@@ -64,28 +64,30 @@ def calls(first_params, monkeypatch):
                 save=lambda state: None,
                 recorder=Recorder(),
             )
-        return happened
+        return events
 
     return run
 
 
-def test_a_copy_is_asked_for_before_the_next_launch_and_once_a_step(calls):
-    happened = [one for one in calls() if one[0] in ("launched", "asked")]
-    wanted = [(what, n) for n in range(1, STEPS + 1) for what in ("launched", "asked")]
-    assert happened == wanted
+def test_a_copy_is_requested_before_the_next_launch_and_once_a_step(calls):
+    events = [one for one in calls() if one[0] in ("launched", "requested")]
+    wanted = [
+        (what, n) for n in range(1, STEPS + 1) for what in ("launched", "requested")
+    ]
+    assert events == wanted
 
 
 def test_the_next_batch_is_on_its_way_before_a_step_is_launched(calls):
-    happened = calls()
+    events = calls()
     for step in range(1, STEPS):
-        placed = happened.index(("placed", step + 1))
-        assert placed < happened.index(("launched", step))
+        placed = events.index(("placed", step + 1))
+        assert placed < events.index(("launched", step))
 
 
 def test_rows_lie_on_the_devices_that_work_with_them():
-    there = devices.configure("cpu", 2)
+    visible = devices.configure("cpu", 2)
     batch = {"input_ids": np.arange(12, dtype=np.int32).reshape(3, 2, 2)}
-    placed = batches.place(batch, there, [2, 1], towers=3)
+    placed = batches.place(batch, visible, [2, 1], towers=3)
     for number, first, last in ((0, 0, 2), (1, 2, 3)):
         rows = placed.columns[number]["input_ids"]
         assert rows.backing_device.endswith(f"CPU:{number}")
@@ -94,9 +96,9 @@ def test_rows_lie_on_the_devices_that_work_with_them():
 
 def test_results_are_read_where_they_are_needed(calls):
     """The last step's is read at the end; the first one's, which compiles, at once."""
-    happened = [one for one in calls(read_every=4) if one[0] in ("launched", "told")]
+    events = [one for one in calls(read_every=4) if one[0] in ("launched", "recorded")]
     told_after = {}
-    for what, number in happened:
+    for what, number in events:
         if what == "launched":
             launched = number
         else:
@@ -132,6 +134,6 @@ def test_asking_returns_when_the_copy_has_begun(monkeypatch):
         return submit(later)
 
     monkeypatch.setattr(reader._thread, "submit", late)
-    future = reader.ask(tf.constant(3.0))
+    future = reader.read_later(tf.constant(3.0))
     assert events == ["begun"]
     assert future.result() == 3

@@ -235,7 +235,7 @@ def test_slots_do_not_share_memory_with_the_weights():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         ({"name": "sgd"}, "'sgd'.*adamw_google, adamw, lamb, adafactor, lion"),
         ({"slot_bits": 4}, "4 bits.*8 or 32"),
@@ -247,6 +247,6 @@ def test_slots_do_not_share_memory_with_the_weights():
         ({"ema_decay": 1.0}, "1.0.*below 1"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(arguments, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_meant_is_refused(arguments, error):
+    with pytest.raises(ValueError, match=error):
         Optimizer(**arguments)

@@ -193,11 +193,11 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
     broken = first_params | {"output_bias": np.full(3, np.nan, np.float32)}
     towers = made(broken, "float16")
     data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 60]
-    told = []
+    recorded = []
 
     class Told:
         def step(self, done):
-            told.append(done.step)
+            recorded.append(done.step)
 
     state = task_lib.TrainState({}, {}, 0, identity={})
     with pytest.raises(Diverged, match=r"step 25: 25 steps in a row .* scale 1:"):
@@ -209,7 +209,7 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
             save=lambda state: None,
             recorder=Told(),
         )
-    assert told == [*range(1, precision.MAX_SKIPS)]
+    assert recorded == [*range(1, precision.MAX_SKIPS)]
 
 
 class Rounding(collective.Solo):

@@ -33,8 +33,8 @@ def made(deviation):
         shape = (ROWS, MOST)
         counts = rng.integers(1, MOST + 1, (ROWS, 1))
         used = np.arange(MOST) < counts
-        places = (rng.random(shape) * lengths[:, None]).astype(np.int32)
-        batch["masked_lm_positions"] = places * used
+        positions = (rng.random(shape) * lengths[:, None]).astype(np.int32)
+        batch["masked_lm_positions"] = positions * used
         batch["masked_lm_ids"] = rng.integers(0, 61, shape).astype(np.int32) * used
         batch["masked_lm_weights"] = used.astype(np.float32)
         batch["next_sentence_labels"] = rng.integers(0, 2, ROWS).astype(np.int32)

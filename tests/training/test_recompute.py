@@ -16,18 +16,18 @@ from tests.support.marks import GRAPH_AND_RARELY_XLA
 def packed(batch):
     """Two examples in every row: 5 tokens, then up to 7."""
     mask = batch["input_mask"] * (1 + (np.arange(12) >= 5))
-    places = np.broadcast_to([*range(5), *range(7)], mask.shape)
-    return batch | {"input_mask": mask, "position_ids": places.astype(np.int32)}
+    positions = np.broadcast_to([*range(5), *range(7)], mask.shape)
+    return batch | {"input_mask": mask, "position_ids": positions.astype(np.int32)}
 
 
-def gradients(params, recompute, compiled, places, pack=False, low="float32"):
+def gradients(params, recompute, compiled, positions, pack=False, low="float32"):
     """The hidden states and the gradient of a mixture of the last ones."""
     rng = np.random.default_rng(1)
     batch = make_batch(rng, 6, ragged=False)
     batch = packed(batch) if pack else batch
     tensors = {name: tf.constant(value) for name, value in params.items()}
-    at = None if places is None else tf.constant(places, tf.int32)
-    width = 12 if places is None else len(places[0])
+    queried = None if positions is None else tf.constant(positions, tf.int32)
+    width = 12 if positions is None else len(positions[0])
     dropout_key = DropoutKey(
         tf.constant(7, tf.uint64), tf.constant(3, tf.int64), tf.constant(0)
     )
@@ -43,7 +43,7 @@ def gradients(params, recompute, compiled, places, pack=False, low="float32"):
                 CONFIG,
                 batch,
                 dropout_key=dropout_key,
-                places=at,
+                positions=queried,
                 recompute=recompute,
             )
             hidden = [tf.cast(state, tf.float32) for state in hidden]
@@ -56,9 +56,11 @@ def gradients(params, recompute, compiled, places, pack=False, low="float32"):
 
 
 @pytest.mark.parametrize("compiled", GRAPH_AND_RARELY_XLA)
-@pytest.mark.parametrize("places", [None, [[0, 2]] * 6], ids=["all", "some"])
-def test_recomputed_equals_kept(first_params, compiled, places):
-    run = functools.partial(gradients, first_params, compiled=compiled, places=places)
+@pytest.mark.parametrize("positions", [None, [[0, 2]] * 6], ids=["all", "some"])
+def test_recomputed_equals_kept(first_params, compiled, positions):
+    run = functools.partial(
+        gradients, first_params, compiled=compiled, positions=positions
+    )
     hidden, wanted = run("none")
     for recompute in ("attention", "block"):
         again, grads = run(recompute)
@@ -71,10 +73,10 @@ def test_recomputed_equals_kept(first_params, compiled, places):
 
 
 @pytest.mark.parametrize("low", ["float32", "bfloat16"])
-@pytest.mark.parametrize("places", [None, [[0, 5]] * 6], ids=["all", "some"])
-def test_packed_rows_and_fewer_bits_are_recomputed_too(first_params, low, places):
+@pytest.mark.parametrize("positions", [None, [[0, 5]] * 6], ids=["all", "some"])
+def test_packed_rows_and_fewer_bits_are_recomputed_too(first_params, low, positions):
     """To what float32 rounds, and bfloat16 at its 8 bits."""
-    how = {"compiled": False, "places": places, "pack": True, "low": low}
+    how = {"compiled": False, "positions": positions, "pack": True, "low": low}
     error = {"float32": 1e-5, "bfloat16": 0.02}[low]
     hidden, wanted = gradients(first_params, "none", **how)
     for recompute in ("attention", "block"):

@@ -20,7 +20,7 @@ CONFIG = BertConfig(
 NAMES = [*(params_lib.bert_specs(CONFIG) | params_lib.classifier_specs(CONFIG, 2))]
 
 
-def place(name):
+def part_of(name):
     """What a name belongs to: "embeddings", "pooler", "head" or a layer's number."""
     parts = name.split("/")
     if parts[0] != "bert":
@@ -28,8 +28,8 @@ def place(name):
     return int(parts[2].removeprefix("layer_")) if parts[1] == "encoder" else parts[1]
 
 
-def names_of(*places):
-    return [name for name in NAMES if place(name) in places]
+def names_of(*parts):
+    return [name for name in NAMES if part_of(name) in parts]
 
 
 def test_rate_falls_by_one_factor_a_layer():
@@ -52,7 +52,7 @@ def test_rate_falls_by_one_factor_a_layer():
         0: 12,
     }
     for name, factor in factors.items():
-        assert factor == pytest.approx(0.9 ** below[place(name)], rel=1e-12), name
+        assert factor == pytest.approx(0.9 ** below[part_of(name)], rel=1e-12), name
     assert len(set(factors.values())) == 14
 
 
@@ -68,7 +68,7 @@ def test_factor_that_is_none(decay):
 
 
 @pytest.mark.parametrize(
-    ("layers", "places"),
+    ("layers", "parts"),
     [
         ("1", [1]),  # and neither 10 nor 11
         ("embeddings", ["embeddings"]),
@@ -79,24 +79,24 @@ def test_factor_that_is_none(decay):
         ("embeddings,0-11,pooler", ["embeddings", *range(12), "pooler"]),
     ],
 )
-def test_parts_of_the_encoder_freeze(layers, places):
-    assert rules.frozen(NAMES, None, layers, count=LAYERS) == names_of(*places)
+def test_parts_of_the_encoder_freeze(layers, parts):
+    assert rules.frozen(NAMES, None, layers, count=LAYERS) == names_of(*parts)
 
 
 def test_patterns_freeze_what_they_occur_in():
-    found = rules.frozen(NAMES, r"layer_1/|LayerNorm/beta$", None, count=LAYERS)
-    assert found == [
-        name for name in NAMES if place(name) == 1 or name.endswith("LayerNorm/beta")
+    frozen = rules.frozen(NAMES, r"layer_1/|LayerNorm/beta$", None, count=LAYERS)
+    assert frozen == [
+        name for name in NAMES if part_of(name) == 1 or name.endswith("LayerNorm/beta")
     ]
     both = rules.frozen(NAMES, r"^output", "0", count=LAYERS)
-    assert both == [n for n in NAMES if place(n) in (0, "head")]
+    assert both == [n for n in NAMES if part_of(n) in (0, "head")]
     assert rules.frozen(NAMES, None, None, count=LAYERS) == []
 
 
 @pytest.mark.parametrize(
-    ("pattern", "layers", "said"),
+    ("pattern", "layers", "error"),
     [
-        ("layer_[", None, r"--freeze=layer_[ is no regular expression"),
+        ("layer_[", None, r"--freeze=layer_[ is not a regular expression"),
         ("layer_12/", None, "--freeze=layer_12/ freezes none of the 201 parameters"),
         ("", None, "all 201 parameters are frozen: leave some to train"),
         (".", "0", "--freeze=. and --freeze_layers=0: all 201 parameters are frozen"),
@@ -111,14 +111,14 @@ def test_patterns_freeze_what_they_occur_in():
         (None, "5-0", "range 5-0, which runs backwards: pass 0-5"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(pattern, layers, said):
-    with pytest.raises(ValueError, match=re.escape(said)) as raised:
+def test_what_cannot_be_meant_is_refused(pattern, layers, error):
+    with pytest.raises(ValueError, match=re.escape(error)) as raised:
         rules.frozen(NAMES, pattern, layers, count=LAYERS)
     assert "\n" not in str(raised.value)
 
 
 def test_a_part_that_the_model_does_not_have():
-    names = [name for name in NAMES if place(name) != "pooler"]
+    names = [name for name in NAMES if part_of(name) != "pooler"]
     with pytest.raises(ValueError, match="--freeze_layers=pooler freezes none of"):
         rules.frozen(names, None, "0,pooler", count=LAYERS)
 

@@ -16,8 +16,8 @@ def test_rate_is_googles(steps, warmup, power):
     for step in range(steps):
         decayed = decay(np.float32(2e-5), step, steps, 0.0, power=power)
         wanted = 2e-5 * step / warmup if step < warmup else float(decayed())
-        found = schedule.learning_rate(step, 2e-5, steps, warmup=warmup, power=power)
-        assert found == pytest.approx(wanted, rel=1e-5, abs=1e-12)
+        rate = schedule.learning_rate(step, 2e-5, steps, warmup=warmup, power=power)
+        assert rate == pytest.approx(wanted, rel=1e-5, abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ def run(params, at, number):
     towers.load(params, towers.first_slots(params))
     batch = make_batch(np.random.default_rng(0), 4, ragged=False)
     batch = towers.place(split(batch, 1))
-    saved, told = [], []
+    saved, recorded = [], []
 
     class Recorder:
         def step(self, done):
-            told.append(done.step)
+            recorded.append(done.step)
             if done.step == at:
                 os.kill(os.getpid(), number)
 
@@ -44,16 +44,16 @@ def run(params, at, number):
             recorder=Recorder(),
         )
     except (Preempted, Interrupted) as stopped:
-        return str(stopped), saved, told, type(stopped)
+        return str(stopped), saved, recorded, type(stopped)
     raise AssertionError("was not stopped")
 
 
 @pytest.mark.parametrize("at", range(1, STEPS + 1))
 def test_what_is_said_to_be_saved_is_saved(first_params, at):
-    said, saved, told, kind = run(first_params, at, signal.SIGTERM)
+    message, saved, recorded, kind = run(first_params, at, signal.SIGTERM)
     assert kind is Preempted
-    assert said.startswith(f"step {saved[-1]} of {STEPS} is saved")
-    assert told == [*range(1, saved[-1] + 1)]
+    assert message.startswith(f"step {saved[-1]} of {STEPS} is saved")
+    assert recorded == [*range(1, saved[-1] + 1)]
     assert saved[-1] <= min(at + 2, STEPS)
 
 

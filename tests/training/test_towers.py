@@ -121,16 +121,16 @@ def test_pairwise_sum_is_a_balanced_tree():
     ],
 )
 def test_every_device_gets_its_share(n_towers, n_devices, counts):
-    places = devices.assign_towers(n_towers, n_devices)
-    assert [len(place) for place in places] == counts
-    assert [tower for place in places for tower in place] == [*range(n_towers)]
+    by_device = devices.assign_towers(n_towers, n_devices)
+    assert [len(own) for own in by_device] == counts
+    assert [tower for own in by_device for tower in own] == [*range(n_towers)]
 
 
 def test_placement_is_told():
     gpus = [f"GPU:{index}" for index in range(6)]
     text = devices.describe_placement(devices.assign_towers(7, 6), gpus)
     assert text.startswith("7 towers on 6 GPU devices (2, 1, 1, 1, 1, 1:")
-    assert "5 of 12 places stay empty" in text
+    assert "5 of 12 slots stay empty" in text
     assert "5 more visible" in devices.describe_placement(
         devices.assign_towers(1, 6), gpus
     )
@@ -151,8 +151,8 @@ def test_outputs_come_in_the_order_of_rows(first_params):
     visible = devices.configure("cpu", 2)
     three = towers.Towers(task, 3, visible, seed=1, xla=False)
     three.load(first_params, {})
-    found = three.outputs(split(batch, 3))["logits"]
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    logits = three.outputs(split(batch, 3))["logits"]
+    np.testing.assert_allclose(logits, wanted, atol=1e-6)
 
 
 def test_noise_is_not_used_without_it(first_params):
@@ -207,5 +207,5 @@ def test_sum_in_turn_is_the_pairwise_sum(count):
             lambda index: rows[index], count, 50
         )
     )
-    found = summed(tf.constant(values))
-    assert np.array_equal(found.numpy(), pairwise.pairwise_sum(values))
+    total = summed(tf.constant(values))
+    assert np.array_equal(total.numpy(), pairwise.pairwise_sum(values))

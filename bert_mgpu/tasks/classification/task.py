@@ -112,7 +112,7 @@ class Classification(FinetuningTask):
             self._config,
             batch,
             dropout_key=dropout_key,
-            places=first_tokens,
+            positions=first_tokens,
             recompute=self._recompute,
         )[-1]  # [R, S, H]
         pooled = bert.pool(params, tf.reshape(last, [-1, last.shape[-1]]))

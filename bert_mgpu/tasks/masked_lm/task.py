@@ -112,7 +112,7 @@ class Pretraining:
             self._config,
             batch,
             dropout_key=dropout_key,
-            places=positions,
+            positions=positions,
             recompute=self._recompute,
         )[-1]
         first_hidden, masked_hidden = tf.split(

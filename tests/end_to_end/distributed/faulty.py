@@ -53,7 +53,7 @@ def hang_inside(towers, batch):
 def make_nan(towers, batch):
     """An input that no finite loss follows from: the weights of this process."""
     name = "bert/embeddings/LayerNorm/gamma"
-    variable = towers._copies[0].params[name]
+    variable = towers._replicas[0].params[name]
     variable.assign(np.full(variable.shape, np.nan, np.float32))
 
 

@@ -139,7 +139,7 @@ MUTANTS = [
     Mutant("a long message hides a lack of memory", "core/errors.py",
            "{message[-_SEARCHED:]}", "", "end_to_end/test_out_of_memory.py long_list"),
     Mutant("a container's memory is its machine's", "distributed/host.py",
-           "found += [] if group is None else [group]", "found += []",
+           "bounds += [] if group is None else [group]", "bounds += []",
            "cli/test_doctor.py container"),
     Mutant("cached files count as used memory", "distributed/host.py",
            "limit - int(used[0]) + cached", "limit - int(used[0])",

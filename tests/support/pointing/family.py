@@ -59,7 +59,7 @@ class Pointing(FinetuningTask):
     def _logits(self, weights, batch, dropout_key):
         first = bert.first_tokens(batch)
         hidden = bert.encode(
-            weights, self._config, batch, dropout_key=dropout_key, places=first
+            weights, self._config, batch, dropout_key=dropout_key, positions=first
         )[-1]
         pooled = bert.pool(weights, tf.reshape(hidden, [-1, hidden.shape[-1]]))
         logits = tf.matmul(pooled, weights[_HEAD], transpose_b=True)

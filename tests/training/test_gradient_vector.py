@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.training.vector import Layout
+from bert_mgpu.training.gradient_vector import Layout
 
 SHAPES = {"b/kernel": [3, 5], "a/bias": [5], "scalar": []}
 
@@ -31,5 +31,5 @@ def test_the_gradients_are_cut_without_a_copy():
     layout = Layout(SHAPES, ["loss"])
     vector = tf.ones([layout.size])
     gradient, _ = layout.split(vector)
-    there = [np.frombuffer(memoryview(one), np.float32) for one in (gradient, vector)]
-    assert len(there[0]) >= 21 and np.shares_memory(*there)
+    arrays = [np.frombuffer(memoryview(one), np.float32) for one in (gradient, vector)]
+    assert len(arrays[0]) >= 21 and np.shares_memory(*arrays)

@@ -1,4 +1,4 @@
-"""Functions that are traced once and called for every device."""
+"""A tf.function that is traced once and called for every device."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import tensorflow as tf
 class TracedOnce:
     """A tf.function, traced once for arguments of the same types and shapes.
 
-    tf.function itself traces anew on each device, since what it traces may name it.
-    Variables are arguments like others: what is traced for those of one device takes
-    those of any.
+    tf.function itself traces anew for each device, since the function may name it.
+    Variables are arguments like others: a trace for those of one device takes those of
+    any.
     """
 
     def __init__(self, function: Any):
@@ -20,7 +20,7 @@ class TracedOnce:
         self._traced: dict[Any, Any] = {}
 
     def trace(self, *arguments: Any) -> None:
-        """To be called where no device is chosen. Tensors may be given as specs."""
+        """Traces for such arguments or their specs; to be called outside tf.device."""
         key = _key(arguments)
         if key not in self._traced:
             specs = tf.nest.map_structure(_spec, arguments)

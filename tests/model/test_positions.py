@@ -1,4 +1,4 @@
-"""A last layer that is worked out only where a head reads it."""
+"""A last layer computed only at the positions that a head reads."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,11 +7,11 @@ from bert_mgpu.model import bert, params
 from tests.support.tiny import small_config
 
 CONFIG = small_config(num_hidden_layers=3)
-PLACES = np.array([[0, 7], [3, 3], [11, 1], [0, 2]], np.int32)
+POSITIONS = np.array([[0, 7], [3, 3], [11, 1], [0, 2]], np.int32)
 
 
 def results(weights, read):
-    """What `read` gives of a batch, and the gradient of a mixture of it."""
+    """The outputs of `read` for a batch, and the gradient of a mixture of them."""
     rng = np.random.default_rng(1)
     ids = tf.constant(rng.integers(0, 50, (4, 12)), tf.int32)
     mask = tf.constant(np.arange(12) < [[12], [9], [12], [4]], tf.int32)
@@ -25,23 +25,23 @@ def results(weights, read):
     return vectors.numpy(), {k: tf.convert_to_tensor(g) for k, g in grads.items()}
 
 
-def test_places_are_the_same_as_picked_from_all():
+def test_chosen_positions_are_those_of_all():
     weights = params.initialize(params.bert_specs(CONFIG), 0.5, seed=3)
 
     def pick(tensors, batch):
         last = bert.encode(tensors, CONFIG, batch)[-1]
-        return tf.gather(last, PLACES, batch_dims=1)
+        return tf.gather(last, POSITIONS, batch_dims=1)
 
     def only(tensors, batch):
-        hidden = bert.encode(tensors, CONFIG, batch, places=tf.constant(PLACES))
+        hidden = bert.encode(tensors, CONFIG, batch, positions=tf.constant(POSITIONS))
         assert [state.shape[1] for state in hidden] == [12, 12, 12, 2]
         return hidden[-1]
 
-    (picked, wanted), (worked_out, grads) = (
+    (picked, wanted), (computed, grads) = (
         results(weights, pick),
         results(weights, only),
     )
-    np.testing.assert_allclose(worked_out, picked, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(computed, picked, rtol=0, atol=1e-5)
     for name, grad in wanted.items():
         if name.endswith("key/bias"):
             continue  # zero in exact arithmetic: nothing but rounding

@@ -1,0 +1,165 @@
+"""Replicas of the weights and the optimizer's slots, one on each device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.core import tensor_names
+from bert_mgpu.core.errors import RunError
+from bert_mgpu.distributed import devices as devices_lib
+from bert_mgpu.training import precision
+from bert_mgpu.training.traced_once import TracedOnce
+
+Variables = dict[str, tf.Variable]
+
+
+class Replica(NamedTuple):
+    """The variables of one device, by name."""
+
+    params: Variables
+    slots: Variables
+    forward_params: Variables  # read by forward passes: empty before `refresh`
+
+    def loss_scale(self) -> tf.Tensor:
+        """The factor of the loss, 1 without loss scaling."""
+        scale = self.slots.get(tensor_names.SCALE)
+        return tf.constant(1.0) if scale is None else scale.read_value()
+
+
+class Replicas:
+    """A `Replica` for each device: `replicas[i]` is that of device i."""
+
+    def __init__(self, devices: Sequence[str], dtype: str, xla: bool):
+        """dtype: what a pass computes in; xla: compile the casts to it."""
+        self._devices = devices
+        self._dtype = dtype
+        self._replicas: list[Replica] = []
+        traced = functools.partial(tf.function, autograph=False)
+        self._cast = TracedOnce(traced(_cast, jit_compile=xla))
+        self._checksum = TracedOnce(traced(_checksum, jit_compile=True))
+
+    def __getitem__(self, device: int) -> Replica:
+        return self._replicas[device]
+
+    def load(
+        self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
+    ) -> None:
+        """Puts these on every device, instead of what it held."""
+        self._replicas = []
+        for device in self._devices:
+            with tf.device(device):
+                self._replicas.append(
+                    Replica(_variables(params), _variables(slots), {})
+                )
+
+    def specs(self) -> dict[str, tf.TensorSpec]:
+        """Shapes and types of the weights that a pass computes with."""
+        params = self._replicas[0].params
+        dtypes = precision.dtypes(params, self._dtype)
+        return {n: tf.TensorSpec(v.shape, dtypes[n]) for n, v in params.items()}
+
+    def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The (params, slots) of the first device; all hold the same."""
+        first = self._replicas[0]
+        return _values(first.params), _values(first.slots)
+
+    def refresh(self) -> None:
+        """Brings the weights of forward passes up to date: the moving averages where
+        these are kept, in the precision of the run.
+        """
+        for device, replica in zip(self._devices, self._replicas, strict=True):
+            sources = _averaged(replica.params, replica.slots)
+            if not replica.forward_params:
+                with tf.device(device):
+                    replica.forward_params.update(self._forward_variables(sources))
+            targets = {
+                name: variable
+                for name, variable in replica.forward_params.items()
+                if variable is not sources[name]
+            }
+            if targets:
+                inputs = {name: sources[name] for name in targets}, targets
+                self._cast.trace(*inputs)
+                with tf.device(device):
+                    self._cast(*inputs)
+
+    def check_replicas_equal(self) -> None:
+        """Raises RunError where the devices do not hold the same bits.
+
+        GPUs of different models round differently: then all get the first one's.
+        """
+        if len(self._replicas) == 1:
+            return
+        if len(devices_lib.device_models(self._devices)) > 1:
+            for replica in self._replicas[1:]:
+                for table, first in zip(
+                    replica[:2], self._replicas[0][:2], strict=True
+                ):
+                    for name, variable in table.items():
+                        variable.assign(first[name])
+            return
+        self._checksum.trace(*self._replicas[0][:2])
+        checksums = []
+        for device, replica in zip(self._devices, self._replicas, strict=True):
+            with tf.device(device):
+                checksums.append(self._checksum(*replica[:2]).numpy().tolist())
+        for device, checksum in zip(self._devices, checksums, strict=True):
+            if checksum != checksums[0]:
+                raise RunError(
+                    f"the weights on {device} differ from those on {self._devices[0]}:"
+                    " nothing is saved: look for a faulty GPU, then start the same"
+                    " command again"
+                )
+
+    def _forward_variables(self, sources: Variables) -> Variables:
+        """The same variables, and new ones for those that have to be cast."""
+        dtypes = precision.dtypes(sources, self._dtype)
+        return {
+            name: variable
+            if variable.dtype == dtypes[name]
+            else tf.Variable(tf.zeros(variable.shape, dtypes[name]), name=name)
+            for name, variable in sources.items()
+        }
+
+
+def as_tensors(table: Mapping[str, tf.Variable | tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The present values of these variables."""
+    return {name: tf.convert_to_tensor(value) for name, value in table.items()}
+
+
+def _averaged(params: Variables, slots: Variables) -> Variables:
+    return {n: slots.get(f"{n}/{tensor_names.AVERAGE}", v) for n, v in params.items()}
+
+
+def _variables(values: Mapping[str, np.ndarray]) -> Variables:
+    return {name: tf.Variable(value, name=name) for name, value in values.items()}
+
+
+def _values(table: Variables) -> dict[str, np.ndarray]:
+    return {name: variable.numpy() for name, variable in table.items()}
+
+
+def _cast(sources: Variables, targets: Variables) -> None:
+    for name, value in as_tensors(sources).items():
+        targets[name].assign(tf.cast(value, targets[name].dtype))
+
+
+def _checksum(*tables: Variables) -> tf.Tensor:
+    """uint32 [tensors, 2]: the sum of each tensor's bits, and one weighed by index.
+
+    In integers, so that the order of the sums does not matter.
+    """
+    sums = []
+    for value in (value for table in tables for value in as_tensors(table).values()):
+        bits = tf.reshape(value, [-1])
+        if bits.dtype == tf.float32:
+            bits = tf.bitcast(bits, tf.uint32)
+        bits = tf.cast(bits, tf.uint32)
+        indices = tf.cast(tf.range(bits.shape[0]), tf.uint32)
+        sums.append([tf.reduce_sum(bits), tf.reduce_sum(bits * (2 * indices + 1))])
+    return tf.stack(sums)
