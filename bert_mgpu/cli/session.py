@@ -125,7 +125,7 @@ def in_parts(config: Any, parts: int) -> Any:
 
 
 class _InternalError(RunError):
-    """Ours; its traceback is printed."""
+    """A fault of bert_mgpu: a traceback follows."""
 
     def __init__(self, error: Exception, output_dir: pathlib.Path):
         super().__init__(f"{type(error).__name__}: {error}")
