@@ -97,7 +97,7 @@ def run(
     except DoesNotFit as error:
         if anew is None or not place.is_single:
             return _fail(error, watch)
-        print(error.going_on, file=sys.stderr, flush=True)
+        print(error.notice, file=sys.stderr, flush=True)
         again = error.parts
     except RunError as error:
         return _fail(error, watch)
