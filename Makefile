@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 # Builds the package with the setuptools of constraints.txt.
 PACKAGE := $(PIP) --no-build-isolation -e
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup horovod demo docs check test test-all golden coverage behaviour \
   mutants parity bench gpu clean
@@ -66,18 +66,17 @@ check: .venv/.dev  ## format, lint, types
 # that is skipped for another reason than those of tests/support/skips.py is a failure.
 test: check  ## the tests of each change
 	$(if $(CI),,-)@$(MAKE) --no-print-directory .venv/.horovod
-	XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0" \
-	  $(PYTEST) --durations=20 $(if $(CI),--no-skips)
+	XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0" $(PYTEST) --durations=20 \
+	  $(if $(CI),--no-skips)
 
-# Everything there is, also what takes too long for each change: processes killed, frozen
-# and broken 50 times and more, a million changed files for the readers, memory that lacks
-# in every tower at every time, the path of GPUs through whole runs, the makers of golden
-# files, `make parity`. In parts of at most 30 minutes: the same command goes on with what
-# has not passed of this commit; some two hours in all. OPTIONS="--minutes=60 --coverage"
-test-all: .venv/.parity .venv/.horovod  ## all tests, injected faults too, in parts
+# Also what takes too long for each change: processes killed, frozen and broken 50 times
+# and more, a million changed files for the readers, memory that lacks in every tower at
+# every time, the path of GPUs through whole runs, the makers of golden files, `make
+# parity`. A part has 30 minutes; some two hours in all. OPTIONS="--minutes=60 --coverage"
+test-all: .venv/.parity .venv/.horovod  ## all tests, in parts: call it until it is done
 	$(BIN)/python -m tests.support.everything $(OPTIONS)
 
-golden: .venv/.parity  ## the files of tests/golden, anew by Google's and others' code
+golden: .venv/.parity  ## tests/golden anew, by Google's code and transformers
 	$(BIN)/python -m tests.reference.make_golden
 	$(BIN)/python -m tests.reference.pretraining_heads
 	$(BIN)/python -m tests.reference.google_instances

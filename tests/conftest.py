@@ -31,26 +31,53 @@ def pytest_configure(config):
         config.pluginmanager.register(NoSkips())
 
 
+# Folders whose files take minutes: xdist hands them out first, so that its processes
+# end together.
+FIRST = ("distributed", "end_to_end", "pretraining", "evaluation", "robustness")
+THEN = ("training", "export", "classification", "checkpoints")
+
+
 def pytest_collection_modifyitems(items):
+    def turn(item):
+        folder = item.path.parent.name
+        return 0 if folder in FIRST else 1 if folder in THEN else 2
+
+    items.sort(key=turn)
     for item in items:
         long = any(map(item.get_closest_marker, ("nightly", "faults")))
         if long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1200))
 
 
-@pytest.fixture(scope="session")
-def logical_cpus():
-    """Before any test uses TensorFlow: a process can divide its CPU only once."""
+@functools.cache
+def _divide():
+    """Before TensorFlow works: a process can divide its CPU only once."""
     from bert_mgpu.distributed import devices
 
     devices.configure("cpu", 6)
 
 
-@pytest.fixture(autouse=True)
-def divided(request):
-    """Where a test file has imported TensorFlow, see `logical_cpus`."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Where a test file has imported TensorFlow: before fixtures of any scope."""
     if "tensorflow" in sys.modules:
-        request.getfixturevalue("logical_cpus")
+        _divide()
+
+
+@pytest.fixture(scope="session")
+def logical_cpus():
+    """What asks for this imports TensorFlow."""
+    _divide()
+
+
+@pytest.fixture
+def quick_graphs(logical_cpus):
+    """A third less work for a small training, whose last bits may be others."""
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    yield
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
 
 
 @pytest.fixture(scope="session")

@@ -132,9 +132,10 @@ class Evaluator:
         lines, better = [], False
         for name, rows in self._sets.items():
             began = time.perf_counter()
-            outputs = task.infer(
-                rows, functools.partial(self._forward, name, towers, stopping)
+            forward_rows = functools.partial(
+                self._forward, name=name, towers=towers, stopping=stopping
             )
+            outputs = task.infer(rows, forward_rows)
             # One process reckons for all: they have to decide alike.
             scores = None
             if group.rank == 0:
@@ -161,7 +162,7 @@ class Evaluator:
         return self.stops is not None
 
     def _forward(
-        self, name: str, towers: Towers, stopping: Callable[[], bool], *, rows: Rows
+        self, rows: Rows, *, name: str, towers: Towers, stopping: Callable[[], bool]
     ) -> Outputs:
         batch = rows_at_once(self._config, towers)
         return forward(

@@ -15,9 +15,14 @@ from tests.support.features import make_features
 
 @pytest.mark.parametrize("rows", range(1, 68))
 def test_outputs_of_every_row_in_order(rows):
-    """The whole grid of rows x batch x towers, with a stub for the model."""
+    """The whole grid of rows x batch x towers, with a stub for the model; outputs of
+    examples and of tokens.
+    """
     features = make_features(rows)
-    for batch, towers in itertools.product(range(1, 10), range(1, 9)):
+    for batch, towers in itertools.product(range(1, 10), range(1, 5)):
+        for packs in (False, True):
+            check_forward(features, batch, towers, packs=packs)
+    for batch, towers in itertools.product(range(1, 10), range(5, 9)):
         check_forward(features, batch, towers, packs=(rows + batch + towers) % 2 == 0)
 
 
@@ -47,14 +52,42 @@ def check_forward(features, batch, towers, packs):
         if "position_ids" in inputs:
             ends = np.where(own, inputs["position_ids"][..., None] + 1, 0).max(-2)
             assert (ends == own.sum(-2))[real].all()
-        return {"row": first.reshape(-1) - 1, "tokens": own.sum(-2).reshape(-1)}
+        return {
+            "row": first.reshape(-1) - 1,
+            "tokens": own.sum(-2).reshape(-1),
+            "pair": np.stack([ids, -ids], -1).reshape(tower * rows, length, 2),
+        }
 
     def ask(batch):
         return types.SimpleNamespace(read=lambda: stub(batch))
 
-    found = pipeline.in_order(pipeline.forward_all(features, placements, dict, ask=ask))
+    found = pipeline.in_order(
+        pipeline.forward_all(
+            features, placements, dict, ask=ask, token_outputs=frozenset({"pair"})
+        )
+    )
+    wanted, pair = features.ragged["input_ids"], found["pair"]
+    assert pair.offsets.tolist() == wanted.offsets.tolist()
+    assert (
+        pair.values.tolist() == np.stack([wanted.values, -wanted.values], -1).tolist()
+    )
     assert found["row"].tolist() == list(range(len(features)))
     assert found["tokens"].tolist() == features.lengths.tolist()
+
+
+def test_an_output_that_is_not_of_tokens_is_refused():
+    placements = batching.forward_placements(
+        make_features(3).lengths, 1, 4, packs=False, max_length=16
+    )
+    answer = types.SimpleNamespace(read=lambda: {"logits": np.zeros((4, 2))})
+    with pytest.raises(ValueError, match=r"logits is \[4, 2\]: an output of tokens is"):
+        pipeline.forward_all(
+            make_features(3),
+            placements,
+            dict,
+            ask=lambda _: answer,
+            token_outputs=frozenset({"logits"}),
+        )
 
 
 def test_forward_pads_little_and_compiles_seldom():

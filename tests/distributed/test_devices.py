@@ -50,7 +50,7 @@ def test_the_last_process_of_an_elastic_job_takes_cards_for_all_towers(
     visible, monkeypatch
 ):
     run = FinetuneConfig()
-    place = init_distributed.Place()
+    place = init_distributed.ProcessRank()
     init_distributed._devices(run, place)
     assert visible == CARDS[:1]
     monkeypatch.setenv("BERT_MGPU_TOWERS", "3")

@@ -66,7 +66,7 @@ class Clock:
         if seconds == watchdog._BEAT:
             self._beats[threading.get_ident()] += 1
 
-    def resolve_labels(self):
+    def settle(self):
         """Waits until each process has told the others and looked at them, or ended."""
         until(lambda: len(self._beats) == 2)
         after = {one: count + 3 for one, count in self._beats.items()}
@@ -78,7 +78,7 @@ class Clock:
         )
 
     def pass_by(self, seconds):
-        self.resolve_labels()
+        self.settle()
         self.now += seconds
 
 
@@ -203,11 +203,11 @@ def test_nobody_hangs_while_one_pauses_or_works(job, clock):
     both[0].working(3)
     both[1].pausing()
     clock.pass_by(200)
-    clock.resolve_labels()
+    clock.settle()
     for _ in range(4):
         both[1].working()
         clock.pass_by(59)
-        clock.resolve_labels()
+        clock.settle()
     assert not job.codes and not (job.folder / "exit.json").exists()
 
 

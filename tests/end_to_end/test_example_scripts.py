@@ -21,6 +21,8 @@ from tests.support.marks import rarely
 from tests.support.paths import ROOT
 from tests.support.tiny import LINES, MRPC_HEADER, rows
 
+pytestmark = pytest.mark.usefixtures("quick_graphs")
+
 EXAMPLES = ROOT / "examples"
 SMALL = ("--max_seq_length=16", "--num_train_epochs=1", "--xla=off", "--report=false")
 RECORDER = """#!/usr/bin/env bash

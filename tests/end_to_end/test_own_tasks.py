@@ -9,6 +9,8 @@ import pytest
 from tests.support.runs import assert_refused, tree
 from tests.support.tiny import TASK_JSON, rows, write_task
 
+pytestmark = pytest.mark.usefixtures("quick_graphs")
+
 NAMES = ("no", "yes")
 # Of the labels of a row, 0 or 1: what stands in a file.
 LABELS = {

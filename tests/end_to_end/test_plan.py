@@ -97,7 +97,7 @@ def test_counts_what_is_trained_and_what_it_needs(plan):
     whole = plan()["parameters"]
     total = int(whole.split()[0].replace(",", ""))
     assert f"{total:,} of them trained" in whole
-    frozen = plan(freeze_layers="embeddings,0-1")["parameters"]
+    frozen = plan(freeze_layers="embeddings,0")["parameters"]
     head = 32 * 32 + 32 + 2 * 32 + 2  # pooler and classifier
     assert frozen == f"{total:,} values, {head:,} of them trained"
 
@@ -237,7 +237,7 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
     assert "--freeze_layers=embeddings,0-1" in text
     assert "4 layers x 256" not in text  # this one is smaller
     base = job_of()
-    model = dataclasses.replace(base.model, config=BertConfig(1000))
+    model = dataclasses.replace(base.model, bert_config=BertConfig(1000))
     base = base._replace(model=model)
     assert re.search(r"4 layers x 256: about \d% of that", told(base))
     times["seconds"] = 1.0

@@ -23,7 +23,7 @@ def before(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(
                 identity_lib,
-                "as_begun",
+                "with_begun_settings",
                 lambda run, *_: dataclasses.replace(run, random_numbers="numpy"),
             )
             return call(*args)

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
+from tests.support.marks import PLAIN_AND_RARELY_XLA
 from tests.support.processes import process
 
 # 600 steps of four towers on two devices, with dropout.
 SETTINGS = {"n_gpus": 4, "cpu_devices": 2, "train_batch_size": 1, "log_steps": 1}
 SETTINGS |= {"num_train_epochs": 100, "keep_checkpoint_max": 2}
 SETTINGS |= {"save_checkpoints_steps": 4}
+KILLS, IN_SAVES = 10, 3  # so many at least
 
 
 def flags(tiny, output_dir, **changed):
@@ -69,36 +71,45 @@ def assert_same_bits(straight, broken):
     assert losses == [json.loads(line)["loss"] for line in straight_lines]
 
 
-def test_killed_it_ends_with_the_same_bits(tiny, tmp_path, trained):
-    """Where the towers stand may change when a run goes on."""
-    few = {**SETTINGS, "num_train_epochs": 20}  # 120 steps
-    straight, broken = trained(**few), tmp_path / "broken"
-    metrics, code = broken / "metrics.jsonl", 0
+def ended(args, output_dir, number):
+    """A run that gets a signal after ten steps -> (exit code, standard error)."""
+    metrics, code = output_dir / "metrics.jsonl", 0
     while code == 0:  # it was too quick for us: once more
-        shutil.rmtree(broken, ignore_errors=True)
-        run = process(flags(tiny, broken, **few))
-        while run.poll() is None and not (metrics.exists() and last_step(broken) >= 10):
+        shutil.rmtree(output_dir, ignore_errors=True)
+        run = process(args)
+        while run.poll() is None:
+            if metrics.exists() and last_step(output_dir) >= 10:
+                break
             time.sleep(0.002)
-        run.kill()
-        code = run.wait()
-    assert code == -signal.SIGKILL, run.stderr.read()
-    run = process(flags(tiny, broken, **{**few, "cpu_devices": 4}))
-    _, err = run.communicate(timeout=300)
-    assert run.returncode == 0, err
+        run.send_signal(number)
+        _, err = run.communicate(timeout=240)
+        code = run.returncode
+    return code, err
+
+
+FEW = {**SETTINGS, "num_train_epochs": 10}  # 60 steps
+
+
+def test_killed_it_ends_with_the_same_bits(tiny, tmp_path, trained, script):
+    """Where the towers stand may change when a run goes on."""
+    broken = tmp_path / "broken"
+    code, err = ended(flags(tiny, broken, **FEW), broken, signal.SIGKILL)
+    assert code == -signal.SIGKILL, err
+    code, _, err = script(flags(tiny, broken, **{**FEW, "cpu_devices": 4}))
+    assert code == 0, err
     assert "resuming from" in err and "with its weights, optimizer" in err
-    assert_same_bits(straight, broken)
+    assert_same_bits(trained(**FEW), broken)
 
 
 @pytest.mark.nightly
 def test_killed_at_random_it_ends_with_the_same_bits(tiny, tmp_path, script):
-    kills, in_a_save = 10, 3
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     # Saving less often changes no bit either.
     code, _, err = script(flags(tiny, straight, save_checkpoints_steps=1000))
     assert code == 0, err
     rng = random.Random(20)
     hits, in_saves = 0, 0
-    while hits < kills or in_saves < in_a_save:
+    while hits < KILLS or in_saves < IN_SAVES:
         # Where the towers stand may change whenever a run goes on.
         args = flags(tiny, broken, cpu_devices=(2, 1, 4)[hits % 3])
         hit, in_save = killed(args, broken, hits % 2 == 1, rng)
@@ -111,22 +122,17 @@ def test_killed_at_random_it_ends_with_the_same_bits(tiny, tmp_path, script):
     assert_same_bits(straight, broken)
 
 
-def test_terminated_run_is_saved_and_goes_on(tiny, tmp_path, script):
-    straight, broken = tmp_path / "straight", tmp_path / "broken"
-    settings = {"num_train_epochs": 30, "save_checkpoints_steps": 1000, "xla": "on"}
-    assert script(flags(tiny, straight, **settings))[0] == 0
-    run = process(flags(tiny, broken, **settings))
-    while not (broken / "metrics.jsonl").exists():
-        time.sleep(0.01)
-    time.sleep(0.3)
-    run.terminate()
-    _, err = run.communicate(timeout=60)
-    assert run.returncode == 75, err
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
+def test_terminated_run_is_saved_and_goes_on(tiny, tmp_path, trained, script, xla):
+    """No save was due."""
+    same = {**FEW, "xla": "on"} if xla else FEW
+    settings, broken = {**same, "save_checkpoints_steps": 1000}, tmp_path / "broken"
+    code, err = ended(flags(tiny, broken, **settings), broken, signal.SIGTERM)
+    assert code == 75, err
     assert err.splitlines()[-1].startswith("stopped: step ")
     code, _, err = script(flags(tiny, broken, **settings))
     assert code == 0, err
-    wanted, found = final(straight), final(broken)
-    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+    assert_same_bits(trained(**same), broken)
 
 
 def test_finished_run_says_so_and_more_epochs_go_on(tiny, tmp_path, inside):

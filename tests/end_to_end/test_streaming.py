@@ -148,7 +148,7 @@ def test_a_reader_that_goes_away_is_no_error(listening):
 def test_a_block_has_every_row_once_and_room_for_it(count, longest):
     lengths = np.full(count, 3)
     lengths[-1] = longest
-    placed = predict_stream.placement(lengths, 2, 4, 50)
+    (placed,) = predict_stream.placements(lengths, 2, 4, 50)
     numbers = placed.numbers.reshape(-1)
     assert sorted(numbers[numbers != batching.EMPTY]) == [*range(count)]
     assert longest <= placed.length <= 50

@@ -43,18 +43,19 @@ KINDS = {
 }
 
 BERT = {"model_type": "bert"}
+TWO_LAYERS = {**CONFIG, "num_hidden_layers": 2}
 
 
 @pytest.fixture
-def google(tiny, tmp_path):
+def google(two_layers, tmp_path):
     """google(head) -> a folder as Google publishes one, and its weights."""
 
     def make(head, pooler=True):
         folder = tmp_path / "google"
         folder.mkdir()
-        shutil.copy(tiny.model / "vocab.txt", folder)
-        shutil.copy(tiny.model / "bert_config.json", folder)
-        specs = params.bert_specs(BertConfig.from_dict(CONFIG, "tests"))
+        shutil.copy(two_layers.model / "vocab.txt", folder)
+        shutil.copy(two_layers.model / "bert_config.json", folder)
+        specs = params.bert_specs(BertConfig.from_dict(TWO_LAYERS, "tests"))
         shapes = {name: shape for name, (shape, _) in specs.items()} | head
         if not pooler:
             shapes = {n: s for n, s in shapes.items() if "pooler" not in n}
@@ -270,7 +271,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("flags", "fragment"), MISTAKES, ids=str)
 def test_mistakes_write_nothing(google, call, tmp_path, flags, fragment):
     model, _ = google({})
-    other = json.dumps({**CONFIG, "max_position_embeddings": 48})
+    other = json.dumps({**TWO_LAYERS, "max_position_embeddings": 48})
     (tmp_path / "other.json").write_text(other)
     (tmp_path / "empty.txt").write_text("\n\n")
     pickled = tmp_path / "pickled"

@@ -8,6 +8,8 @@ import pytest
 from bert_mgpu.training import recorder
 from tests.support.runs import assert_same_run
 
+pytestmark = pytest.mark.usefixtures("quick_graphs")
+
 FILES = ("metrics.jsonl", "evaluations.jsonl", "baseline.json", "best/best.json")
 STRAY = [  # lines that may stand between good ones
     *('{"step": 1}', '{"step": "x", "loss": 1}', '{"step": 1e999, "loss": 1}', "[1]"),

@@ -18,6 +18,8 @@ from tests.support.hostile_rows import bomb, flipped, measured, run_refused
 from tests.support.paths import ROOT
 from tests.support.pretraining import LENGTH, MOST, records
 
+pytestmark = pytest.mark.usefixtures("quick_graphs")
+
 MB = 900  # of a process that is refused; TensorFlow's own are 500
 
 

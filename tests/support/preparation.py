@@ -4,13 +4,11 @@ import os
 import subprocess
 import sys
 
-import tensorflow as tf
-
 from tests.reference import instance_cases as cases
 from tests.support.paths import ROOT
 
 LENGTH, MOST = 32, 5
-INT, FLOAT = tf.int64, tf.float32
+INT, FLOAT = "int64", "float32"
 # As google-research/bert's run_pretraining.py reads them.
 FEATURES = {
     "input_ids": ([LENGTH], INT),
@@ -43,7 +41,12 @@ def arguments(**changed):
 
 
 def parse(path, features):
-    spec = {name: tf.io.FixedLenFeature(*form) for name, form in features.items()}
+    import tensorflow as tf
+
+    spec = {
+        name: tf.io.FixedLenFeature(shape, tf.as_dtype(kind))
+        for name, (shape, kind) in features.items()
+    }
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
     parsed = tf.io.parse_example(records, spec)
     return {name: value.numpy() for name, value in parsed.items()}
@@ -51,6 +54,8 @@ def parse(path, features):
 
 def names(path):
     """The features of all records of a file."""
+    import tensorflow as tf
+
     found = set()
     for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
         found.add(tuple(sorted(tf.train.Example.FromString(record).features.feature)))
@@ -58,6 +63,8 @@ def names(path):
 
 
 def ragged(path, name):
+    import tensorflow as tf
+
     return [
         list(
             tf.train.Example.FromString(record).features.feature[name].int64_list.value

@@ -1,4 +1,4 @@
-"""Processes that start with TensorFlow loaded, which saves 5 s of a core each.
+"""Processes that start with TensorFlow loaded: 5 s of a core less for each of them.
 
 They are forks of one process that imports it and does nothing else with it. As a
 program, that process: python -m tests.support.warm SOCKET

@@ -49,8 +49,8 @@ def flags(tiny, data, monkeypatch):
 
 
 @pytest.fixture
-def pointed(flags, inside, tmp_path_factory):
-    """pointed(form) -> the output_dir of a run of it; made once."""
+def trained(flags, inside, tmp_path_factory):
+    """trained(form) -> the output_dir of a run of it; made once."""
 
     def make(form):
         folder = tmp_path_factory.getbasetemp() / form
@@ -89,8 +89,8 @@ def token_logits(out, texts):
     return found, logits
 
 
-def test_every_setting_gives_the_answers_of_single_rows(pointed, flags, inside, data):
-    out = pointed("pointing_tokens")
+def test_every_setting_gives_the_answers_of_single_rows(trained, flags, inside, data):
+    out = trained("pointing_tokens")
     found, _ = token_logits(out, texts(data))
     wanted = [words[int(scores.argmax())] for words, scores, _ in found]
     assert max(len(ids) for _, _, ids in found) > 2 * WINDOW  # of three rows
@@ -138,8 +138,8 @@ def twice_by_hand(out, data):
     return answers, again
 
 
-def test_two_passes_from_a_file_a_stream_and_towers(pointed, flags, inside, data):
-    out = pointed("pointing_twice")
+def test_two_passes_from_a_file_a_stream_and_towers(trained, flags, inside, data):
+    out = trained("pointing_twice")
     wanted, again = twice_by_hand(out, data)
     assert 0 < again < len(wanted)
     for towers in (1, 2, 3, 4):
@@ -157,9 +157,9 @@ def test_two_passes_from_a_file_a_stream_and_towers(pointed, flags, inside, data
     assert [json.loads(line)["value"] for line in answers.splitlines()] == wanted
 
 
-def test_two_passes_by_two_processes(pointed, flags, cluster, data, tmp_path):
+def test_two_passes_by_two_processes(trained, flags, cluster, data, tmp_path):
     out = tmp_path / "out"
-    shutil.copytree(pointed("pointing_twice"), out)
+    shutil.copytree(trained("pointing_twice"), out)
     asked = {"do_predict": True, "do_eval": True, "predict_batch_size": 2}
     args = flags(out, "pointing_twice", **asked)
     before = (out / "eval_results.txt").read_text()

@@ -90,7 +90,7 @@ def test_a_run_of_before_keeps_numpys_rows_and_masks(
     with monkeypatch.context() as patch:
         patch.setattr(
             identity,
-            "as_begun",
+            "with_begun_settings",
             lambda run, *_: dataclasses.replace(run, random_numbers="numpy"),
         )
         assert pretrain(flags(whole, "unmasked", **settings))[0] == 0

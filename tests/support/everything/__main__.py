@@ -22,6 +22,8 @@ from tests.support.paths import ROOT
 KEPT = ROOT / ".test_all"
 # With a name, by which it is known to have passed; pytest's tests are known one by one.
 COMMANDS = {"make parity": ["make", "parity"]}
+# A process has the tests of a file, with what they share; dear files come first.
+SPREAD = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 NOTHING_LEFT = 5  # pytest's exit code
 AGAIN = 75
 
@@ -61,7 +63,7 @@ def tests(now: pathlib.Path, until: float, options: list[str], env: dict) -> int
     before.write_bytes(now.read_bytes() if now.exists() else b"")
     env = {**env, passed.BEFORE: str(before), passed.NOW: str(now)}
     plugin = ["-p", "tests.support.everything.passed"]
-    command = [sys.executable, "-m", "pytest", "-m", "", "-n", "2", *plugin, *options]
+    command = [sys.executable, "-m", "pytest", "-m", "", *plugin, *options]
     code = run(command, until, env)
     return 0 if code == NOTHING_LEFT else code
 
@@ -70,18 +72,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30, help="of this part")
     parser.add_argument("--coverage", action="store_true", help="with branches")
-    parser.add_argument("pytest", nargs="*", help="options of pytest, behind --")
+    parser.add_argument("pytest", nargs="*", help="of it alone: behind --")
     asked = parser.parse_args()
     until = time.monotonic() + 60 * asked.minutes
     KEPT.mkdir(exist_ok=True)
     now = KEPT / f"{version()}.passed"
-    env, options = dict(os.environ), ["--dist", "loadgroup", *asked.pytest]
+    env, options = dict(os.environ), [*SPREAD, *asked.pytest]
     if asked.coverage:
         env["COVERAGE_FILE"] = str(now.with_suffix(".coverage"))
         cov = ["--cov=bert_mgpu", "--cov-branch", "--cov-append", "--cov-report="]
         options += cov
     codes = [tests(now, until, options, env)]
-    for name, command in COMMANDS.items():
+    for name, command in ({} if asked.pytest else COMMANDS).items():
         done = now.read_text().splitlines() if now.exists() else []
         if name in done:
             continue

@@ -27,9 +27,11 @@ class Writer:
 
     def pytest_runtest_logreport(self, report):
         reason = skips.reason_of(report)
-        if reason is not None and skips.allowed(reason) or report.when == "call":
-            if report.failed:
-                return
+        if reason is None:
+            good = report.when == "call" and not report.failed
+        else:
+            good = skips.allowed(reason)
+        if good:
             self._good.add(report.nodeid)
         if report.when == "teardown" and report.passed and report.nodeid in self._good:
             with self._path.open("a") as file:

@@ -9,7 +9,7 @@ from bert_mgpu.tasks.files import Columns, TaskFiles
 def read(cell, kind="single", labels=("no", "yes"), separator=",", **columns):
     values = Columns(text_a=1, label=0, **columns)
     files = {"train": "t", "dev": None, "test": None, "columns": values}
-    task = TaskFiles("mine", labels, **files, kind=kind, separator=separator)
+    task = TaskFiles("mine", labels, **files, task_type=kind, separator=separator)
     return read_label(task, values, [cell, "a text"])
 
 
