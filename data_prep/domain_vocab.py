@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How well a vocabulary fits the texts of a domain, and one that fits it better.
+"""Reports how well a vocabulary fits the texts of a domain, and extends it.
 
-`python data_prep/domain_vocab.py --help` tells the rest.
+`python data_prep/domain_vocab.py --help` lists the flags.
 """
 
 import pathlib
