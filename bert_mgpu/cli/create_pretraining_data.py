@@ -14,7 +14,8 @@ Documents for masks that are drawn anew in every epoch, whole Chinese words:
     --objective=documents --dynamic_masking=true --segmenter=jieba
 
 The same command resumes a stopped one. Exit codes: 0 done, 1 a fault of
-bert_mgpu, 2 bad usage or data, 4 out of memory, 75 stopped by SIGTERM, 130 Ctrl-C.
+bert_mgpu, 2 bad usage or data, 4 out of memory, 75 stopped by SIGTERM,
+130 Ctrl-C.
 """
 
 from __future__ import annotations
