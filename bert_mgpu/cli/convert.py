@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 def _explained(config: ConvertConfig, error: Exception) -> RunError | None:
     flag = "export_hf" if config.export_hf else "export_google"
     output = pathlib.Path(getattr(config, flag) or "")
-    return process.explain(error, output, flag, smaller="use a larger machine")
+    return process.explain(error, output, flag, memory_hint="use a larger machine")
 
 
 def _convert(config: ConvertConfig) -> None:

@@ -44,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def explained(config: PreparationConfig, error: Exception) -> RunError | None:
         fewer = "pass a smaller --workers"
-        return process.explain(error, config.outputs[0], "output_file", smaller=fewer)
+        return process.explain(
+            error, config.outputs[0], "output_file", memory_hint=fewer
+        )
 
     stopped = "the same command goes on from its parts"
     argv = sys.argv if argv is None else argv

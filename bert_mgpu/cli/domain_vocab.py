@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def explained(config: DomainVocabConfig, error: Exception) -> RunError | None:
         output = pathlib.Path(str(config.output_vocab_file))
         return process.explain(
-            error, output, "output_vocab_file", smaller="pass --max_lines"
+            error, output, "output_vocab_file", memory_hint="pass --max_lines"
         )
 
     stopped = "nothing is written"

@@ -110,11 +110,11 @@ def fail(error: RunError) -> int:
 
 
 def explain(
-    error: Exception, output: pathlib.Path, flag: str, *, smaller: str
+    error: Exception, output: pathlib.Path, flag: str, *, memory_hint: str
 ) -> RunError | None:
-    """The error that no check foresees, in one line: a full disk or memory; else None.
+    """The RunError for a full disk, a path that refuses or short memory; else None.
 
-    output: the path that is written, from this flag; smaller: what to do where memory
+    output: the path that is written, from this flag; memory_hint: advice where memory
     is short. TensorFlow reports a full disk only in its messages.
     """
     message = re.sub(r"\{\{.*?\}\} *", "", message_of(error))  # TensorFlow's own names
@@ -129,7 +129,7 @@ def explain(
     if isinstance(error, OSError) and error.errno in _NAME_ERRORS and error.filename:
         return unusable(error, output, flag)
     if lacking := out_of_memory(error):
-        return OutOfMemory(f"{lacking}: {smaller}")
+        return OutOfMemory(f"{lacking}: {memory_hint}")
     return None
 
 

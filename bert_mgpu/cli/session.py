@@ -190,7 +190,7 @@ def _work(
     except Exception as error:
         advice = memory_advice(config.do_train, config.recompute)
         if explained := process.explain(
-            error, output_dir, "output_dir", smaller=advice
+            error, output_dir, "output_dir", memory_hint=advice
         ):
             raise explained from None
         if lost := watchdog.broke(error):

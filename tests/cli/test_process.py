@@ -12,7 +12,7 @@ OUT = pathlib.Path("/data/out")
 
 
 def explained(error):
-    return process.explain(error, OUT, "output_dir", smaller="pass --device=cpu")
+    return process.explain(error, OUT, "output_dir", memory_hint="pass --device=cpu")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _explained(config: FinetuneConfig, error: Exception) -> RunError | None:
     return process.explain(
-        error, pathlib.Path(), "data_dir", smaller="use a larger machine"
+        error, pathlib.Path(), "data_dir", memory_hint="use a larger machine"
     )
 
 
