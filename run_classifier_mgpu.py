@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fine-tunes BERT on N towers, evaluates it and predicts.
 
-`python run_classifier_mgpu.py --help` tells the rest.
+`python run_classifier_mgpu.py --help` lists the flags.
 """
 
 import sys

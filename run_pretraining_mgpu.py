@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pretrains BERT on N towers, from nothing or further on texts of your domain.
 
-`python run_pretraining_mgpu.py --help` tells the rest.
+`python run_pretraining_mgpu.py --help` lists the flags.
 """
 
 import sys

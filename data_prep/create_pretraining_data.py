@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes records for run_pretraining_mgpu.py from raw text.
 
-See `python data_prep/create_pretraining_data.py --help`.
+`python data_prep/create_pretraining_data.py --help` lists the flags.
 """
 
 import pathlib

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reports how a vocabulary fits the texts of a domain, and writes a better one.
+"""Reports how well a vocabulary fits the texts of a domain, and extends it.
 
-See `python data_prep/domain_vocab.py --help`.
+`python data_prep/domain_vocab.py --help` lists the flags.
 """
 
 import pathlib

@@ -1,12 +1,12 @@
-"""Writes a model as another program reads it: python -m bert_mgpu convert FLAGS
+"""Converts a model to another program's format: python -m bert_mgpu convert FLAGS
 
   python -m bert_mgpu convert --init_checkpoint=model/bert_model.ckpt \\
     --export_hf=model_hf --input_file=texts.txt
   python -m bert_mgpu convert --init_checkpoint=model_hf --export_google=model_tf1
 
 --init_checkpoint is a checkpoint of google-research/bert or of bert_mgpu, or a folder
-of Hugging Face. What was written is read again and compared, on lines of --input_file.
-Exit codes: 0 done; 1 what was written differs; 2 wrong flags, or no model.
+of Hugging Face. The written model is read back and compared on lines of --input_file.
+Exit codes: 0 done; 1 the written model differs; 2 wrong flags, or no model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bert_mgpu.tasks.registry import TYPES
 
 
 def main(argv: Sequence[str]) -> int:
-    """The flags -> the exit code."""
+    """Runs the command; returns the exit code."""
     with process.redirect_native_stderr(pathlib.Path(os.devnull)):
         return process.run(
             ["", *argv],
@@ -30,18 +30,18 @@ def main(argv: Sequence[str]) -> int:
             ConvertConfig,
             work=_convert,
             explained=_explained,
-            stopped="what is not yet written is not there",
+            stopped="an unfinished output is not kept",
         )
 
 
 def _explained(config: ConvertConfig, error: Exception) -> RunError | None:
     flag = "export_hf" if config.export_hf else "export_google"
     output = pathlib.Path(getattr(config, flag) or "")
-    return process.explain(error, output, flag, smaller="use a larger machine")
+    return process.explain(error, output, flag, memory_hint="use a larger machine")
 
 
 def _convert(config: ConvertConfig) -> None:
-    """TensorFlow is loaded when the flags are known to be right."""
+    """Checks the flags, loads TensorFlow and converts."""
     if config.init_checkpoint is None:
         raise UserError("--init_checkpoint is missing (--help lists all flags)")
     if not (config.export_hf or config.export_google):

@@ -13,8 +13,9 @@ Documents for masks that are drawn anew in every epoch, whole Chinese words:
     --output_file=data/train.tfrecord --vocab_file=model/vocab.txt \\
     --objective=documents --dynamic_masking=true --segmenter=jieba
 
-The same command goes on where a stopped one was. Exit codes: 0 done, 1 our
-fault, 2 bad usage or data, 4 out of memory, 75 stopped by SIGTERM, 130 Ctrl-C.
+The same command resumes a stopped one. Exit codes: 0 done, 1 a fault of
+bert_mgpu, 2 bad usage or data, 4 out of memory, 75 stopped by SIGTERM,
+130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from bert_mgpu.data_prep import corpus, instances, prepare
 from bert_mgpu.data_prep.prepare import say
 from bert_mgpu.data_prep.tokenized import Preparation
 
-# Have no effect where masks are drawn while training.
+# These have no effect where masks are drawn while training.
 _OF_MASKS = ("dupe_factor", "masking", "masked_lm_prob", "max_predictions_per_seq")
 
 
@@ -43,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def explained(config: PreparationConfig, error: Exception) -> RunError | None:
         fewer = "pass a smaller --workers"
-        return process.explain(error, config.outputs[0], "output_file", smaller=fewer)
+        return process.explain(
+            error, config.outputs[0], "output_file", memory_hint=fewer
+        )
 
     stopped = "the same command goes on from its parts"
     argv = sys.argv if argv is None else argv
@@ -62,9 +65,10 @@ def _prepare(config: PreparationConfig) -> None:
     _check_flags(config)
     files = corpus.find_files(str(config.input_file), config.root_data_path)
     _check_outputs(config.outputs, files)
-    for line in _remarks(config):
-        say(line)
-    job = _job(config)
+    if config.dynamic_masking:
+        for line in _remarks(config.given, config.objective):
+            say(line)
+    preparation = _preparation(config)
     settings = {
         field.name: getattr(config, field.name)
         for field in fields(PreparationConfig)
@@ -73,9 +77,9 @@ def _prepare(config: PreparationConfig) -> None:
     settings["vocab_file"] = os.path.abspath(str(config.vocab_file))
     began = time.perf_counter()
     totals = prepare.prepare(
-        job, files, config.outputs, workers=config.processes, settings=settings
+        preparation, files, config.outputs, workers=config.processes, settings=settings
     )
-    for line in totals.report(job, time.perf_counter() - began):
+    for line in totals.report(preparation, time.perf_counter() - began):
         say(line)
 
 
@@ -90,7 +94,7 @@ def _check_flags(config: PreparationConfig) -> None:
             f" needs at least {least}"
         )
     if "slice_name" in config.given and not config.root_data_path:
-        raise UserError("--slice_name is of --root_data_path: pass both")
+        raise UserError("--slice_name does nothing without --root_data_path: pass both")
     if "short_seq_prob" in config.given and config.objective in ("mlm", "infill"):
         raise UserError(
             f"--short_seq_prob: --objective={config.objective} makes each line a row:"
@@ -110,17 +114,17 @@ def _check_outputs(outputs: Sequence[pathlib.Path], files: Sequence[str]) -> Non
     inputs = {os.path.realpath(file) for file in files}
     seen = set()
     for output in outputs:
-        place = os.path.realpath(output)
+        real_path = os.path.realpath(output)
         if output.is_dir():
             raise UserError(f"--output_file: {output} is a directory: pass a file")
-        if place in inputs:
+        if real_path in inputs:
             raise UserError(
                 f"--output_file: {output} is an input too, and would be lost: pass"
                 " another name"
             )
-        if place in seen:
-            raise UserError(f"--output_file: {output} stands there twice")
-        seen.add(place)
+        if real_path in seen:
+            raise UserError(f"--output_file: {output} is named twice")
+        seen.add(real_path)
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -132,20 +136,18 @@ def _check_outputs(outputs: Sequence[pathlib.Path], files: Sequence[str]) -> Non
         raise UserError("--output_file names no file: pass one")
 
 
-def _remarks(config: PreparationConfig) -> list[str]:
-    """What a setting does that no one might expect."""
-    if not config.dynamic_masking:
-        return []
+def _remarks(given: frozenset[str], objective: str) -> list[str]:
+    """Surprising effects of --dynamic_masking, a line each."""
     lines = ["--dynamic_masking: the text is made into rows once, without masks"]
-    if names := [name for name in _OF_MASKS if name in config.given]:
+    if names := [name for name in _OF_MASKS if name in given]:
         listed = ", ".join(f"--{name}" for name in names)
         lines.append(f"{listed}: without effect here: masks are drawn while training")
-    if config.objective == "infill":
+    if objective == "infill":
         lines.append("to train on them: run_pretraining_mgpu.py --masking=infill")
     return lines
 
 
-def _job(config: PreparationConfig) -> Preparation:
+def _preparation(config: PreparationConfig) -> Preparation:
     masking = "infill" if config.objective == "infill" else config.masking
     first = config.outputs[0]
     return Preparation(

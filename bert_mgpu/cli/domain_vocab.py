@@ -1,14 +1,14 @@
-"""How well a vocabulary fits the texts of a domain, and one that fits it better.
+"""Reports how well a vocabulary fits the texts of a domain, and extends it.
 
     python data_prep/domain_vocab.py --input_file='corpus/*.txt' \\
       --vocab_file=model/vocab.txt
 
-reports what becomes [UNK] and what falls into pieces. With
+reports which words become [UNK] and which fall into pieces. With
 
       --output_vocab_file=model/vocab_domain.txt --add=90
 
-it also writes a vocabulary in which new words stand in the places of [unusedN],
-or with --place=append behind all others, and measures it on the same texts.
+it also writes a vocabulary in which new words take the places of [unusedN], or
+with --place=append follow all others, and measures it on the same texts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def explained(config: DomainVocabConfig, error: Exception) -> RunError | None:
         output = pathlib.Path(str(config.output_vocab_file))
         return process.explain(
-            error, output, "output_vocab_file", smaller="pass --max_lines"
+            error, output, "output_vocab_file", memory_hint="pass --max_lines"
         )
 
     stopped = "nothing is written"
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check(config: DomainVocabConfig) -> None:
-    """What can be refused before anything is counted."""
+    """Raises UserError for flags and files that are wrong, before any counting."""
     needed = ["input_file", "vocab_file"]
     if config.add:
         needed += ["output_vocab_file"]
@@ -57,9 +57,8 @@ def _check(config: DomainVocabConfig) -> None:
         needed += ["output_vocab_file", "bert_config_file", "output_config_file"]
     for name in needed:
         if getattr(config, name) is None:
-            hint = (
-                f"--place={config.place} needs it" if name in needed[2:] else _SEE_HELP
-            )
+            by_place = f"--place={config.place} needs it"
+            hint = by_place if name in needed[2:] else _SEE_HELP
             raise UserError(f"--{name} is missing ({hint})")
     for name in ("bert_config_file", "output_config_file"):
         if config.place != "append" and getattr(config, name):
@@ -84,8 +83,8 @@ def _check_output(name: str, path: str, others: Iterable[tuple[str, str]]) -> No
     if os.path.isdir(path):
         raise UserError(f"--{name}={path}: is a directory: pass the name of a file")
     if not os.access(folder, os.W_OK):
-        what = "cannot write there" if folder.is_dir() else "there is no such folder"
-        raise UserError(f"--{name}={path}: {folder}: {what}: pass another name")
+        fault = "cannot write there" if folder.is_dir() else "there is no such folder"
+        raise UserError(f"--{name}={path}: {folder}: {fault}: pass another name")
     for other, file in others:
         same = os.path.abspath(file) == os.path.abspath(path)
         if same or (os.path.exists(path) and os.path.samefile(file, path)):

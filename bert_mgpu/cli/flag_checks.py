@@ -1,8 +1,8 @@
-"""What both training scripts refuse of their flags, before anything is loaded."""
+"""Checks of flags that both training scripts share, before anything is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core.errors import UserError
@@ -11,6 +11,7 @@ EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 
 
 def check_asked(config: RunConfig, needed: Sequence[str]) -> None:
+    """Raises UserError where a needed flag is missing, or all that ask for work."""
     for name in (*needed, "output_dir"):
         if getattr(config, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
@@ -21,17 +22,17 @@ def check_asked(config: RunConfig, needed: Sequence[str]) -> None:
         )
     if config.allreduce_dtype == "bfloat16":
         raise UserError(
-            "--allreduce_dtype=bfloat16: gloo, which carries what processes say to each"
-            " other, has no such type: pass float16"
+            "--allreduce_dtype=bfloat16: gloo, which carries the gradients between"
+            " processes, has no such type: pass float16"
         )
     if config.plan and not config.do_train:
-        raise UserError("--plan is of a training: pass --do_train=true as well")
+        raise UserError("--plan does nothing without --do_train=true: pass both")
     if config.predict_file and not config.do_predict:
         raise UserError("--predict_file is given: pass --do_predict=true as well")
 
 
-def check_used(config: RunConfig, names: Sequence[str], needed: str) -> None:
-    """A flag that would do nothing is a mistake. needed: what gives it a meaning."""
+def check_used(given: Collection[str], names: Sequence[str], needed: str) -> None:
+    """Raises UserError for given flags that do nothing without the needed one."""
     for name in names:
-        if name in config.given:
+        if name in given:
             raise UserError(f"--{name} does nothing without {needed}: pass both")

@@ -1,11 +1,11 @@
-"""What helps around a training, by one name: bert_mgpu COMMAND FLAGS
+"""Commands beside training: bert_mgpu COMMAND FLAGS
 
-  bert_mgpu convert FLAGS    a model from one program's format to another's
-  bert_mgpu doctor           what this machine has for training
-  bert_mgpu doctor data FLAGS    looks through a task's files
-  bert_mgpu install_horovod  builds Horovod, for several processes or machines
+  bert_mgpu convert FLAGS      converts a model to another program's format
+  bert_mgpu doctor             reports what this machine has for training
+  bert_mgpu doctor data FLAGS  checks a task's files
+  bert_mgpu install_horovod    builds Horovod, for several processes or machines
 
-In a clone: python -m bert_mgpu COMMAND. Each command has its own --help.
+Each command has its own --help.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMMANDS = {
 
 
 def main() -> int:
-    """The command line -> the exit code."""
+    """Runs the command line; returns the exit code."""
     name, *flags = sys.argv[1:] or ["--help"]
     if name in ("--help", "-h"):
         return log.print_stdout(str(__doc__).strip())

@@ -1,4 +1,4 @@
-"""How a script ends: its exit code, and one line on standard error that says why."""
+"""The end of a script: its exit code, and one line on standard error that says why."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bert_mgpu.core.errors import (
 )
 from bert_mgpu.core.log import print_stdout
 
-# What the user's disk refuses is not our fault.
+# Errors of the user's disk are not faults of bert_mgpu.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NAME_ERRORS = (
     *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR),
@@ -36,7 +36,7 @@ _NAME_ERRORS = (
 
 
 class UnbrokenStream:
-    """Standard error whose reader may go away: work must not end with it."""
+    """Standard error whose reader may go away without ending the work."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -55,7 +55,7 @@ class UnbrokenStream:
         try:
             act()
         except BrokenPipeError:
-            # What is left in the buffer goes there too.
+            # What is left in the buffer goes to /dev/null too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
     def __getattr__(self, name: str) -> Any:
@@ -64,7 +64,7 @@ class UnbrokenStream:
 
 @contextlib.contextmanager
 def unbroken_log() -> Iterator[None]:
-    """Goes on silently when no one reads standard error any more."""
+    """Keeps the work going, silently, when no one reads standard error any more."""
     before, sys.stderr = sys.stderr, cast("TextIO", UnbrokenStream(sys.stderr))
     try:
         yield
@@ -76,46 +76,46 @@ def unbroken_log() -> Iterator[None]:
 def redirect_native_stderr(
     log: pathlib.Path | None, heard: bool = True
 ) -> Iterator[None]:
-    """Sends what TensorFlow's C++ prints to a file; None leaves it where it goes.
+    """Sends the output of TensorFlow's C++ code to a file; None: to standard error.
 
-    It writes to the process's standard error, before any of its settings act; so
-    ours moves to a descriptor of its own. heard: whether that leads anywhere.
+    It writes to descriptor 2 before any setting takes effect, so sys.stderr moves to a
+    descriptor of its own. heard: False discards what is written to sys.stderr.
     Raises OSError where the file cannot be written.
     """
     sys.stderr.flush()
-    ours, before = os.dup(2), sys.stderr
+    descriptor, before = os.dup(2), sys.stderr
     try:
         if log is not None:
             with log.open("wb") as file:
                 os.dup2(file.fileno(), 2)
-        said = os.dup(ours) if heard else os.open(os.devnull, os.O_WRONLY)
-        # For the log, whatever the names of files and the locale are.
-        lines = os.fdopen(said, "w", buffering=1, errors="backslashreplace")
-        sys.stderr = cast("TextIO", UnbrokenStream(lines))
+        target = os.dup(descriptor) if heard else os.open(os.devnull, os.O_WRONLY)
+        # Names of files may hold characters that the locale lacks.
+        stream = os.fdopen(target, "w", buffering=1, errors="backslashreplace")
+        sys.stderr = cast("TextIO", UnbrokenStream(stream))
         try:
             yield
         finally:
-            os.dup2(ours, 2)
+            os.dup2(descriptor, 2)
             sys.stderr.close()
             sys.stderr = before
     finally:
-        os.close(ours)
+        os.close(descriptor)
 
 
 def fail(error: RunError) -> int:
-    """Prints the error's line; its exit code."""
-    line = " ".join(str(error).split())  # a name of the user's may hold line ends
+    """Prints the error's line; returns its exit code."""
+    line = " ".join(str(error).split())  # a file's name may hold line ends
     print(f"{error.label}: {line}", file=sys.stderr)
     return error.exit_code
 
 
 def explain(
-    error: Exception, output: pathlib.Path, flag: str, *, smaller: str
+    error: Exception, output: pathlib.Path, flag: str, *, memory_hint: str
 ) -> RunError | None:
-    """What no one can foresee, in one line: no room on the disk or in memory.
+    """The RunError for a full disk, a path that refuses or short memory; else None.
 
-    output: what is written, by this flag; smaller: what to pass where memory is short.
-    TensorFlow tells a full disk by its messages alone.
+    output: the path that is written, from this flag; memory_hint: advice where memory
+    is short. TensorFlow reports a full disk only in its messages.
     """
     message = re.sub(r"\{\{.*?\}\} *", "", message_of(error))  # TensorFlow's own names
     full = re.search(
@@ -128,13 +128,13 @@ def explain(
         return UserError(f"{disk}: free some space, or pass another --{flag}")
     if isinstance(error, OSError) and error.errno in _NAME_ERRORS and error.filename:
         return unusable(error, output, flag)
-    if what := out_of_memory(error):
-        return OutOfMemory(f"{what}: {smaller}")
+    if lacking := out_of_memory(error):
+        return OutOfMemory(f"{lacking}: {memory_hint}")
     return None
 
 
 def unusable(error: OSError, output: pathlib.Path | None, flag: str) -> UserError:
-    """What a file or folder of the user's refuses."""
+    """The error for a file or folder that refuses to be used."""
     path = pathlib.Path(os.fsdecode(error.filename)).absolute()
     advice = "check its name and its permissions"
     if output and path.is_relative_to(output.absolute()):
@@ -152,10 +152,10 @@ def run(
     explained: Callable[[Settings, Exception], RunError | None],
     stopped: str,
 ) -> int:
-    """A whole script without TensorFlow: the command line -> the exit code.
+    """Runs a script that needs no training session; returns the exit code.
 
-    explained: what an unexpected error means, if it is not our fault; stopped: what
-    becomes of work that SIGTERM or Ctrl-C stops.
+    explained: turns an unexpected error into one line, or returns None; stopped: what
+    becomes of the work when SIGTERM or Ctrl-C stops it.
     """
 
     def preempt(number: int, frame: object) -> None:

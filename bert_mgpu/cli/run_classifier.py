@@ -12,9 +12,9 @@ Predict another file with the trained model:
   python run_classifier_mgpu.py --task_name=mrpc --data_dir=data/MRPC \\
     --output_dir=out --do_predict=true --predict_file=new.tsv
 
-Exit codes: 0 done, 1 our fault, 2 bad usage or data, 3 diverged, 4 out of
-memory, 5 lost another process, 75 stopped by SIGTERM and resumable, 130
-Ctrl-C.
+Exit codes: 0 done, 1 a fault of bert_mgpu, 2 bad usage or data, 3 diverged,
+4 out of memory, 5 lost another process, 75 stopped by SIGTERM and resumable,
+130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bert_mgpu.tasks import registry, sources
 
 
 def main() -> int:
-    """The command line -> the exit code."""
+    """Runs the command line; returns the exit code."""
     return run(sys.argv, launcher.start_anew)
 
 
@@ -54,11 +54,11 @@ def check(config: FinetuneConfig) -> None:
     """Raises UserError for flags that do not go together."""
     check_asked(config, ["task_name", "data_dir"])
     if config.truncation != "head_tail":
-        check_used(config, ["head_tokens"], "--truncation=head_tail")
+        check_used(config.given, ["head_tokens"], "--truncation=head_tail")
     if not os.path.isdir(str(config.data_dir)):
-        what = "a file" if os.path.exists(str(config.data_dir)) else "no such folder"
+        fault = "a file" if os.path.exists(str(config.data_dir)) else "no such folder"
         raise UserError(
-            f"--data_dir={config.data_dir}: {what}: pass the folder with the"
+            f"--data_dir={config.data_dir}: {fault}: pass the folder with the"
             " task's files"
         )
     registry.find_task_files(config)
@@ -71,19 +71,20 @@ def check(config: FinetuneConfig) -> None:
         config.do_train or config.do_eval
     ):
         raise UserError(
-            "--predict_file=-: rows come to a trained model: leave --do_train and"
-            " --do_eval out"
+            "--predict_file=- needs a trained model: leave --do_train and --do_eval out"
         )
     if config.predict_file == text_files.STANDARD_INPUT and config.max_predict_examples:
         raise UserError("--max_predict_examples: --predict_file=- has no known number")
     if config.seeds > 1:
         _check_seeds(config)
     if config.eval_steps and not config.do_train:
-        raise UserError("--eval_steps is of a training: pass --do_train=true as well")
+        raise UserError("--eval_steps does nothing without --do_train=true: pass both")
     if not config.eval_steps:
-        check_used(config, ["early_stopping_patience", "best_metric"], "--eval_steps")
+        check_used(
+            config.given, ["early_stopping_patience", "best_metric"], "--eval_steps"
+        )
         if config.use_best and config.do_train:
-            raise UserError("--use_best of a training needs --eval_steps: pass both")
+            raise UserError("--use_best with --do_train needs --eval_steps: pass both")
 
 
 def _check_seeds(config: FinetuneConfig) -> None:
@@ -91,7 +92,7 @@ def _check_seeds(config: FinetuneConfig) -> None:
         raise UserError("--seeds: pass --do_train=true and --do_eval=true")
     for name in (*EXPORTS, "plan"):
         if getattr(config, name):
-            raise UserError(f"--{name}: is of one model: leave --seeds out")
+            raise UserError(f"--{name} is for a single model: leave --seeds out")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ train on two GPUs (or on a CPU), and measure:
     --num_train_steps=10000 --num_warmup_steps=1000 --learning_rate=5e-5 \\
     --n_gpus=2
 
-Exit codes: 0 done, 1 our fault, 2 bad usage or data, 3 diverged, 4 out of
-memory, 5 lost another process, 75 stopped by SIGTERM and resumable, 130
-Ctrl-C.
+Exit codes: 0 done, 1 a fault of bert_mgpu, 2 bad usage or data, 3 diverged,
+4 out of memory, 5 lost another process, 75 stopped by SIGTERM and resumable,
+130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bert_mgpu.distributed import launcher
 
 
 def main() -> int:
-    """The command line -> the exit code."""
+    """Runs the command line; returns the exit code."""
     return run(sys.argv, launcher.start_anew)
 
 
@@ -56,7 +56,9 @@ def check(config: PretrainConfig) -> None:
     if config.do_predict and config.predict_file is None:
         raise UserError("--do_predict scores the lines of a file: pass --predict_file")
     if not config.dynamic_masking:
-        check_used(config, ["masking", "masked_lm_prob"], "--dynamic_masking=true")
+        check_used(
+            config.given, ["masking", "masked_lm_prob"], "--dynamic_masking=true"
+        )
 
 
 if __name__ == "__main__":

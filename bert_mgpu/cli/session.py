@@ -1,4 +1,4 @@
-"""A training command: from its flags to its exit code."""
+"""The session of a training command, from its flags to its exit code."""
 
 from __future__ import annotations
 
@@ -44,74 +44,73 @@ def run(
 ) -> int:
     """Runs a training script's command line; returns the exit code.
 
-    table: of its flags; check: refuses what it can before anything is loaded; load:
-    imports the work, a function of (settings, output_dir, world). anew: starts the
-    same command anew with its batches cut into so many parts, where they do not fit;
-    None: such a run ends.
+    table: of the flags; check: raises UserError before anything is loaded; load:
+    imports and returns the work, a function of (settings, output_dir, topology);
+    anew: where batches do not fit, starts the same command anew with each cut into
+    this many parts. With None such a run ends.
     """
-    watch = Watchdog(
-        ProcessRank(), None, 0
-    )  # of a process alone, until its place is known
+    # That of a single process, until the rank is known.
+    watchdog = Watchdog(ProcessRank(), None, 0)
 
     def preempt(number: int, frame: object) -> None:
         raise Preempted("the same command goes on from what is saved")
 
     def end(number: int, frame: object) -> None:
-        """The same at once, while TensorFlow loads: its import swallows exceptions."""
+        """Ends at once while TensorFlow loads: its import swallows exceptions."""
         try:
             preempt(number, frame)
         except Preempted as stopped:
-            os._exit(_fail(stopped, watch))
+            os._exit(_fail(stopped, watchdog))
 
     before = signal.signal(signal.SIGTERM, end)
     try:
         settings, remarks = parsing.parse(argv, usage, table)
         settings = in_parts(settings, launcher.parts())
-        place = launcher.process_rank()
+        rank = launcher.process_rank()
         folder = pathlib.Path(settings.output_dir) if settings.output_dir else None
-        watch = Watchdog(place, folder, settings.peer_timeout)
-        if launcher.is_elastic():  # a loss may come before the others are met
-            towers = launcher.towers() or settings.n_gpus * place.size
-            watch.rejoins = functools.partial(launcher.rejoin, towers)
-        watch.open()
+        watchdog = Watchdog(rank, folder, settings.peer_timeout)
+        if launcher.is_elastic():  # a process may be lost before the first contact
+            towers = launcher.towers() or settings.n_gpus * rank.size
+            watchdog.rejoins = functools.partial(launcher.rejoin, towers)
+        watchdog.open()
         check(settings)
         output_dir = pathlib.Path(str(settings.output_dir))
         with (
-            _taken(output_dir, place, "cache" if settings.cache_dir else None),
-            _tensorflow_log(output_dir, settings.tf_log, place),
+            _locked(output_dir, rank, "cache" if settings.cache_dir else None),
+            _tensorflow_log(output_dir, settings.tf_log, rank),
         ):
-            watch.begin()
+            watchdog.begin()
             _work(
                 settings,
                 output_dir,
                 remarks,
                 load=load,
-                place=place,
-                watch=watch,
+                rank=rank,
+                watchdog=watchdog,
                 preempt=preempt,
             )
-        watch.close()
+        watchdog.close()
         return 0
     except parsing.HelpAsked as asked:
         return log.print_stdout(str(asked))
     except DoesNotFit as error:
-        if anew is None or not place.is_single:
-            return _fail(error, watch)
-        print(error.going_on, file=sys.stderr, flush=True)
-        again = error.parts
+        if anew is None or not rank.is_single:
+            return _fail(error, watchdog)
+        print(error.notice, file=sys.stderr, flush=True)
+        parts = error.parts
     except RunError as error:
-        return _fail(error, watch)
+        return _fail(error, watchdog)
     except KeyboardInterrupt:
-        return _fail(Interrupted("stopped by Ctrl-C"), watch)
-    except OSError as error:  # what the checks could not look at
-        return _fail(process.unusable(error, None, ""), watch)
+        return _fail(Interrupted("stopped by Ctrl-C"), watchdog)
+    except OSError as error:  # of a path that the checks could not read
+        return _fail(process.unusable(error, None, ""), watchdog)
     finally:
         signal.signal(signal.SIGTERM, before)
-    return anew(again)
+    return anew(parts)
 
 
 def in_parts(config: Any, parts: int) -> Any:
-    """The same steps, made of so many times the parts, each of fewer rows."""
+    """The settings of the same steps, each batch cut into this many parts."""
     if config.train_batch_size % parts:
         raise UserError(
             f"{launcher.PARTS}={parts} does not divide"
@@ -125,7 +124,7 @@ def in_parts(config: Any, parts: int) -> Any:
 
 
 class _InternalError(RunError):
-    """Ours; its traceback is printed."""
+    """A fault of bert_mgpu: a traceback follows."""
 
     def __init__(self, error: Exception, output_dir: pathlib.Path):
         super().__init__(f"{type(error).__name__}: {error}")
@@ -135,24 +134,24 @@ class _InternalError(RunError):
         )
 
 
-def _fail(error: RunError, watch: Watchdog) -> int:
-    """Says why the run ends; the exit code."""
-    ended = watch.end(error)
+def _fail(error: RunError, watchdog: Watchdog) -> int:
+    """Prints why the run ends; returns the exit code."""
+    ended = watchdog.end(error)
     if isinstance(ended, _InternalError):
         print(ended.report, file=sys.stderr)
         code = ended.exit_code
     else:
         code = process.fail(ended)
-    watch.leave(code)
+    watchdog.leave(code)
     return code
 
 
 @contextlib.contextmanager
-def _taken(
-    output_dir: pathlib.Path, place: ProcessRank, unused: str | None
+def _locked(
+    output_dir: pathlib.Path, rank: ProcessRank, unused: str | None
 ) -> Iterator[None]:
-    """The first process takes the folder, for all of them."""
-    if not place.is_first:
+    """Locks the folder: the first process, for all of them."""
+    if not rank.is_first:
         yield
         return
     with files.locked(output_dir, f"--output_dir={output_dir}", "folder"):
@@ -166,11 +165,11 @@ def _work(
     remarks: list[str],
     *,
     load: Callable[[], Callable[..., None]],
-    place: ProcessRank,
-    watch: Watchdog,
+    rank: ProcessRank,
+    watchdog: Watchdog,
     preempt: Callable[[int, object], None],
 ) -> None:
-    """TensorFlow is imported here, when everything cheap has been checked."""
+    """Does the work; imports TensorFlow, now that all cheap checks have passed."""
     import tensorflow as tf
 
     from bert_mgpu.checkpoints import pretrained
@@ -182,7 +181,7 @@ def _work(
     try:
         config, remembered = pretrained.as_trained(config, output_dir)
         topology = init_distributed.init_distributed(
-            config, remarks + remembered, place, watch=watch
+            config, remarks + remembered, rank, watch=watchdog
         )
         load()(config, output_dir, topology)
         topology.group.all_gather(b"")  # no process leaves while another one writes
@@ -191,29 +190,31 @@ def _work(
     except Exception as error:
         advice = memory_advice(config.do_train, config.recompute)
         if explained := process.explain(
-            error, output_dir, "output_dir", smaller=advice
+            error, output_dir, "output_dir", memory_hint=advice
         ):
             raise explained from None
-        if lost := watch.broke(error):
+        if lost := watchdog.broke(error):
             raise lost from None
         raise _InternalError(error, output_dir) from error
 
 
 @contextlib.contextmanager
 def _tensorflow_log(
-    output_dir: pathlib.Path, shown: bool, place: ProcessRank
+    output_dir: pathlib.Path, shown: bool, rank: ProcessRank
 ) -> Iterator[None]:
-    """TensorFlow's messages, unless they are to be shown, go to a file.
+    """Sends TensorFlow's messages to a file, unless they are to be shown.
 
-    Of several processes the first one alone has something to say, until one ends.
+    Of several processes only the first writes to the log, until one of them ends.
     """
-    path = output_dir / _TENSORFLOW_LOG if place.is_first else pathlib.Path(os.devnull)
+    path = output_dir / _TENSORFLOW_LOG if rank.is_first else pathlib.Path(os.devnull)
     try:
-        if place.is_first and not shown:
+        if rank.is_first and not shown:
             path.unlink(missing_ok=True)  # a link would lead elsewhere
-        apart = process.redirect_native_stderr(None if shown else path, place.is_first)
+        redirect = process.redirect_native_stderr(
+            None if shown else path, rank.is_first
+        )
         entered = contextlib.ExitStack()
-        entered.enter_context(apart)
+        entered.enter_context(redirect)
     except OSError as error:
         name = f"--output_dir={output_dir}"
         raise files.unwritable(name, "folder", error) from None

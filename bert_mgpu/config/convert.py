@@ -15,8 +15,8 @@ class ConvertConfig(FlagTable):
     init_checkpoint: str | None = flag(
         None,
         MODEL,
-        "the model: a checkpoint's name without .index, an output_dir, or a folder of"
-        " Hugging Face",
+        "the model: a checkpoint's name without .index, an output_dir, or a"
+        " Hugging Face folder",
     )
     bert_config_file: str | None = flag(
         None, MODEL, "model sizes, bert_config.json [beside the model]"
@@ -36,7 +36,7 @@ class ConvertConfig(FlagTable):
     export_google: str | None = flag(
         None,
         TASK,
-        "write to this folder as google-research/bert reads it, and bert_mgpu",
+        "write to this folder as google-research/bert and bert_mgpu read it",
     )
     input_file: str | None = flag(
         None,

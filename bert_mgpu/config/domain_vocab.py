@@ -18,9 +18,11 @@ class DomainVocabConfig(FlagTable):
         " and .xz are unpacked",
     )
     max_lines: int | None = flag(
-        None, INPUT, "look at a seeded sample of so many lines [all]", least=1
+        None, INPUT, "look at a seeded sample of this many lines [all]", least=1
     )
-    random_seed: int = flag(12345, INPUT, "of that sample", least=0, most=2**63 - 1)
+    random_seed: int = flag(
+        12345, INPUT, "seed of that sample", least=0, most=2**63 - 1
+    )
     vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, a token a line")
     do_lower_case: bool = flag(
         True, MODEL, "fold case and accents, as uncased models want; false for cased"
@@ -28,15 +30,15 @@ class DomainVocabConfig(FlagTable):
     segmenter: str = flag(
         "none",
         MODEL,
-        "what finds words of several CJK characters, to report them; jieba needs the"
-        " package rjieba",
+        "finds words of several CJK characters for the report; jieba needs the package"
+        " rjieba",
         choices=("none", "jieba"),
     )
     output_vocab_file: str | None = flag(
         None, TASK, "write a vocabulary with new tokens; without it: a report only"
     )
     add: int | None = flag(
-        None, TASK, "new tokens at most, those that save most pieces [all]", least=1
+        None, TASK, "new tokens at most, those that save the most pieces [all]", least=1
     )
     min_count: int = flag(
         5, TASK, "how often a word must occur to become a token", least=1
@@ -45,7 +47,7 @@ class DomainVocabConfig(FlagTable):
         "unused",
         TASK,
         "new tokens take the places of [unused1], [unused2] and so on, and the model"
-        " keeps its size; or they are appended, and the model gets more rows",
+        " keeps its size; or they are appended, and its embeddings get more rows",
         choices=("unused", "append"),
     )
     bert_config_file: str | None = flag(

@@ -1,20 +1,21 @@
-"""The settings of run_classifier_mgpu.py: see `config.base`."""
+"""The settings of run_classifier_mgpu.py: those of every family, and each family's."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from bert_mgpu.config.base import FILES, INPUT, MODEL, TEST, TRAIN, RunConfig, flag
+from bert_mgpu.config.classification import ClassificationFlags
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuneConfig(RunConfig):
-    """The settings of run_classifier_mgpu.py."""
+class FinetuneFlags(RunConfig):
+    """The flags that every family of tasks has."""
 
     # fmt: off
     task_name: str | None = flag(None, INPUT, "a built-in task, or the name of your own: then data_dir holds a task.json", identity=True)
     data_dir: str | None = flag(None, INPUT, "folder with the task's files, and with task.json")
-    train_file: str | None = flag(None, INPUT, "your own task: its file to train on; this and what follows may stand in task.json")
+    train_file: str | None = flag(None, INPUT, "your own task: its training file; task.json may name this and the following settings instead")
     dev_file: str | None = flag(None, INPUT, "your own task: its file for --do_eval")
     test_file: str | None = flag(None, INPUT, "your own task: its file for --do_predict [dev_file]")
     file_format: str | None = flag(None, INPUT, "your own task: tsv, csv, jsonl or parquet [by the file's name, else tsv]")
@@ -25,26 +26,21 @@ class FinetuneConfig(RunConfig):
     label_column: str | None = flag(None, INPUT, "your own task: column of the label")
     id_column: str | None = flag(None, INPUT, "your own task: column that names a row in predictions.jsonl")
     labels: str | None = flag(None, INPUT, "your own task: its labels in the order of the classes, separated by commas [those of the training file, sorted]")
-    task_type: str | None = flag(None, INPUT, "your own task: single label, multi labels, or regression of a number [single]")
-    label_separator: str | None = flag(None, INPUT, "your own task of the type multi: what stands between the labels of a row [,]")
+    task_type: str | None = flag(None, INPUT, "your own task: single (one label a row), multi (several) or regression (a number) [single]")
     truncation: str = flag("head", MODEL, "which part of a long text is kept; pairs lose the end of the longer text", identity=True, choices=("head", "tail", "head_tail"))
     head_tokens: int = flag(128, MODEL, "tokens kept from the head with --truncation=head_tail", identity=True, least=0)
-    classifier_dropout: float | None = flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, least=0, most=0.99)
     num_train_epochs: float = flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", least=0, most=1e6)
-    seeds: int = flag(1, TRAIN, "train so many times, with seed, seed + 1 and so on, each in a folder of output_dir, and tell mean and deviation of the scores", least=1, most=1000)
+    seeds: int = flag(1, TRAIN, "train this many times, with seed, seed + 1 and so on, each in a folder of output_dir, and report mean and deviation of the scores", least=1, most=1000)
     warmup_proportion: float = flag(0.1, TRAIN, "share of the steps in which the learning rate rises from 0", identity=True, least=0, most=1)
-    class_weights: str | None = flag(None, TRAIN, "what rows of each label count in the loss: balanced, for rare labels more, or a file of lines label TAB weight", identity=True)
-    focal_gamma: float = flag(0.0, TRAIN, "focal loss: each row's loss times (1 - probability of its label) to this power, so that hard rows count more; often 2", identity=True, least=0, most=10)
-    max_train_examples: int | None = flag(None, TRAIN, "train on a seeded sample of so many rows [all]", identity=True, least=1)
+    max_train_examples: int | None = flag(None, TRAIN, "train on a seeded sample of this many rows [all]", identity=True, least=1)
     eval_files: str | None = flag(None, TEST, "other labelled files, in the format of the dev file, to evaluate beside it: NAME=FILE, separated by commas")
-    eval_steps: int | None = flag(None, TEST, "with do_train: steps between evaluations of the dev set and of eval_files; the last step has one too [none]", least=1)
-    best_metric: str | None = flag(None, TEST, "score of the dev set by which output_dir/best keeps the weights of the best evaluation: eval_accuracy, of several labels micro_f1, of a number eval_loss, or any other")
+    eval_steps: int | None = flag(None, TEST, "with do_train: steps between evaluations of the dev set and of eval_files; the last step is followed by one too [none]", least=1)
+    best_metric: str | None = flag(None, TEST, "score of the dev set that chooses the weights in output_dir/best; unless given, eval_accuracy, for several labels micro_f1, for regression eval_loss")
     use_best: bool = flag(False, TEST, "evaluate, predict and export with the weights of output_dir/best instead of the last ones")
-    early_stopping_patience: int | None = flag(None, TEST, "the training ends after so many evaluations without a better best_metric [never]", least=1)
+    early_stopping_patience: int | None = flag(None, TEST, "stop after this many evaluations without a better best_metric [never]", least=1)
     report: bool = flag(True, TEST, "write output_dir/report.html about the training and the evaluation, and its pictures to output_dir/report")
-    threshold: str | None = flag(None, TEST, "probability from which a row has a label: any label of a task of the type multi, where it else is a half; the second of two, where it else is the likelier one; a number, or a file of lines label TAB number")
-    max_eval_examples: int | None = flag(None, TEST, "evaluate on a seeded sample of so many rows [all]", least=1)
-    max_predict_examples: int | None = flag(None, TEST, "predict a seeded sample of so many rows [all]", least=1)
+    max_eval_examples: int | None = flag(None, TEST, "evaluate on a seeded sample of this many rows [all]", least=1)
+    max_predict_examples: int | None = flag(None, TEST, "predict a seeded sample of this many rows [all]", least=1)
     export_saved_model: str | None = flag(None, FILES, "write the model to this folder as a SavedModel that takes raw texts, for TensorFlow Serving")
     export_onnx: str | None = flag(None, FILES, "write the model to this folder as an ONNX model that takes ids; needs the extra onnx")
     # fmt: on
@@ -61,3 +57,8 @@ class FinetuneConfig(RunConfig):
 
     def warmup_of(self, steps: int) -> int:
         return int(steps * self.warmup_proportion)
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuneConfig(ClassificationFlags, FinetuneFlags):
+    """All settings of run_classifier_mgpu.py. A new family adds its table as a base."""

@@ -1,4 +1,4 @@
-"""The command line: a table of flags as in run_config.py, help, and their checks."""
+"""The parser of command lines: flags by a table of config/, their help and checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DEFINE = {
     "float": flags.DEFINE_float,
     "str": flags.DEFINE_string,
 }
-# What a value must be, by absl's name of the type.
+# The values that a flag takes, by absl's name of its type.
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _BAD_VALUE = re.compile(r"flag --(\w+)=(.*?): ", re.DOTALL)
 _LONGEST_NAME = 80  # of a flag
@@ -49,13 +49,13 @@ def _define(values: flags.FlagValues, table: type[FlagTable]) -> None:
         if choices:
             flags.DEFINE_enum(field.name, field.default, choices, text, values)
         else:
-            kind = str(field.type).removesuffix(" | None")
-            _DEFINE[kind](field.name, field.default, text, flag_values=values)
+            type_name = str(field.type).removesuffix(" | None")
+            _DEFINE[type_name](field.name, field.default, text, flag_values=values)
     if issubclass(table, RunConfig):
         flags.DEFINE_bool("use_tpu", False, "", values)
         for name, default in _TPU_FLAGS.items():
-            kind = "str" if default is None else "int"
-            _DEFINE[kind](name, default, "", flag_values=values)
+            type_name = "str" if default is None else "int"
+            _DEFINE[type_name](name, default, "", flag_values=values)
     flags.DEFINE_bool("help", False, "", values, short_name="h")
     flags.DEFINE_bool("helpfull", False, "", values)
 
@@ -75,11 +75,11 @@ def help_text(usage: str, table: type[FlagTable]) -> str:
         if field.metadata["group"] != group:
             group = field.metadata["group"]
             lines += [f"{group}:"]
-        kind = "|".join(field.metadata["choices"])
-        kind = kind or {"bool": "true|false", "int": "N", "float": "X"}.get(
+        value = "|".join(field.metadata["choices"])
+        value = value or {"bool": "true|false", "int": "N", "float": "X"}.get(
             str(field.type).removesuffix(" | None"), "..."
         )
-        lines.append(f"  --{field.name}={kind}")
+        lines.append(f"  --{field.name}={value}")
         lines += textwrap.wrap(
             field.metadata["help"] + _default(field),
             width=78,
@@ -92,14 +92,12 @@ def help_text(usage: str, table: type[FlagTable]) -> str:
 def _explain(
     error: flags.Error, values: flags.FlagValues, table: type[FlagTable]
 ) -> str:
-    """absl's error in our words: what is wrong and what to pass instead."""
+    """A message for absl's error: what is wrong and what to pass instead."""
     if isinstance(error, flags.UnrecognizedFlagError):
-        known, name = (
-            [field.name for field in fields(table)],
-            shortened(error.flagname),
-        )
+        known = [field.name for field in fields(table)]
+        name = shortened(error.flagname)
         near = difflib.get_close_matches(name, known, n=2)
-        meant = " or ".join(f"--{name}" for name in near)
+        meant = " or ".join(f"--{known_name}" for known_name in near)
         hint = f": did you mean {meant}?" if near else ""
         return f"--{name}: there is no such flag{hint} {_SEE_HELP}"
     if match := _BAD_VALUE.match(str(error)):
@@ -117,9 +115,9 @@ def _check_text(name: str, value: str) -> None:
         raise UserError(f"--{name} has no value, {shown} follows: write --{name}=VALUE")
     # TensorFlow takes no other names, and settings are kept as UTF-8.
     if "\0" in value or not (value.isascii() or _is_utf_8(value)):
-        what = "holds a NUL byte" if "\0" in value else "is not UTF-8"
+        fault = "holds a NUL byte" if "\0" in value else "is not UTF-8"
         raise UserError(
-            f"--{name}={shown!r}: {what}: pass, or rename it to, plain text"
+            f"--{name}={shown!r}: {fault}: pass plain text, or rename the file"
         )
 
 

@@ -11,7 +11,7 @@ from bert_mgpu.config.base import INPUT, MODEL, SPEED, TASK, FlagTable, flag
 
 @dataclasses.dataclass(frozen=True)
 class PreparationConfig(FlagTable):
-    """Google's names, defaults and meanings, bert-ad's, and ours."""
+    """Google's and bert-ad's flags, under their names and defaults, and ours."""
 
     input_file: str | None = flag(
         None,
@@ -30,14 +30,16 @@ class PreparationConfig(FlagTable):
         "folder for input files that are not found as they stand; outputs become"
         " ROOT/SLICE_OUTPUT",
     )
-    slice_name: str = flag("slice_1", INPUT, "the SLICE of root_data_path")
+    slice_name: str = flag(
+        "slice_1", INPUT, "the SLICE in the outputs of root_data_path"
+    )
 
     objective: str = flag(
         "nsp",
         TASK,
-        "rows: pairs of texts, of which half belong together; single sentences;"
-        " consecutive sentences of a document; or pairs of a phrase and an ad from"
-        " lines of flag, anything, phrase, ad with tabs between",
+        "rows: pairs of texts, half of them consecutive; single sentences; consecutive"
+        " sentences of a document; or pairs of a phrase and an ad, from lines flag TAB"
+        " anything TAB phrase TAB ad",
         choices=("nsp", "mlm", "documents", "infill"),
     )
     masking: str = flag(
@@ -51,23 +53,23 @@ class PreparationConfig(FlagTable):
     segmenter: str = flag(
         "none",
         TASK,
-        "what finds words of several Chinese characters, for whole words; jieba needs"
-        " the package rjieba",
+        "finds words of several Chinese characters, which are then masked whole; jieba"
+        " needs the package rjieba",
         choices=("none", "jieba"),
     )
     user_dict: str | None = flag(
-        None, TASK, "words that jieba is to know: word [frequency] [tag] a line"
+        None, TASK, "file of words for jieba: word [frequency] [tag] a line"
     )
     dynamic_masking: bool = flag(
         False,
         TASK,
-        "write tokens alone: run_pretraining_mgpu.py --dynamic_masking=true draws other"
-        " masks in every epoch",
+        "write tokens without masks: run_pretraining_mgpu.py --dynamic_masking=true"
+        " draws new ones in every epoch",
     )
     dupe_factor: int = flag(
         10,
         TASK,
-        "times that the text is made into rows, each with other masks",
+        "times that the text is made into rows, each time with other masks",
         least=1,
         most=2**20,
     )
@@ -78,7 +80,7 @@ class PreparationConfig(FlagTable):
         0.1, TASK, "share of documents with shorter rows", least=0, most=1
     )
     random_seed: int = flag(
-        12345, TASK, "of all random numbers", least=0, most=2**63 - 1
+        12345, TASK, "seed of all random numbers", least=0, most=2**63 - 1
     )
 
     vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, a token a line")
@@ -106,6 +108,7 @@ class PreparationConfig(FlagTable):
 
     @property
     def processes(self) -> int:
-        """How many at a time; not every system says which cores are ours."""
+        """Processes at a time: by default one a core that this process may use."""
+        # Not every system says which cores those are.
         cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
         return self.workers or len(cores(0))

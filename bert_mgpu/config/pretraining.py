@@ -1,4 +1,4 @@
-"""The settings of run_pretraining_mgpu.py: see `config.base`."""
+"""The settings of run_pretraining_mgpu.py."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class PretrainConfig(RunConfig):
     # fmt: off
     input_file: str | None = flag(None, INPUT, "records to train on, as data_prep/create_pretraining_data.py makes them: names, globs and folders (all their *.tfrecord), comma-separated")
     eval_input_file: str | None = flag(None, INPUT, "other records to evaluate on [input_file]")
-    skip_bad_records: bool = flag(False, INPUT, "leave damaged records out, counted, instead of ending with an error", identity=True)
+    skip_bad_records: bool = flag(False, INPUT, "skip and count damaged records instead of ending with an error", identity=True)
     max_predictions_per_seq: int = flag(20, INPUT, "masked tokens of a row at most; as the records were made", identity=True, least=1, most=4096)
-    dynamic_masking: bool = flag(False, INPUT, "records hold no masks (--dynamic_masking of create_pretraining_data.py): draw others in every epoch", identity=True)
+    dynamic_masking: bool = flag(False, INPUT, "records hold no masks (--dynamic_masking of create_pretraining_data.py): draw new ones in every epoch", identity=True)
     masking: str = flag("token", INPUT, "what dynamic masking masks: tokens (whole words where the records say which), geometric spans of them, or a span of the second text as long as the first", identity=True, choices=("token", "span", "infill"))
     masked_lm_prob: float = flag(0.15, INPUT, "share of the tokens that dynamic masking masks", identity=True, least=0.001, most=0.9)
 

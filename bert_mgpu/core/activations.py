@@ -1,3 +1,3 @@
-"""The activations that an encoder may have: see `model.layers.ACTIVATIONS`."""
+"""Names of the activations of an encoder: see `model.layers.ACTIVATIONS`."""
 
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu", "tanh", "linear")

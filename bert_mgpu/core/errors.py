@@ -1,7 +1,7 @@
 """Errors that end a run with one line and a documented exit code.
 
 A message says what is wrong, where (file:line), which value was seen and what
-to pass instead. Anything else that escapes is our fault: exit code 1.
+to pass instead. Any other exception is a fault of bert_mgpu: exit code 1.
 """
 
 import re
@@ -15,21 +15,21 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _LONGEST
 
 
 def short_repr(value: Any) -> str:
-    """A value as Python writes it, for a message: not megabytes of it."""
+    """The value's repr, short enough for a message."""
     return _SHORT.repr(value)
 
 
 def shortened(value: object, most: int = 80) -> str:
-    """Its text, at most so many characters of it."""
+    """The value as text, cut after `most` characters."""
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def listed(items: Sequence[str], most: int = 10) -> str:
-    """Names for a message: the first ones, and how many more there are.
+    """The first names, for a message, and how many more there are.
 
-    A file may give them: one that is long is cut, one that is no plain text, whose
-    line ends or colours would look like messages of ours, is quoted.
+    Names may come from a file: long ones are cut, and those that are not plain text,
+    whose line ends or colours would look like our own messages, are quoted.
     """
     names = [
         name if name.isprintable() and len(name) <= _LONGEST else short_repr(name)
@@ -59,15 +59,15 @@ class Diverged(RunError):
 
 
 def memory_advice(training: bool, recompute: str) -> str:
-    """What to pass where not even one row at a time fits."""
+    """Flags to pass where not even one row at a time fits."""
     if not training:
         return "pass --device=cpu, --precision=bfloat16 or a lower --max_seq_length"
     advice = (
         "with another --output_dir, --precision=bfloat16, --slot_bits=8, some"
         " --freeze_layers or a lower --max_seq_length"
     )
-    again = "" if recompute == "block" else "--recompute=block; or, "
-    return f"pass {again}{advice}"
+    first = "" if recompute == "block" else "--recompute=block; or, "
+    return f"pass {first}{advice}"
 
 
 class OutOfMemory(RunError):
@@ -77,15 +77,15 @@ class OutOfMemory(RunError):
 
 
 class DoesNotFit(OutOfMemory):
-    """As many rows at once do not fit; the same steps in smaller parts may.
+    """This many rows at once do not fit; the same steps in smaller parts may.
 
     A script then starts itself anew: see `launcher.start_anew`.
     """
 
-    def __init__(self, message: str, going_on: str, parts: int):
-        """going_on: what a script says instead; parts: how many a batch is cut into."""
+    def __init__(self, message: str, notice: str, parts: int):
+        """notice: the log line of a script that starts anew; parts: of each batch."""
         super().__init__(message)
-        self.going_on, self.parts = going_on, parts
+        self.notice, self.parts = notice, parts
 
 
 class PeerLost(RunError):
@@ -113,17 +113,17 @@ _NO_MEMORY = re.compile(
     r"(out of memory|\boom\b|\w*alloc_failed|dst tensor is not initialized"
     # The last: a constant that the optimizer of graphs would have worked out.
     r"|(unable|failed) to allocate|cannot parse tensor from proto"
-    # What libraries of NVIDIA say where their own buffers find no room.
+    # Messages of NVIDIA's libraries that have no memory for their own buffers.
     r"|failed to create cu\w+ handle|nccl[^\n]*unhandled cuda error)[^\n]*",
     re.IGNORECASE,
 )
 
 
 def message_of(error: Exception) -> str:
-    """What an error says; of a very long one the beginning and the end.
+    """The message of an error; of a very long one the beginning and the end.
 
-    TensorFlow tells first where an operation was made, in lines of Python that may be
-    many, and last what went wrong.
+    TensorFlow first says where an operation was made, often in many lines of Python,
+    and last what went wrong.
     """
     message = str(getattr(error, "message", error))
     if len(message) <= 2 * _SEARCHED:
@@ -132,14 +132,14 @@ def message_of(error: Exception) -> str:
 
 
 def out_of_memory(error: Exception) -> str | None:
-    """What a device or the host had no memory for; None for any other error.
+    """The line that says which memory was short; None for any other error.
 
-    TensorFlow tells it by its messages alone: its classes of errors mix it with others.
-    Our own errors may quote anything, the name of a file for one.
+    Only messages tell: TensorFlow's error classes cover other causes too. Our own
+    errors are left out, since they may quote anything, such as the name of a file.
     """
     if isinstance(error, RunError):
         return None
-    found = _NO_MEMORY.search(message_of(error))
-    if found:
-        return found[0].rstrip(". ")
+    match = _NO_MEMORY.search(message_of(error))
+    if match:
+        return match[0].rstrip(". ")
     return "out of memory" if isinstance(error, MemoryError) else None

@@ -23,17 +23,17 @@ def lines(extra: str = "") -> list[str]:
             f"{_PACKAGE} is not installed in this Python: run `make setup`, or"
             " `pip install -c constraints.txt -e .` in the clone"
         ) from None
-    found = []
+    selected = []
     for line in requirements:
         requirement, _, marker = line.partition(";")
-        named = re.search(r"""extra == ["'](\w+)["']""", marker)
-        if (named[1] if named else "") == extra:
-            found.append(requirement.strip())
-    return found
+        condition = re.search(r"""extra == ["'](\w+)["']""", marker)
+        if (condition[1] if condition else "") == extra:
+            selected.append(requirement.strip())
+    return selected
 
 
 def advice(extra: str) -> str:
-    """The command that installs an extra here."""
+    """The command that installs an extra in this Python."""
     try:
         importlib.metadata.distribution(_PACKAGE)
     except importlib.metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
-"""JSON that is read, files written whole or not at all, folders for one run.
+"""Safe file access: JSON, files written whole or not at all, locked folders.
 
-What is read must be a regular file, or a link to one: a pipe would wait for ever.
-What is written takes the place of a link, and never goes through it.
+Only regular files, or links to them, are read: a pipe would wait for ever. A written
+file replaces a link and never goes through it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, BinaryIO
 
 from bert_mgpu.core.errors import UserError, short_repr
 
-# Of JSON with settings: the largest tokenizer.json of a BERT has 10 MB. What is read
-# may take thirty times as much memory.
+# Bytes of a settings file: the largest tokenizer.json of a BERT has 10 MB. Once parsed
+# it may take thirty times as much memory.
 MOST_JSON = 32 << 20
-# What a run makes in its output_dir, and writes into.
+# Folders of an output_dir into which a run writes.
 _FOLDERS = re.compile(r"cache|best|report|predicted|\.saving|seed-[0-9]+")
 
 
@@ -42,7 +42,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def is_there(path: str | os.PathLike[str]) -> bool:
-    """Whatever it is: a broken link too. Raises OSError where no one may look."""
+    """Whether a path exists, broken links included; OSError where access is denied."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # of a NUL
@@ -56,10 +56,10 @@ def expand(name: str) -> list[str]:
 
 
 def read_text(path: pathlib.Path, most: int) -> str:
-    """The text of a UTF-8 file of at most so many bytes.
+    """The text of a UTF-8 file of at most `most` bytes.
 
     Raises:
-      UserError: it cannot be read, or is none.
+      UserError: it cannot be read, or is no such file.
     """
     try:
         with open_regular(path) as file:
@@ -83,8 +83,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
-        twice = short_repr(counts.most_common(1)[0][0])
-        raise ValueError(f"the key {twice} is there twice: remove one")
+        repeated = short_repr(counts.most_common(1)[0][0])
+        raise ValueError(f"the key {repeated} occurs twice: remove one")
     return value
 
 
@@ -92,8 +92,8 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     """The JSON object of a UTF-8 file of at most MOST_JSON bytes.
 
     Raises:
-      UserError: it cannot be read, or is none; a key is there twice; a text in it is
-        no Unicode.
+      UserError: it cannot be read or is not a JSON object; a key occurs twice; a
+        string is not valid Unicode.
     """
     text = read_text(path, MOST_JSON)
     try:
@@ -112,8 +112,8 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 def check_folders(output_dir: pathlib.Path, unused: str | None = None) -> None:
     """Raises UserError where a run would write outside of its output_dir.
 
-    Files take the place of links; but through a folder that is a link, they would go
-    elsewhere. unused: the name of one that this run does not write to.
+    Files replace links; but through a folder that is a link they would go elsewhere.
+    unused: the name of a folder to which this run does not write.
     """
     for path in sorted(output_dir.iterdir()) if output_dir.is_dir() else ():
         if not _FOLDERS.fullmatch(path.name) or path.name == unused:
@@ -126,13 +126,13 @@ def check_folders(output_dir: pathlib.Path, unused: str | None = None) -> None:
         if links:
             raise UserError(
                 f"{links[0]}: a link, and a run does not write through it: remove it,"
-                " or pass another --output_dir; --cache_dir names a place for the cache"
+                " or pass another --output_dir (or --cache_dir, for the cache)"
             )
 
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A path beside `path` to write to, which takes its place if all went well."""
+    """A temporary path to write to, renamed to `path` if all goes well."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.unlink(missing_ok=True)  # a link would lead elsewhere
@@ -158,13 +158,13 @@ def write_bytes(path: pathlib.Path, parts: bytes | Iterable[bytes]) -> None:
 
 
 def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:
-    """The same for text, as UTF-8."""
+    """Writes a whole UTF-8 file or leaves the old one, like `write_bytes`."""
     lines = [text] if isinstance(text, str) else text
     write_bytes(path, (line.encode() for line in lines))
 
 
 def make_folder(path: pathlib.Path) -> pathlib.Path:
-    """Raises UserError where the disk refuses."""
+    """The path, made a folder. Raises UserError where the disk refuses."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -174,7 +174,7 @@ def make_folder(path: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def replacing_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A folder to write to, which takes the place of another if all went well."""
+    """A temporary folder to write to, which replaces `target` if all goes well."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         dir=target.parent, prefix=f".{target.name}."
@@ -188,7 +188,10 @@ def replacing_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _takes_files(folder: pathlib.Path) -> bool:
-    """Tried, since permissions say nothing of a read-only disk, nor to root."""
+    """Whether a file can be made here.
+
+    Tried, since permissions do not tell of a read-only disk, nor bind root.
+    """
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
@@ -197,18 +200,16 @@ def _takes_files(folder: pathlib.Path) -> bool:
 
 
 def check_replaceable(target: pathlib.Path, ours: Callable[[set[str]], bool]) -> None:
-    """Lets pass what is empty or absent, and an earlier export with nothing else in it.
+    """Raises UserError unless an export may replace the target.
 
-    ours: whether it is that, of the names in it.
-
-    Raises:
-      UserError: it holds something else, or nothing can be written there.
+    It may where the target is absent, empty or just an earlier export, and its folder
+    can be written to. ours: whether these names are just those of an export.
     """
     above = next(path for path in target.absolute().parents if path.exists())
     if not _takes_files(above):
         raise UserError(f"{target}: cannot export: {above} is no folder to write to")
-    found = {p.name for p in target.iterdir()} if target.is_dir() else set()
-    if target.is_file() or (found and not ours(found)):
+    names = {p.name for p in target.iterdir()} if target.is_dir() else set()
+    if target.is_file() or (names and not ours(names)):
         raise UserError(
             f"{target}: exists and is not just an export of bert_mgpu: pass a new"
             " directory"
@@ -216,6 +217,7 @@ def check_replaceable(target: pathlib.Path, ours: Callable[[set[str]], bool]) ->
 
 
 def unwritable(name: str, instead: str, error: OSError) -> UserError:
+    """The error for a folder that cannot be written to; instead: as in `locked`."""
     return UserError(
         f"{name}: cannot write there: {error.strerror}: pass another {instead}"
     )
@@ -223,15 +225,16 @@ def unwritable(name: str, instead: str, error: OSError) -> UserError:
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path, name: str, instead: str) -> Iterator[pathlib.Path]:
-    """Makes a folder and takes it for this process; the lock goes with the process.
+    """Makes a folder and locks it; the lock ends with the process at the latest.
 
     Yields the lock's file.
 
     Args:
-      name: what an error calls the folder. instead: what to pass another one of.
+      name: the folder's name in errors.
+      instead: "folder", for the advice "pass another folder".
 
     Raises:
-      UserError: another process has it; nothing can be written there.
+      UserError: another process holds the lock; nothing can be written there.
     """
     lock = folder / ".lock"
     try:
@@ -239,8 +242,8 @@ def locked(folder: pathlib.Path, name: str, instead: str) -> Iterator[pathlib.Pa
         if lock.is_symlink():
             raise UserError(f"{lock}: a link: remove it")
         # Neither through a link, nor waiting for the reader of a pipe.
-        how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = open(os.open(lock, how, 0o666), "rb", buffering=0)  # noqa: SIM115
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = open(os.open(lock, flags, 0o666), "rb", buffering=0)  # noqa: SIM115
     except OSError as error:
         raise unwritable(name, instead, error) from None
     with file:

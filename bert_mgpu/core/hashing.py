@@ -26,13 +26,13 @@ def file_hash(path: str | pathlib.Path) -> str:
 
 
 def fingerprint(parts: Mapping[str, Any]) -> str:
-    """A short name of JSON values."""
+    """A short hash of JSON values."""
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def hash_of_code(*parts: str) -> str:
-    """Of modules and of all that packages hold, named below bert_mgpu: "data"."""
+    """A hash of modules and whole packages below bert_mgpu: "core.rows", "data"."""
     files: list[pathlib.Path] = []
     for part in parts:
         path = _PACKAGE.joinpath(*part.split("."))

@@ -15,11 +15,11 @@ def say(text: str) -> None:
     tqdm.tqdm.write(text, file=sys.stderr)
 
 
-def progress_bar(items: Any, what: str, unit: str = "batch") -> Iterable[Any]:
-    """A bar over `items` where there is a terminal, else nothing."""
+def progress_bar(items: Any, title: str, unit: str = "batch") -> Iterable[Any]:
+    """The items, with a progress bar where standard error is a terminal."""
     return tqdm.tqdm(
         items,
-        desc=what,
+        desc=title,
         unit=unit,
         disable=not sys.stderr.isatty(),
         leave=False,
@@ -27,7 +27,7 @@ def progress_bar(items: Any, what: str, unit: str = "batch") -> Iterable[Any]:
 
 
 def print_stdout(text: str) -> int:
-    """Prints what was asked for."""
+    """Prints to standard output; the exit code 0."""
     write_stdout(f"{text}\n")
     return 0
 

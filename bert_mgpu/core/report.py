@@ -12,21 +12,21 @@ class ReportTable(NamedTuple):
     """A table, below a note."""
 
     rows: Sequence[Sequence[object]]  # the first holds the names of the columns
-    # A letter a column: n for a number, t for long text; columns beyond are words.
+    # A letter a column: n for numbers, t for long text; the others hold words.
     columns: str = ""
     note: str = ""
 
 
 class ConfusionMatrix(NamedTuple):
-    """Rows of each true label (down) and predicted one, as a picture."""
+    """Counts of examples by true label (down) and predicted label, drawn as a plot."""
 
     counts: np.ndarray  # int64 [L, L]
     labels: Sequence[str]
-    name: str  # of the picture's file
+    name: str  # of the plot's file
 
 
 class ReportSection(NamedTuple):
-    """A heading with what stands below it; a text is a note."""
+    """A heading and its blocks; a text is a note."""
 
     title: str
     blocks: Sequence[str | ReportTable | ConfusionMatrix]

@@ -1,4 +1,4 @@
-"""Examples as a file has them, and the rows of tokens that a model reads of them."""
+"""Examples as a file holds them, and the rows of tokens that a model reads."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Ragged(NamedTuple):
 
     @property
     def positions(self) -> np.ndarray:
-        """The place of each value in its row, from 0: int64 [sum of lengths]."""
+        """The position of each value in its row, from 0: int64 [sum of lengths]."""
         return np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)
 
     def take(self, numbers: np.ndarray) -> Ragged:
         """These rows, one after the other."""
-        sizes = self.lengths[numbers]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        # Where each value comes from: as far from its row's start as it will be.
-        back = np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
-        return Ragged(self.values[np.arange(offsets[-1]) + back], offsets)
+        lengths = self.lengths[numbers]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        # From a value's new index to its old one; its position in the row stays.
+        shifts = np.repeat(self.offsets[numbers] - offsets[:-1], lengths)
+        return Ragged(self.values[np.arange(offsets[-1]) + shifts], offsets)
 
     @classmethod
     def concatenated(cls, parts: Sequence[Ragged]) -> Ragged:
@@ -66,7 +66,7 @@ class Ragged(NamedTuple):
         return cls(values, offsets)
 
 
-# Outputs of a set by name: an array [rows, ...]; of outputs a token, Ragged.
+# Outputs of a set by name: an array [rows, ...], or Ragged for one per token.
 Outputs = Mapping[str, Any]
 
 
@@ -74,14 +74,14 @@ Outputs = Mapping[str, Any]
 class Features:
     """Model input of many rows, by column; what the feature cache holds.
 
-    `ragged` columns are padded with zeros to the batch's length, `dense`
-    columns have one value or vector a row. `targets` are values at some tokens of a
-    row, whose places in it are the column POSITIONS. Every column has the same number
-    of rows. `keys` are hashes of the texts, by which rows of the same text are found.
+    `ragged` columns are padded with zeros to the batch's length, `dense` columns have
+    one value or vector per row. `targets` are values at some tokens of a row; the
+    column POSITIONS holds the positions of these tokens. Every column has the same
+    number of rows. `keys` are hashes of the texts, equal for rows of the same text.
     `owners` is the example that each row belongs to: examples are numbered from 0, and
     the rows of one stand together. Without it row i is example i.
     `lines` are the rows' line numbers in their file, which no model reads;
-    `notes` are facts found on the way (truncated rows, ...), JSON values.
+    `notes` are facts about the set (truncated rows, ...), JSON values.
     """
 
     ragged: dict[str, Ragged]
@@ -95,8 +95,8 @@ class Features:
     def __post_init__(self) -> None:
         if self.owners is not None:
             steps = np.diff(self.owners, prepend=-1)
-            whole = len(steps) == len(self) and np.isin(steps, (0, 1)).all()
-            if not whole or (len(steps) and steps[0] != 1):
+            in_order = len(steps) == len(self) and np.isin(steps, (0, 1)).all()
+            if not in_order or (len(steps) and steps[0] != 1):
                 raise ValueError(
                     "owners: examples are numbered 0, 1, ... and each has a row, one"
                     " after the other"
@@ -136,10 +136,10 @@ class Features:
 
 
 class Rows(Protocol):
-    """What a set of rows is to the loop: features in memory, or records on a disk.
+    """A set of rows as the loop reads it: features in memory, or records on a disk.
 
-    Row i of epoch e has the number e * len(rows) + i: what is drawn anew in each epoch
-    follows from it.
+    Row i of epoch e has the number e * len(rows) + i, from which follows all that is
+    drawn anew in each epoch.
     """
 
     @property
@@ -154,7 +154,7 @@ class Rows(Protocol):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """Facts found on the way, for what a run says at its start."""
+        """Facts about the set, for the log at the start of a run."""
         ...
 
     def __len__(self) -> int: ...

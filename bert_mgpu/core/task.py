@@ -13,30 +13,30 @@ from bert_mgpu.core.rows import Example, Outputs, Rows
 
 # A batch is a dict of tensors under google-research/bert's names. Shapes, with
 # B rows and T tokens: input_ids, input_mask, segment_ids int32 [B, T];
-# label_ids [B, ...], as its task says; is_real_example float32 [B], 0 where a row only
-# fills up;
-# masked_lm_positions, masked_lm_ids int32 [B, P], masked_lm_weights float32 [B, P].
+# label_ids [B, ...], as its task says; is_real_example float32 [B], 0 for rows that
+# only fill the batch; masked_lm_positions, masked_lm_ids int32 [B, P],
+# masked_lm_weights float32 [B, P].
 Batch = Mapping[str, Any]
 Params = Mapping[str, Any]  # name as in a Google TF1 checkpoint -> tensor
 # A pass of the model over rows, in all processes together: {} where there are no rows.
 Forward = Callable[[Rows], Outputs]
-ReadExamples = Callable[[], Sequence[Example]]  # those of a set, read when called
+ReadExamples = Callable[[], Sequence[Example]]  # reads the examples of a set
 
 
 class DropoutKey(NamedTuple):
-    """Where the random numbers of a forward pass come from.
+    """The key of a forward pass's dropout masks.
 
-    Dropout masks are a function of (seed, step, a row's place in the global
-    batch, site), so neither towers nor devices change them.
+    They are a function of (seed, step, a row's index in the global batch, site), so
+    neither towers nor devices change them.
     """
 
     seed: Any  # uint64 scalar
     step: Any  # int64 scalar, the optimizer step
-    first_row: Any  # int64 scalar, place of the batch's row 0 in the global batch
+    first_row: Any  # int64 scalar, index of the batch's row 0 in the global batch
 
 
 class Task(Protocol):
-    """One kind of job. The loop, evaluation and prediction use only this."""
+    """A task: all that the loop, evaluation and prediction know of it."""
 
     name: str
     lower: frozenset[str]  # scores that are better when they are lower
@@ -44,9 +44,7 @@ class Task(Protocol):
     labels: tuple[str, ...]  # of the classes; empty where there are none
     unused: frozenset[str]  # parameters that no loss depends on
     token_outputs: frozenset[str]  # names of outputs with a value for each token
-    facts: dict[
-        str, Any
-    ]  # a trained model is of no use where these differ: flag -> value
+    facts: dict[str, Any]  # flag -> value that a trained model must agree with
 
     def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Every parameter: name -> (shape, initializer), see model/params.py."""
@@ -59,11 +57,11 @@ class Task(Protocol):
     def loss_sums(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, Any]:
-        """Numerator of each loss, float32 scalars; no noise is inference."""
+        """Numerator of each loss, float32 scalars; without a dropout key: inference."""
         ...
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, Any]:
-        """Tensors of a batch: [B, ...], with a value for each row.
+        """Tensors of a batch, [B, ...].
 
         Those that `token_outputs` names are [B, T, ...]. Where rows are packed, B
         examples share R rows of tokens, and these are [R, T, ...].
@@ -78,7 +76,7 @@ class Task(Protocol):
         ...
 
     def scored_rows(self, outputs: Outputs, rows: Any, examples: ReadExamples) -> Any:
-        """The outputs of a set of `Rows` beside the truth: what `scores` takes."""
+        """The outputs of a set of `Rows` with their labels, as `scores` takes them."""
         ...
 
     def scores(self, scored: Any) -> dict[str, Any]:
@@ -90,7 +88,7 @@ class Task(Protocol):
         ...
 
     def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
-        """What the log says of an evaluation: texts of one or several lines."""
+        """The log of an evaluation: texts of one or several lines."""
         ...
 
 
@@ -115,7 +113,7 @@ class TrainState:
 
 
 class Predictions(NamedTuple):
-    """The predicted lines of each file, an entry an example."""
+    """The predictions of a set for each result file, one entry per example."""
 
     texts: list[str]  # predict.txt
     values: np.ndarray  # [examples, W], test_results.tsv

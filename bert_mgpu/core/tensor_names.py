@@ -1,9 +1,8 @@
-"""Names of what a checkpoint holds beside the model's weights."""
+"""Names of the tensors in a checkpoint that are not weights of the model."""
 
 from __future__ import annotations
 
 AVERAGE = "ExponentialMovingAverage"  # as tf.train.ExponentialMovingAverage's
-
 
 # A slot's name in a checkpoint is NAME/adam_m.
 SLOTS = frozenset(
@@ -16,21 +15,12 @@ SLOTS = frozenset(
     )
 )
 
-
-# Gradients of float16 vanish below 6e-8, so the loss is multiplied by a scale that
-# is found on the way: halved where a gradient overflows (that step changes nothing),
-# doubled after so many steps without. Its state stands among the slots of the
-# optimizer, so that every device and every checkpoint has it.
+# Gradients of float16 vanish below 6e-8, so the loss is multiplied by a scale. It is
+# halved when a gradient overflows (that step changes nothing) and doubled after a
+# number of steps without an overflow. Its state is kept among the optimizer's slots, so
+# that every device and every checkpoint has it.
 SCALE = "bert_mgpu/loss_scale"
-
-
 GOOD_STEPS = "bert_mgpu/loss_scale_good_steps"  # since the scale last changed
-
-
 SKIPS = "bert_mgpu/loss_scale_skips"  # steps in a row that overflowed
-
-
-SKIPPED = "bert_mgpu/loss_scale_skipped"  # steps that did, of the whole training
-
-
+SKIPPED = "bert_mgpu/loss_scale_skipped"  # all steps that overflowed
 STATE = (SCALE, GOOD_STEPS, SKIPS, SKIPPED)

@@ -30,7 +30,7 @@ def fit(text: str, columns: int) -> str:
 
 
 def wrap(text: str, columns: int = WIDTH) -> list[str]:
-    """Lines of whole words; one that is too long for a line has a line of its own."""
+    """Lines of whole words; a word that is too long has a line of its own."""
     lines: list[str] = []
     for word in text.split():
         if lines and width(lines[-1]) + 1 + width(word) <= columns:
@@ -41,7 +41,7 @@ def wrap(text: str, columns: int = WIDTH) -> list[str]:
 
 
 def align(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """Names to the left, numbers to the right, at most 80 columns wide.
+    """A table at most 80 columns wide: names to the left, numbers to the right.
 
     lines: a name and one cell for each of `widths`.
     """
@@ -53,10 +53,10 @@ def align(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 
 
 def cut_front(text: str, columns: int) -> str:
-    """Cuts the front of what is too long, such as a path; pads nothing."""
+    """The end of a text that is too long, such as a path, behind ".."."""
     if width(text) <= columns:
         return text
-    start, room = len(text), columns - 2
-    while (room := room - width(text[start - 1])) >= 0:
+    start, free = len(text), columns - 2
+    while (free := free - width(text[start - 1])) >= 0:
         start -= 1
     return ".." + text[start:]

@@ -1,4 +1,4 @@
-"""Text files as lines, and which of their rows a demo subset keeps."""
+"""Lines of text files in many encodings, and random samples of their rows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bert_mgpu.core.rng.shuffles import SHUFFLES
 _MAX_NAMES_SHOWN = 5
 STANDARD_INPUT = "-"
 UTF_8 = "utf-8"
-# Those in which the byte of a line's end is part of no other character. GB18030 holds
-# all of GBK and GB2312.
+# Encodings in which no other character contains the byte of a line's end. GB18030
+# includes GBK and GB2312.
 ENCODINGS = {
     UTF_8: UTF_8,
     **dict.fromkeys(("gb18030", "gbk", "gb2312"), "gb18030"),
@@ -34,14 +34,14 @@ ENCODINGS = {
 }
 _MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
-_GZIP = b"\x1f\x8b"  # how a packed file begins
+_GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
 LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
 
 
 def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
     """Raises UserError, with the nearest names, if there is no such file.
 
-    pipe: it is read once alone, so it may be a pipe.
+    pipe: the file is read only once, so it may be a pipe.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -57,9 +57,9 @@ def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
         raise UserError(f"{path}: there is no directory {path.parent}")
     names = sorted(entry.name for entry in path.parent.iterdir())
     names = [name for name in names if not name.startswith(".")] or names
-    of_lower = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(path.name.lower(), of_lower)
-    shown = [of_lower[name] for name in near] or names[:_MAX_NAMES_SHOWN]
+    by_lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(path.name.lower(), by_lower)
+    shown = [by_lower[name] for name in near] or names[:_MAX_NAMES_SHOWN]
     holds = ", ".join(shown) or "nothing"
     more = ", ..." if len(shown) < len(names) else ""
     raise UserError(f"{path}: no such file: {path.parent} holds {holds}{more}")
@@ -84,7 +84,7 @@ def read_lines(
     number = 0
     try:
         with _opened(path) as file:
-            # So much at most is ever held, whatever the file claims or unpacks to.
+            # No more is ever held in memory, whatever the file unpacks to.
             for number, raw in enumerate(
                 iter(functools.partial(file.readline, LONGEST_LINE + 1), b""), 1
             ):
@@ -107,9 +107,9 @@ def read_lines(
 
 
 def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
-    """Raises UserError for what would be told as something else, or taken for a row.
+    """Raises UserError for gzip's bytes and for lines that end in CR alone.
 
-    raw: the first line with its end.
+    Later checks would name another cause, or none. raw: the first line with its end.
     """
     if raw.startswith(_GZIP):
         raise UserError(
@@ -125,31 +125,33 @@ def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
 
 def _opened(path: str | os.PathLike[str]) -> Any:
     if path == STANDARD_INPUT:
-        # Not sys.stdin: its lock, held by a thread that waits, would abort the end.
+        # Not sys.stdin: a waiting thread would hold its lock, which aborts an exit.
         return open(os.dup(0), "rb")
     check_file(path)
     return (gzip.open if os.fspath(path).endswith(".gz") else open)(path, "rb")
 
 
-def decode(raw: bytes, place: str, encoding: str = UTF_8) -> str:
+def decode(raw: bytes, location: str, encoding: str = UTF_8) -> str:
+    """The text of a line. Raises UserError, which begins with the location."""
     codec = ENCODINGS[encoding]
     try:
         text = raw.decode(codec)
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode(codec, "replace")) + 1
-        what = f"byte 0x{raw[error.start]:02x} at column {column}"
+        fault = f"byte 0x{raw[error.start]:02x} at column {column}"
         if encoding != UTF_8:
             raise UserError(
-                f"{place}: not {encoding} ({what}): pass the file's own encoding"
+                f"{location}: not {encoding} ({fault}): pass the file's own encoding"
             ) from None
         is_utf_16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         name = "UTF-16" if is_utf_16 else "GB18030"
         raise UserError(
-            f"{place}: not UTF-8 ({what}): convert it, e.g. iconv -f {name} -t UTF-8"
+            f"{location}: not UTF-8 ({fault}): convert it, e.g."
+            f" iconv -f {name} -t UTF-8"
         ) from None
     if "\0" in text:
         raise UserError(
-            f"{place}: NUL byte at column {text.index(chr(0)) + 1}: not a UTF-8"
+            f"{location}: NUL byte at column {text.index(chr(0)) + 1}: not a UTF-8"
             " text file; if it is UTF-16, convert it with iconv -t UTF-8"
         )
     return text
@@ -158,10 +160,10 @@ def decode(raw: bytes, place: str, encoding: str = UTF_8) -> str:
 def sample_rows(
     n_total: int, n_keep: int, seed: int, *, random_numbers: str = "counters"
 ) -> np.ndarray:
-    """Row numbers of a random subset: int64 [min(n_keep, n_total)], ascending.
+    """Row numbers of a random sample: int64 [min(n_keep, n_total)], ascending.
 
-    The first rows would not do: files are often sorted by class. random_numbers: one
-    of SHUFFLES.
+    The first rows would be no fair sample: files are often sorted by class.
+    random_numbers: one of SHUFFLES.
     """
     if n_keep >= n_total:
         return np.arange(n_total, dtype=np.int64)

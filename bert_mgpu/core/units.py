@@ -1,4 +1,4 @@
-"""Sizes of memory and lengths of time in words."""
+"""Sizes of memory and durations as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def size_text(count: float) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A rough length of time, as "3.5 hours" or "40 seconds"."""
+    """A rough duration, as "3.5 hours" or "40 seconds"."""
     for unit, name in _UNITS:
         if seconds >= 2 * unit:
             return f"{seconds / unit:.1f} {name}"
@@ -20,7 +20,7 @@ def duration_text(seconds: float) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """A length of time to the second, as "1:02:03" or "2:03"."""
+    """A duration to the second, as "1:02:03" or "2:03"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,12 +1,13 @@
-"""Which tokens of a row are masked, and what stands in their place.
+"""Masks for masked language modelling: the tokens of a row and their replacements.
 
     masking = Masking("token", mask_id=103, vocab_size=21128)
     masked = apply(masking, input_ids, segment_ids, words, rng)
 
 Pure and seeded by the caller: equal arguments and an equal state of `rng` give
 equal masks, so that data preparation and an input pipeline that draws masks anew
-in every epoch share this file. `words` says which tokens stand or fall together
-(`words.py` makes it); where every token has a number of its own, tokens do.
+in every epoch share this file. `words` says which tokens are masked together
+(`whole_words.py` makes it); where every token has a number of its own, each is
+masked alone.
 
 Letters: n tokens of a row, m masked ones.
 """
@@ -37,17 +38,18 @@ _Span = tuple[int, int]  # the tokens [start, end)
 
 @dataclasses.dataclass(frozen=True)
 class Masking:
-    """How rows are masked.
+    """The settings by which rows are masked.
 
     kind: one of KINDS.
       "token": single words, as google-research/bert's create_masked_lm_predictions,
         without and with its do_whole_word_mask. Words are shuffled and taken while
-        they fit into the budget; one that does not fit is left out. 80/10/10 is
-        drawn for each token.
+        they fit into the budget; one that does not fit is left out. Replacements
+        (80/10/10) are drawn for each token.
       "span": SpanBERT's. A span has a number of words from a geometric law and
         starts at any word that is not masked yet. It ends early at a token that is
         never masked, at a masked word, and where the next word would exceed the
-        budget. Spans are drawn until no word fits. 80/10/10 is drawn for each span.
+        budget. Spans are drawn until no word fits. Replacements are drawn for each
+        span.
       "infill": bert-ad's create_pretraining_data_mass.py, see `_infill`.
     mask_id: the id of [MASK].
     vocab_size: random tokens are uniform over [0, vocab_size), special tokens
@@ -77,7 +79,7 @@ class Masking:
 
 
 def too_few(masking: Masking, max_seq_length: int) -> str | None:
-    """A note where long rows cannot have the share of masks that is asked for."""
+    """A note where long rows get a smaller share of masks than the settings say."""
     wanted = round(max_seq_length * masking.probability)
     if masking.kind == "infill" or wanted <= masking.most:
         return None
@@ -89,7 +91,7 @@ def too_few(masking: Masking, max_seq_length: int) -> str | None:
 
 
 class Random(Protocol):
-    """Where random numbers come from: np.random.Generator, or rng.draws.Draws."""
+    """A source of random numbers: np.random.Generator, or rng.draws.Draws."""
 
     def random(self, size: int, /) -> np.ndarray:
         """From 0 to 1: float64 [size]."""
@@ -115,7 +117,7 @@ class Masked(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """What the choice of tokens depends on; W words."""
+    """The row as the choice of tokens sees it; W words."""
 
     length: int  # n
     starts: np.ndarray  # int64 [W], the first token of each word
@@ -142,7 +144,7 @@ def apply(
     """Masks a row; None where there is nothing to mask.
 
     Args:
-      masking: how.
+      masking: the settings.
       input_ids: int [n], not padded; stays as it is.
       segment_ids: int [n]; only "infill" reads it.
       words: int [n], the number of each token's word, ascending; -1 for tokens
@@ -152,13 +154,13 @@ def apply(
     None is given for a row without a word, one whose words are all longer than the
     budget, and for "infill" see `_infill`. The caller counts and skips those.
     """
-    inside = words >= 0
+    maskable = words >= 0
     changes = words[1:] != words[:-1]
-    begins, finishes = inside.copy(), inside.copy()
-    begins[1:] &= changes
-    finishes[:-1] &= changes
-    starts = begins.nonzero()[0]
-    ends = finishes.nonzero()[0] + 1
+    is_first, is_last = maskable.copy(), maskable.copy()
+    is_first[1:] &= changes
+    is_last[:-1] &= changes
+    starts = is_first.nonzero()[0]
+    ends = is_last.nonzero()[0] + 1
     row = _Row(len(words), starts, ends, segments=segment_ids[starts])
     spans = _CHOICES[masking.kind](masking, row, rng)
     return _replace(masking, input_ids, sorted(spans), rng=rng) if spans else None
@@ -172,18 +174,18 @@ def _replace(
     rng: Random,
 ) -> Masked:
     """Puts [MASK], the token itself or a random one where the spans are."""
-    places = [place for start, end in spans for place in range(start, end)]
-    positions = np.array(places, np.int32)
+    flat = [position for start, end in spans for position in range(start, end)]
+    positions = np.array(flat, np.int32)
     if masking.kind in _ONE_DRAW_A_SPAN:
         drawn = rng.random(len(spans)).repeat([end - start for start, end in spans])
     else:
         drawn = rng.random(len(positions))
     labels = input_ids[positions].astype(np.int32)
-    put = rng.integers(0, masking.vocab_size, len(positions), dtype=np.int32)
-    np.copyto(put, labels, where=drawn < MASK_SHARE + KEEP_SHARE)
-    put[drawn < MASK_SHARE] = masking.mask_id
+    replacements = rng.integers(0, masking.vocab_size, len(positions), dtype=np.int32)
+    np.copyto(replacements, labels, where=drawn < MASK_SHARE + KEEP_SHARE)
+    replacements[drawn < MASK_SHARE] = masking.mask_id
     masked = input_ids.astype(np.int32)  # a copy
-    masked[positions] = put
+    masked[positions] = replacements
     return Masked(masked, positions, labels)
 
 
@@ -232,13 +234,13 @@ def _infill(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
     """A span of the ad that is as long as the phrase.
 
     The row is `[CLS] phrase [SEP] ad [SEP]`, segment 0 and segment 1. As in
-    bert-ad's create_pretraining_data_mass.py, the start is uniform over all places
+    bert-ad's create_pretraining_data_mass.py, the start is uniform over all positions
     of the ad at which the phrase's number of tokens fits, and the first `most` of
     them are masked. Nothing is masked where the phrase has fewer than 2 tokens or
     the ad is not longer than the phrase.
 
     With words of several tokens, the start is uniform over the word starts among
-    those places, and the end moves on to the end of its word. Where the span would
+    those positions, and the end moves on to the end of its word. Where the span would
     then have more than `most` tokens, the end moves back to the end of the word
     before; starts at which not even one word is left do not count. A row with no
     start left is not masked. So a span is about as long as the phrase, and never
@@ -257,8 +259,8 @@ def _infill(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
     possible = (stops > starts).nonzero()[0]
     if not len(possible):
         return []
-    place = possible[rng.integers(0, len(possible), 1)[0]]
-    return [(int(starts[place]), int(stops[place]))]
+    chosen = possible[rng.integers(0, len(possible), 1)[0]]
+    return [(int(starts[chosen]), int(stops[chosen]))]
 
 
 _CHOICES: dict[str, Callable[[Masking, _Row, Random], list[_Span]]]

@@ -1,12 +1,12 @@
-"""From a text to its words, as google-research/bert's BasicTokenizer cuts it.
+"""Words of a text, as google-research/bert's BasicTokenizer cuts them.
 
 Google's code (tokenization.py) drops control characters, sets CJK ideographs
 apart, lower-cases, decomposes (Unicode NFD), drops accents and sets punctuation
-apart, one character at a time. All of it but two things is a function of the
+apart, one character at a time. With two exceptions all of it is a function of the
 single code point, so `Normalizer.words` is one `str.translate` with a table
-that fills as characters are met, and one `str.split`. The two things: a capital
+that fills as characters are met, and one `str.split`. The exceptions are a capital
 sigma at the end of a word, and combining marks that NFD may reorder. Texts with
-such a code point take the long way, from which the table is made too.
+such a code point take a slower way, which also fills the table.
 
 The tables are those of the running Python's `unicodedata`, as Google's are.
 """
@@ -31,17 +31,17 @@ _CJK_RANGES = (
 )
 # Symbols by Unicode, punctuation to Google; the rest is category P*.
 _ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-# Stands in the table for "ask the neighbours"; cleaning drops every real NUL.
+# Marks in the table that the neighbours decide; cleaning drops every real NUL.
 _CONTEXT = "\0"
 
 
-# Characters of a normalised text, each with the place in the original text of
-# the character it came from.
+# Characters of a normalised text, each with the index of its source character in the
+# original text.
 _Sourced = list[tuple[str, int]]
 
 
 class Word(NamedTuple):
-    """A word, and for each of its characters the place it came from."""
+    """A word, and for each of its characters the index of its source in the text."""
 
     text: str
     sources: list[int]
@@ -61,7 +61,7 @@ class Normalizer:
         return normalized.split()
 
     def sourced_words(self, text: str) -> list[Word]:
-        """The same words with their places, some 25 times as slow."""
+        """The same words with their sources, about 25 times as slow."""
         groups = itertools.groupby(
             _normalize(text, self.lower_case), lambda item: item[0].isspace()
         )

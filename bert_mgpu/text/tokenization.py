@@ -1,14 +1,14 @@
-"""From texts to ids: the very ids of google-research/bert's FullTokenizer.
+"""WordPiece ids of texts, equal to those of google-research/bert's FullTokenizer.
 
     tokenizer = Tokenizer("vocab.txt")
     tokenizer.tokenize("unaffable")          # ["una", "##ffa", "##ble"]
     tokenizer.batch_ids(["one", "two"])      # Ragged int32, no [CLS], no [SEP]
 
-Words recur, so a word is cut into pieces once and remembered. The cutting is
-plain Python on purpose. A TensorFlow call in here would start the devices before
-the run has configured them, in every worker process too; and tensorflow-text's
-kernel, given the new words of a batch, makes a first pass over texts between a
-third slower (Chinese headlines) and a fifth faster (short English ones).
+Words recur, so a word is cut into pieces once and remembered. The cutting is plain
+Python on purpose. A TensorFlow call here would start the devices before the run has
+configured them, in every worker process too; and with tensorflow-text's kernel for
+the new words of a batch, a first pass over texts was between a third slower (Chinese
+headlines) and a fifth faster (short English ones).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bert_mgpu.core.rows import Ragged
 from bert_mgpu.text.normalization import Normalizer
 
 _VERSION = 1  # raise it when the ids of any text change: caches depend on it
-_LARGEST = 64 << 20  # bytes of a vocabulary; those in use have less than 5 MB
+_MOST_BYTES = 64 << 20  # of a vocabulary; those in use have less than 5 MB
 MAX_WORD = 200  # characters; Google makes longer words [UNK]
 _MEMO_WORDS = 1 << 18  # remembered words, about 40 MB
 _ID_BYTES = 4  # int32
@@ -44,7 +44,7 @@ class Tokenizer:
     def __init__(
         self, vocab_file: str | pathlib.Path, do_lower_case: bool = True
     ) -> None:
-        """Reads the vocabulary, one token a line; its faults are UserErrors."""
+        """Reads the vocabulary, one token a line. Raises UserError for a bad one."""
         self._vocab_file = vocab_file
         self.do_lower_case = do_lower_case
         self.tokens: list[str] = _read_vocab(pathlib.Path(vocab_file))
@@ -59,12 +59,12 @@ class Tokenizer:
 
     @property
     def mask_id(self) -> int:
-        """Only pretraining and rewriting need it: without one, a UserError."""
+        """The id of [MASK], which not every vocabulary has: else a UserError."""
         return self._special_id("[MASK]")
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """For cache keys: where it is equal, every text gets equal ids."""
+        """A hash for cache keys: tokenizers with an equal one give equal ids."""
         facts = [
             self.tokens,
             self.do_lower_case,
@@ -95,14 +95,14 @@ class Tokenizer:
         """
         located = []
         for word, sources in self._normalizer.sourced_words(text):
-            first = 0
+            start = 0
             for index in memoryview(self._pieces[word]).cast("i"):
-                size = len(self.tokens[index].removeprefix("##" if first else ""))
-                last = len(word) if index == self.unk_id else first + size
+                size = len(self.tokens[index].removeprefix("##" if start else ""))
+                end = len(word) if index == self.unk_id else start + size
                 # Reordered marks stand in the text in another order.
-                span = sources[first:last]
+                span = sources[start:end]
                 located.append((index, min(span), max(span) + 1))
-                first = last
+                start = end
         return located
 
     def _special_id(self, token: str) -> int:
@@ -115,7 +115,7 @@ class Tokenizer:
 
 
 class Pieces(dict[str, bytes]):
-    """Word -> ids of its pieces, int32 as bytes: joining bytes makes a row."""
+    """Word -> ids of its pieces, int32 as bytes, which joined make a row."""
 
     def __init__(self, vocab: dict[str, int], unk_id: int) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class Pieces(dict[str, bytes]):
         return pieces
 
     def _cut(self, word: str) -> bytes:
-        """Longest match first (WordPiece); [UNK] where no piece fits."""
+        """Pieces by the longest match first (WordPiece); [UNK] where none fits."""
         ids = array.array("i")
         start = 0
         while start < len(word):
@@ -155,14 +155,15 @@ def _read_vocab(path: pathlib.Path) -> list[str]:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
+            content = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UserError(
             f"{path}: cannot read the vocabulary: {error.strerror}"
         ) from None
-    if len(content) > _LARGEST:
+    if len(content) > _MOST_BYTES:
         raise UserError(
-            f"{path}: more than {_LARGEST >> 20} MB: pass a vocabulary, a token a line"
+            f"{path}: more than {_MOST_BYTES >> 20} MB: pass a vocabulary, a token a"
+            " line"
         )
     tokens = []
     for number, line in enumerate(content.replace(b"\r", b"").splitlines(), start=1):

@@ -1,4 +1,4 @@
-"""Cutting token sequences to a length; budgets are in tokens, from 0."""
+"""Truncation of token sequences; budgets are numbers of tokens, from 0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRUNCATIONS = tuple(HEADS)
 def truncate(
     ids: Sequence[int], budget: int, how: str = "head", *, head_tokens: int = 128
 ) -> list[int]:
-    """At most `budget` ids, from the places that `how` names."""
+    """At most `budget` ids: the head, the tail or both, as `how` says."""
     if how not in HEADS:
         raise UserError(
             f"truncation {how!r} is not known: pass one of {', '.join(TRUNCATIONS)}"

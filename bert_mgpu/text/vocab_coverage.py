@@ -1,4 +1,4 @@
-"""How well a vocabulary fits the texts of a domain, and which tokens it lacks.
+"""Coverage of a domain's texts by a vocabulary, and words to add to it.
 
 A word is what the tokenizer's first step cuts (normalization.py): a CJK
 character, a punctuation mark, or letters between spaces. WordPiece then looks at
@@ -23,13 +23,13 @@ MOST_WORDS = 1 << 19  # counted at once, about 150 MB
 _LONGEST_TOKEN = 40  # characters: what is longer is a key or an address, no word
 _UNUSED = re.compile(r"\[unused\d+\]")  # Google's names of free rows
 _CASED = Normalizer(lower_case=False)
-Row = tuple[str, str]  # where it stands (file:line), its text
+Row = tuple[str, str]  # location (file:line), text
 Segment = Callable[[str], Sequence[str]]
 
 
 @dataclasses.dataclass
 class CoverageTotals:
-    """Sums over a corpus."""
+    """Counts over a corpus."""
 
     rows: int = 0
     words: int = 0
@@ -39,7 +39,7 @@ class CoverageTotals:
     pieces: int = 0  # of those words
 
     def add(self, lengths: np.ndarray, unknown: np.ndarray, counts: np.ndarray) -> None:
-        """Of each word: its pieces int [n], whether [UNK] bool [n], how often."""
+        """Adds words: pieces int [n], is [UNK] bool [n] and occurrences int [n]."""
         cut = lengths > 1
         self.words += int(counts.sum())
         self.tokens += int(counts @ lengths)
@@ -50,7 +50,7 @@ class CoverageTotals:
 
 @dataclasses.dataclass(frozen=True)
 class CandidateWord:
-    """A word of the corpus that is no token of the vocabulary."""
+    """A word of the corpus that is not a token of the vocabulary."""
 
     word: str
     count: int
@@ -59,23 +59,24 @@ class CandidateWord:
 
     @property
     def saved(self) -> int:
-        """Pieces that a token of its own saves; of an [UNK] nothing is known yet,
-        so each of its characters counts as one.
+        """Pieces that a token for the word would save.
+
+        The pieces of an [UNK] are unknown: each of its characters counts as one.
         """
         return self.count * (len(self.pieces) - 1 if self.pieces else len(self.word))
 
     @property
     def rank(self) -> tuple[int, bool, str]:
-        """The lower, the more useful as a token."""
+        """A sort key: the most useful token comes first."""
         return -self.saved, bool(self.pieces), self.word
 
 
 class Tally:
     """Counts words in bounded memory, as lossy counting does.
 
-    Where there are more than `most`, the rarer half goes, and `missed` grows: no
-    word occurs more than `missed` times oftener than its count says, which is 0
-    for one that is not there (Manku and Motwani 2002).
+    Where there are more than `most`, the rarer half is dropped and `missed` grows: no
+    count is too low by more than `missed`, nor that of a dropped word, which is 0
+    (Manku and Motwani 2002).
     """
 
     def __init__(self, most: int = MOST_WORDS) -> None:
@@ -87,19 +88,19 @@ class Tally:
     def add(
         self, counts: Mapping[str, int], rows: Iterable[tuple[str, Sequence[str]]]
     ) -> None:
-        """Adds counts; rows: (place, words) in which to find the new ones."""
-        fresh = set(counts) - self.counts.keys()
+        """Adds counts; rows: (location, words), to locate the new words."""
+        unlocated = set(counts) - self.counts.keys()
         self.counts.update(counts)
-        for place, words in rows:
-            if not fresh:
+        for location, words in rows:
+            if not unlocated:
                 break
-            for word in fresh.intersection(words):
-                self.places[word] = place
-                fresh.remove(word)
+            for word in unlocated.intersection(words):
+                self.places[word] = location
+                unlocated.remove(word)
         if len(self.counts) > self._most:
-            self._forget()
+            self._drop_rare()
 
-    def _forget(self) -> None:
+    def _drop_rare(self) -> None:
         limit = sorted(self.counts.values())[len(self.counts) // 2]
         self.missed += limit
         kept = {word: n for word, n in self.counts.items() if n > limit}
@@ -109,12 +110,12 @@ class Tally:
 
 @functools.cache
 def is_ideograph(char: str) -> bool:
-    """Whether the tokenizer cuts before and after it, as it does at CJK characters."""
+    """Whether the tokenizer cuts before and after a character, as in Chinese."""
     return char.isalpha() and len(_CASED.words(char * 2)) == 2
 
 
 class Census:
-    """Counts what a tokenizer makes of a corpus, block by block."""
+    """Counts the words and tokens of a corpus, block by block."""
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class Census:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Counts a block of rows."""
-        cut = [(place, self._words(text)) for place, text in rows]
+        cut = [(location, self._words(text)) for location, text in rows]
         counts = _count(words for _, words in cut)
         if counts:
             words = list(counts)
@@ -144,7 +145,7 @@ class Census:
             self.lacking.add({words[i]: counts[words[i]] for i in lacking}, cut)
         self.totals.rows += len(rows)
         if self._segment:
-            compounds = [(place, self._compounds(text)) for place, text in rows]
+            compounds = [(where, self._compounds(text)) for where, text in rows]
             self.compounds.add(_count(words for _, words in compounds), compounds)
 
     def _compounds(self, text: str) -> list[str]:
@@ -153,17 +154,17 @@ class Census:
         return [word for word in words if all(map(is_ideograph, word))]
 
     def found(self) -> list[CandidateWord]:
-        """The words that are no token, the most useful ones first."""
+        """The words that are not tokens, the most useful ones first."""
         unknown = self.tokenizer.unk_id
         words = list(self.lacking.counts)
         ids = self.tokenizer.batch_ids(words)
-        all_found = []
+        candidates = []
         for index, word in enumerate(words):
             row = ids.row(index).tolist()
             pieces = () if row == [unknown] else [self.tokenizer.tokens[i] for i in row]
             count, place = self.lacking.counts[word], self.lacking.places[word]
-            all_found.append(CandidateWord(word, count, place, pieces=tuple(pieces)))
-        return sorted(all_found, key=lambda found: found.rank)
+            candidates.append(CandidateWord(word, count, place, pieces=tuple(pieces)))
+        return sorted(candidates, key=lambda candidate: candidate.rank)
 
     def frequent_compounds(self, most: int) -> list[CandidateWord]:
         """The segmenter's most frequent words of several CJK characters."""
@@ -182,7 +183,7 @@ def _count(rows: Iterable[Sequence[str]]) -> collections.Counter[str]:
 
 
 def in_blocks(rows: Iterable[Row], characters: int = 1 << 20) -> Iterator[list[Row]]:
-    """Blocks of about so many characters; a row is never divided."""
+    """Blocks of rows with about `characters` characters; no row is divided."""
     block: list[Row] = []
     size = 0
     for row in rows:
@@ -196,26 +197,26 @@ def in_blocks(rows: Iterable[Row], characters: int = 1 << 20) -> Iterator[list[R
 
 
 def choose(
-    found: Iterable[CandidateWord], min_count: int, most: int | None
+    candidates: Iterable[CandidateWord], min_count: int, most: int | None
 ) -> list[CandidateWord]:
     """The words that become tokens, the most useful first."""
     chosen = [
-        one
-        for one in found
-        if one.count >= min_count
-        and len(one.word) <= _LONGEST_TOKEN
-        and not (one.word.isdecimal() and one.pieces)  # a number is no word
+        candidate
+        for candidate in candidates
+        if candidate.count >= min_count
+        and len(candidate.word) <= _LONGEST_TOKEN
+        and not (candidate.word.isdecimal() and candidate.pieces)  # a number is no word
     ]
-    return sorted(chosen, key=lambda one: one.rank)[:most]
+    return sorted(chosen, key=lambda candidate: candidate.rank)[:most]
 
 
 def free_rows(tokens: Sequence[str]) -> list[int]:
-    """Rows of Google's [unusedN], which no text ever becomes."""
+    """Rows of Google's [unusedN], which occur in no text."""
     return [row for row, token in enumerate(tokens) if _UNUSED.fullmatch(token)]
 
 
 def rows_of_new(tokens: Sequence[str], new: int, place: str) -> list[int]:
-    """Rows for `new` more tokens, fewer where there is no more room.
+    """Rows for `new` more tokens, fewer where not as many are free.
 
     place: "unused" (Google's free rows, in order) or "append".
     """

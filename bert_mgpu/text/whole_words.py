@@ -1,15 +1,15 @@
-"""Which tokens are one word, for masks over whole words (`masking.py`).
+"""Word boundaries among tokens, for masks over whole words (`masking.py`).
 
-Google's whole words are what WordPiece has cut: "##" pieces belong to the token
-before them. In Chinese every character is a token, and words are what a segmenter
-finds; here jieba's algorithm, in Rust (package rjieba, optional).
+Google's whole words are those that WordPiece has cut: "##" pieces belong to the token
+before them. In Chinese every character is a token, and words are found by a segmenter:
+here jieba's algorithm, in Rust (package rjieba, optional).
 
     starts = ~continuing(tokenizer.tokens)[ids]          # words of "##" pieces
     ids, starts = ChineseWords(tokenizer).ids_and_starts("我来到北京")
     words = numbered(starts, is_text)                    # what masking.apply takes
 
-`starts` says of each token whether a word begins there. It stays right when rows
-are cut, joined and packed; the numbers are made last, for the finished row.
+`starts` says of each token whether a word begins there. It stays valid when rows are
+cut, joined and packed; the numbers are made last, for the finished row.
 
 Letters: n tokens of a row or a batch, V vocabulary.
 """
@@ -33,7 +33,7 @@ _MAX_REMEMBERED = 64  # characters; longer words hardly recur
 
 
 def continuing(tokens: Sequence[str]) -> np.ndarray:
-    """Whether a token continues the word before it ("##"), bool [V]."""
+    """Whether each token continues the word before it ("##"), bool [V]."""
     return np.array([token.startswith("##") for token in tokens], bool)
 
 
@@ -48,21 +48,21 @@ def numbered(starts: np.ndarray, is_text: np.ndarray) -> np.ndarray:
     of a text is a word. Google's code does the same after [CLS], but counts such a
     piece after a [SEP] to the last word before the [SEP].
     """
-    begins = is_text & starts
-    begins[:1] = is_text[:1]
-    begins[1:] |= is_text[1:] & ~is_text[:-1]
-    words = np.cumsum(begins, dtype=np.int32) - np.int32(1)
+    is_first = is_text & starts
+    is_first[:1] = is_text[:1]
+    is_first[1:] |= is_text[1:] & ~is_text[:-1]
+    words = np.cumsum(is_first, dtype=np.int32) - np.int32(1)
     words[~is_text] = -1
     return words
 
 
 def alone(is_text: np.ndarray) -> np.ndarray:
-    """The same where every token is a word of its own, int32 [n]."""
+    """Word numbers as of `numbered` where every token is a word, int32 [n]."""
     return numbered(np.ones_like(is_text), is_text)
 
 
 class ChineseWords:
-    """Tokenizes texts and says where the words of jieba begin.
+    """A tokenizer that also says where the words of jieba begin.
 
     The ids are those of `tokenizer`. A token begins a word if no token before it
     has a part in the jieba word of its first character, unless it is a "##" piece,
@@ -75,8 +75,8 @@ class ChineseWords:
     stand.
 
     Objects pickle, for worker processes. Each makes its own jieba, which takes 0.1 to
-    0.2 seconds and 30 MB, with user words twice that. Cutting runs outside Python's
-    lock, all else inside it.
+    0.2 seconds and 30 MB, with user words twice that. Cutting releases Python's lock,
+    all else holds it.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ChineseWords:
         return np.frombuffer(ids, np.int32), np.frombuffer(starts, bool)
 
     def batch_ids_and_starts(self, texts: Sequence[str]) -> tuple[Ragged, np.ndarray]:
-        """`tokenizer.batch_ids(texts)`, and for its values bool [n]; read-only."""
+        """`tokenizer.batch_ids(texts)`, and the starts of its values, bool [n]."""
         rows = [self._row(text) for text in texts]
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(starts) for _, starts in rows], out=offsets[1:])
@@ -122,13 +122,13 @@ class ChineseWords:
 
 
 # Words of jieba are tokenized one by one and remembered, and their tokens joined.
-# That gives the ids of the text where the tokenizer, too, would part the words, as
-# it does beside every ideograph. Else ("ＮＢＡ" is three words to jieba and one to
-# the tokenizer) the words that hang together are a unit, tokenized as a whole. In
-# texts that normalization does not take one character at a time all are one unit.
+# That gives the ids of the text where the tokenizer would separate the words too, as it
+# does beside every ideograph. Otherwise ("ＮＢＡ" is three words to jieba and one to
+# the tokenizer) the words that hang together are a unit, tokenized as a whole. Texts
+# that normalization cannot take one character at a time are one unit.
 #
-# Edges of a word: is it open, so that it joins an open neighbour, to its left and
-# right? The edges of a text are those of its words, one after the other.
+# The edges of a word say whether it is open to its left and right, so that it joins an
+# open neighbour. The edges of a text are those of its words, one after the other.
 _OPEN_LEFT, _OPEN_RIGHT, _CLOSED, _ASKS = b"(", b")", b".", b"?"
 _GLUED = _OPEN_RIGHT + _OPEN_LEFT
 
@@ -143,8 +143,8 @@ class _Unit(NamedTuple):
 
 def _glue(words: Sequence[str], edges: bytes) -> list[_Key]:
     """The words, those that hang together as one tuple."""
-    places = range(1, 2 * len(words) - 1, 2)
-    cuts = [i // 2 + 1 for i in places if edges[i : i + 2] != _GLUED]
+    joints = range(1, 2 * len(words) - 1, 2)
+    cuts = [i // 2 + 1 for i in joints if edges[i : i + 2] != _GLUED]
     bounds = itertools.pairwise([0, *cuts, len(words)])
     return [
         words[start] if end - start == 1 else tuple(words[start:end])
@@ -153,7 +153,7 @@ def _glue(words: Sequence[str], edges: bytes) -> list[_Key]:
 
 
 class _Units(dict[_Key, _Unit]):
-    """Tokens of a key, made when it is met."""
+    """Key -> its tokens, made when the key is first met."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -185,12 +185,12 @@ class _Units(dict[_Key, _Unit]):
     def _hanging(self, words: tuple[str, ...]) -> _Unit:
         word_of = [i for i, word in enumerate(words) for _ in word]
         ids, starts = [], []
-        reached = -1
+        last_word = -1  # that a token so far has a part in
         for index, start, end in self._tokenizer.ids_with_offsets("".join(words)):
             ids.append(index)
-            begins = word_of[start] > reached and not self._continuing[index]
+            begins = word_of[start] > last_word and not self._continuing[index]
             starts.append(begins)
-            reached = max(reached, word_of[end - 1])
+            last_word = max(last_word, word_of[end - 1])
         return _Unit(np.array(ids, np.int32).tobytes(), bytes(starts), b"")
 
 

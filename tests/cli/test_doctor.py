@@ -162,7 +162,7 @@ def test_a_whole_machine_lacks_nothing():
             {"horovod": BUILT._replace(tensorflow="")},
             "built without TensorFlow: python",
         ),
-        ({"tensorflow": "2.21.1"}, "Horovod is built for TensorFlow 2.21.0: python"),
+        ({"tensorflow": "2.21.1"}, "Horovod was built for TensorFlow 2.21.0: python"),
         ({"horovod": BUILT._replace(patched=False)}, "kills processes before they can"),
         ({"horovodrun": None}, "horovodrun is not in PATH"),
         ({"horovod": BUILT._replace(has=("gloo",))}, "Horovod has no NCCL"),
@@ -236,7 +236,7 @@ def test_the_command_ends_well_where_nothing_is_found(tmp_path):
     environ = {"PATH": str(tmp_path), "HOROVOD_SIZE": "2"}
     done = doctor_process(env=environ)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "GPUs        none that nvidia-smi tells of" in done.stdout.splitlines()
+    assert "GPUs        none found by nvidia-smi" in done.stdout.splitlines()
     assert "HOROVOD_SIZE=2 is set" in done.stdout and "no ssh" in done.stdout
 
 

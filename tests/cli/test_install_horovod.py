@@ -88,9 +88,9 @@ def test_another_tensorflow_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_told(monkeypatch):
-    monkeypatch.setattr(horovod_probe, "ROOM", 1 << 60)
+    monkeypatch.setattr(horovod_probe, "BUILD_SPACE", 1 << 60)
     with pytest.raises(UserError, match="GB free, the build needs .* set TMPDIR"):
-        horovod_probe.room({})
+        horovod_probe.disk_space({})
 
 
 @pytest.mark.parametrize("patch", horovod_probe.PATCHES)
@@ -99,7 +99,7 @@ def test_a_patch_takes_its_text_once_only(tmp_path, patch):
     touch(path)
     for text in ("", patch.old * 2, patch.new):
         path.write_text(text)
-        with pytest.raises(RunError, match=f"{path}: .* stands there [02] times"):
+        with pytest.raises(RunError, match=f"{path}: .* occurs [02] times"):
             horovod_probe.apply(patch, tmp_path)
         assert path.read_text() == text
     path.write_text(f"before\n{patch.old}after\n")
@@ -108,7 +108,7 @@ def test_a_patch_takes_its_text_once_only(tmp_path, patch):
 
 
 def test_a_patch_misses_its_file(tmp_path):
-    with pytest.raises(RunError, match="stands there 0 times"):
+    with pytest.raises(RunError, match="occurs 0 times"):
         horovod_probe.apply(horovod_probe.PATCHES[0], tmp_path)
 
 
@@ -155,7 +155,7 @@ def test_what_cmake_says_is_told():
 
 
 def test_a_step_has_its_time(log):
-    with pytest.raises(RunError, match=rf"^the proof: no end after 1 s: see {log}$"):
+    with pytest.raises(RunError, match=rf"^the proof: not done after 1 s: see {log}$"):
         horovod_build.step("the proof", ["sleep", "60"], os.environ, seconds=1)
 
 

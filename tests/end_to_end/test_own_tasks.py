@@ -249,6 +249,22 @@ def test_the_doctor_shows_faults_where_no_row_can_be_read(work, capfd):
     assert "rows cannot be read" in err
 
 
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_the_doctor_refuses_a_missing_file_that_a_flag_names(work, capfd, split):
+    """Files of the task itself may be missing, but not one that is asked for."""
+    from bert_mgpu.cli.doctor import environment
+
+    folder = work.data("own")
+    flags = work.flags(work.root / "unused", "own", init_checkpoint=None)
+    named = f"--{split}_file=missing.tsv"
+    assert environment.main(["data", *flags, named]) == 2
+    _, err = capfd.readouterr()
+    assert f"error: {folder / 'missing.tsv'}: no such file" in err
+    (folder / f"{split}.tsv").unlink()
+    assert environment.main(["data", *flags]) == 0
+    assert "no problems found" in capfd.readouterr().out
+
+
 def test_the_doctor_looks_through_all_files(work, capfd):
     """Rows that cannot be read do not hide the others."""
     from bert_mgpu.cli.doctor import environment as environment_lib
@@ -276,4 +292,4 @@ def test_the_doctor_looks_through_all_files(work, capfd):
     assert table["rows"] == ["27", "13", "11"]
     assert table["0"] == ["no", "13", "7"] and table["1"] == ["yes", "14", "6"]
     assert tree(work.root) == before
-    assert max(map(len, out.split("looks wrong:")[0].splitlines())) <= 80
+    assert max(map(len, out.split("problems:")[0].splitlines())) <= 80

@@ -62,8 +62,8 @@ def test_seeds_see_the_same_rows(tiny, inside, tmp_path):
     ("flags", "fragment"),
     [
         ({"do_eval": False}, "--seeds: pass --do_train=true and --do_eval=true"),
-        ({"export_hf": "x"}, "--export_hf: is of one model"),
-        ({"plan": True}, "--plan: is of one model"),
+        ({"export_hf": "x"}, "--export_hf is for a single model"),
+        ({"plan": True}, "--plan is for a single model"),
         ({"seeds": 0}, "--seeds=0: pass at least 1"),
     ],
 )

@@ -114,7 +114,7 @@ def default_of(field: dataclasses.Field) -> str:
     return bracket[1] if bracket else "-"
 
 
-def own_flags(script_table: type[base.Table]) -> list[dataclasses.Field]:
+def own_flags(script_table: type[base.FlagTable]) -> list[dataclasses.Field]:
     """The flags that a script alone has, or has with another meaning."""
     shared = {field.name: field for field in base.fields(base.RunConfig)}
     return [f for f in base.fields(script_table) if shared.get(f.name) is not f]

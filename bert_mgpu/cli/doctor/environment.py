@@ -1,10 +1,10 @@
-"""What this machine has for training, and what a run on several would lack.
+"""Reports what this machine has for training, and what a cluster run would lack.
 
   python -m bert_mgpu doctor
-  python -m bert_mgpu doctor data FLAGS    # looks through a task's files instead
+  python -m bert_mgpu doctor data FLAGS    # checks a task's files instead
 
-Nothing is changed. Exit codes: 0 told, or nothing differs; 1 --selftest found that
-something does; 2 wrong flags.
+Nothing is changed. Exit codes: 0 done; 1 --selftest failed or found a difference;
+2 wrong flags.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from bert_mgpu.cli.doctor import hardware, horovod_probe
 from bert_mgpu.cli.doctor.hardware import SEEN, SMI, Gpu, output, tried, version
 from bert_mgpu.cli.doctor.horovod_probe import Installed, Nccl
 from bert_mgpu.core import extras, log
+from bert_mgpu.core.terminal import WIDTH
 from bert_mgpu.core.units import size_text
 from bert_mgpu.distributed import host as host_lib
 
-WIDTH = 80
 INSTALL = "python -m bert_mgpu install_horovod"  # in a clone: make horovod
 BUILD = f"{INSTALL} --force"
-OPEN_FILES = 1024  # files and sockets of one process
-MEASURING = "make gpu (in a clone) measures what this card does, within 45 minutes"
+OPEN_FILES = 1024  # that a process needs, sockets included
+MEASURING = "make gpu (in a clone) benchmarks this card, within 45 minutes"
 SHARED_MEMORY = 1 << 29  # bytes: NCCL's buffers between the GPUs of a machine
 
 
 class Facts(NamedTuple):
-    """What the probes found; None: one failed, or the thing is not there."""
+    """The results of all probes; None where one failed or found nothing."""
 
     tensorflow: str | None = None
     gpus: Sequence[Gpu] | None = None
@@ -57,8 +57,8 @@ class Facts(NamedTuple):
     environ: Mapping[str, str] = {}
 
 
-def facts() -> Facts:
-    """Asks this machine."""
+def probe() -> Facts:
+    """The facts of this machine."""
     scripts = sysconfig.get_path("scripts")
     host = socket.gethostname()
     return Facts(
@@ -77,108 +77,113 @@ def facts() -> Facts:
     )
 
 
-def lacking(there: Facts) -> list[str]:
-    """What a run of several processes or machines would lack: what to do."""
-    return [*_horovod(there), *_gpus(there), *_machine(there), *_variables(there)]
+def lacking(facts: Facts) -> list[str]:
+    """What a run of several processes or machines lacks, with advice: a line each."""
+    return [
+        *_horovod(facts),
+        *_gpus(facts),
+        *_machine(facts),
+        *_variables(facts),
+    ]
 
 
-def _horovod(there: Facts) -> list[str]:
-    built = there.horovod
+def _horovod(facts: Facts) -> list[str]:
+    built = facts.horovod
     if built is None:
         return [f"Horovod is not installed: {INSTALL}"]
     lines = []
     if not built.tensorflow:
-        lines.append(f"Horovod is built without TensorFlow: {BUILD}")
-    elif there.tensorflow and built.tensorflow != there.tensorflow:
-        lines.append(f"Horovod is built for TensorFlow {built.tensorflow}: {BUILD}")
+        lines.append(f"Horovod was built without TensorFlow: {BUILD}")
+    elif facts.tensorflow and built.tensorflow != facts.tensorflow:
+        lines.append(f"Horovod was built for TensorFlow {built.tensorflow}: {BUILD}")
     if not built.patched:
         lines.append(f"horovodrun kills processes before they can save: {BUILD}")
-    if not there.horovodrun:
+    if not facts.horovodrun:
         lines.append(f"horovodrun is not in PATH: {BUILD}")
     return lines
 
 
-def _gpus(there: Facts) -> list[str]:
-    if not there.gpus:
+def _gpus(facts: Facts) -> list[str]:
+    if not facts.gpus:
         return []
     lines = []
-    if there.seen is not None and not there.seen["gpus"]:
+    if facts.seen is not None and not facts.seen["gpus"]:
         lines.append(
             f"TensorFlow sees no GPU: {extras.advice('gpu')}, a newer driver, or"
             " unset CUDA_VISIBLE_DEVICES"
         )
-    if there.horovod and "NCCL" not in there.horovod.has:
-        first = "" if there.nccl else f"{extras.advice('gpu')}, then "
+    if facts.horovod and "NCCL" not in facts.horovod.has:
+        first = "" if facts.nccl else f"{extras.advice('gpu')}, then "
         lines.append(
-            "Horovod has no NCCL, gradients would go through the CPU: install the CUDA"
+            "Horovod has no NCCL; gradients would go through the CPU: install the CUDA"
             f" toolkit (nvcc), then {first}{BUILD}"
         )
-    if len(there.gpus) > 1 and there.shared and there.shared[0] < SHARED_MEMORY:
+    if len(facts.gpus) > 1 and facts.shared and facts.shared[0] < SHARED_MEMORY:
         lines.append(
-            f"/dev/shm has {there.shared[0] >> 20} MB, NCCL may need more: docker run"
+            f"/dev/shm has {facts.shared[0] >> 20} MB; NCCL may need more: docker run"
             " --shm-size=1g"
         )
     return lines
 
 
-def _machine(there: Facts) -> list[str]:
+def _machine(facts: Facts) -> list[str]:
     lines = []
-    if not there.ssh:
+    if not facts.ssh:
         lines.append(
-            "no ssh, for other machines: apt-get install openssh-client, or yum install"
-            " openssh-clients"
+            "no ssh, which reaches other machines: apt-get install openssh-client, or"
+            " yum install openssh-clients"
         )
-    if there.host:
-        lines.append(f"the name {there.host} does not resolve: add it to /etc/hosts")
-    if there.open_files is not None and 0 <= there.open_files < OPEN_FILES:
+    if facts.host:
+        lines.append(f"the name {facts.host} does not resolve: add it to /etc/hosts")
+    if facts.open_files is not None and 0 <= facts.open_files < OPEN_FILES:
         lines.append(
-            f"only {there.open_files} open files allowed: ulimit -n {4 * OPEN_FILES}"
+            f"only {facts.open_files} open files allowed: ulimit -n {4 * OPEN_FILES}"
         )
     return lines
 
 
-def _variables(there: Facts) -> list[str]:
-    """Variables that horovodrun hands on to processes which they would mislead."""
-    own = [
-        f"HOROVOD_{kind}{what}"
-        for kind in ("", "LOCAL_", "CROSS_")
-        for what in ("RANK", "SIZE")
+def _variables(facts: Facts) -> list[str]:
+    """Environment variables that would mislead the processes of horovodrun."""
+    reserved = [
+        f"HOROVOD_{scope}{number}"
+        for scope in ("", "LOCAL_", "CROSS_")
+        for number in ("RANK", "SIZE")
     ]
     lines = [
-        f"{name}={there.environ[name]} is set, which horovodrun sets itself: unset it"
-        for name in own
-        if name in there.environ
+        f"{name}={facts.environ[name]} is set, but horovodrun sets it itself: unset it"
+        for name in reserved
+        if name in facts.environ
     ]
-    has = [name.lower() for name in there.horovod.has] if there.horovod else []
+    has = [name.lower() for name in facts.horovod.has] if facts.horovod else []
     for name in ("HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS"):
-        wanted = there.environ.get(name, "").lower()
-        if there.horovod and wanted and wanted not in has:
+        wanted = facts.environ.get(name, "").lower()
+        if facts.horovod and wanted and wanted not in has:
             lines.append(f"{name}={wanted}, but Horovod is built without it: unset it")
     return lines
 
 
-def gpu_line(there: Facts) -> str:
-    if there.gpus is None:
-        return "none that nvidia-smi tells of"
-    same = collections.Counter(gpu.text for gpu in there.gpus)
+def gpu_line(facts: Facts) -> str:
+    if facts.gpus is None:
+        return "none found by nvidia-smi"
+    same = collections.Counter(gpu.text for gpu in facts.gpus)
     return "; ".join(f"{count} x {text}" for text, count in same.items()) or "none"
 
 
-def _usable(there: Facts) -> bool:
-    """Is there a card that TensorFlow sees?"""
-    return bool(there.seen and there.seen["gpus"])
+def _usable(facts: Facts) -> bool:
+    """Whether TensorFlow sees a GPU."""
+    return bool(facts.seen and facts.seen["gpus"])
 
 
-def seen_line(there: Facts) -> str:
-    seen = there.seen
+def seen_line(facts: Facts) -> str:
+    seen = facts.seen
     if seen is None:
-        return "does not start"
+        return "cannot be imported"
     built = f"built for CUDA {seen['cuda']} and cuDNN {seen['cudnn']}"
     return f"{built}; sees {seen['gpus']} GPUs"
 
 
-def horovod_line(there: Facts) -> str:
-    built = there.horovod
+def horovod_line(facts: Facts) -> str:
+    built = facts.horovod
     if built is None:
         return "not installed"
     lacks = [f"no {name}" for name in ("gloo", "NCCL", "MPI") if name not in built.has]
@@ -203,22 +208,20 @@ def disk_line() -> str:
     return f"{size_text(shutil.disk_usage('.').free)} free in {pathlib.Path.cwd()}"
 
 
-def lines(there: Facts) -> list[str]:
-    """The report: a line for each thing, and what is lacking."""
+def lines(facts: Facts) -> list[str]:
+    """The report: a line for each fact, and what is missing."""
     pin = tried(lambda: hardware.pinned(extras.lines())) or horovod_probe.TENSORFLOW
-    nccl, shared = there.nccl, there.shared
-    told: dict[str, Callable[[], str]] = {
+    nccl, shared, text = facts.nccl, facts.shared, version("tensorflow-text")
+    rows: dict[str, Callable[[], str]] = {
         "bert_mgpu": lambda: (
             f"{bert_mgpu.__version__}, Python {platform.python_version()},"
             f" {platform.system()} {platform.machine()}"
         ),
-        "TensorFlow": lambda: f"{there.tensorflow or 'not installed'} (pinned: {pin})",
-        "": lambda: seen_line(there),
-        "text": lambda: (
-            f"tensorflow-text {version('tensorflow-text') or 'not there'} (not needed)"
-        ),
-        "GPUs": lambda: gpu_line(there),
-        **({"measuring": lambda: MEASURING} if _usable(there) else {}),
+        "TensorFlow": lambda: f"{facts.tensorflow or 'not installed'} (pinned: {pin})",
+        "": lambda: seen_line(facts),
+        "text": lambda: f"tensorflow-text {text or 'not installed'} (not needed)",
+        "GPUs": lambda: gpu_line(facts),
+        **({"measuring": lambda: MEASURING} if _usable(facts) else {}),
         "NCCL": lambda: f"{nccl.version} in {nccl.library.parent}" if nccl else "none",
         "cores": cores_line,
         "memory": memory_line,
@@ -226,13 +229,13 @@ def lines(there: Facts) -> list[str]:
             f"{size_text(shared[0])}, {size_text(shared[1])} free" if shared else "none"
         ),
         "disk": disk_line,
-        "Horovod": lambda: horovod_line(there),
-        "horovodrun": lambda: there.horovodrun or "not found",
+        "Horovod": lambda: horovod_line(facts),
+        "horovodrun": lambda: facts.horovodrun or "not found",
     }
     report = [
-        *(f"{label:11} {tried(line) or 'unknown'}" for label, line in told.items()),
-        "what a cluster run would lack:",
-        *(f"- {line}" for line in lacking(there) or ["nothing"]),
+        *(f"{label:11} {tried(line) or 'unknown'}" for label, line in rows.items()),
+        "missing for a cluster run:",
+        *(f"- {line}" for line in lacking(facts) or ["nothing"]),
     ]
     return [
         part
@@ -244,7 +247,7 @@ def lines(there: Facts) -> list[str]:
 
 
 def main(given: Sequence[str]) -> int:
-    """The command line -> the exit code."""
+    """Runs the command; returns the exit code."""
     if [*given[:1]] == ["data"]:
         with process.redirect_native_stderr(pathlib.Path(os.devnull)):
             from bert_mgpu.cli.doctor import task_data
@@ -257,11 +260,13 @@ def main(given: Sequence[str]) -> int:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--selftest", action="store_true", help="train on every device for a moment"
+        "--selftest",
+        action="store_true",
+        help="check with short trainings that devices and processes change nothing",
     )
     args = parser.parse_args(given)
     if args.selftest:
         from bert_mgpu.cli.doctor import selftest
 
         return selftest.main()
-    return log.print_stdout("\n".join(lines(facts())))
+    return log.print_stdout("\n".join(lines(probe())))

@@ -1,4 +1,4 @@
-"""Facts about this machine: small probes, each of a text or a folder that is given."""
+"""Small probes of this machine, and parsers of what they print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMI = (
     "--query-gpu=name,memory.total,driver_version",
     "--format=csv,noheader,nounits",
 )
-# Asked in a process of its own: TensorFlow may end the process that imports it.
+# Run in a process of its own: TensorFlow may end the process that imports it.
 SEEN = """
 import json
 import tensorflow as tf
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 def tried(probe: Callable[[], Result]) -> Result | None:
-    """What a probe found; None if it failed: a report tells what it can."""
+    """The result of a probe; None if it failed, so that a report shows the rest."""
     try:
         return probe()
     except Exception:
@@ -35,7 +35,7 @@ def tried(probe: Callable[[], Result]) -> Result | None:
 
 
 class Gpu(NamedTuple):
-    """A card, as nvidia-smi tells."""
+    """A GPU as nvidia-smi reports it."""
 
     name: str
     mib: float
@@ -47,7 +47,7 @@ class Gpu(NamedTuple):
 
 
 def gpus_of(text: str) -> list[Gpu]:
-    """The cards in nvidia-smi's CSV; a card without memory of its own has 0."""
+    """The GPUs in nvidia-smi's CSV; one without memory of its own has 0 MiB."""
     rows = [line.rsplit(",", 2) for line in text.splitlines() if line.count(",") > 1]
     return [
         Gpu(name.strip(), float(mib) if mib.strip().isdigit() else 0, driver.strip())
@@ -56,7 +56,7 @@ def gpus_of(text: str) -> list[Gpu]:
 
 
 def output(command: Sequence[str]) -> str:
-    """What a command prints, within two minutes."""
+    """The output of a command, which must end within two minutes."""
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     return subprocess.run(
         command, env=quiet, text=True, capture_output=True, timeout=120, check=True
@@ -65,8 +65,8 @@ def output(command: Sequence[str]) -> str:
 
 def pinned(requirements: Iterable[str]) -> str | None:
     """The version of TensorFlow among lines of requirements.txt."""
-    found = (re.fullmatch(r"tensorflow==(\S+)", line) for line in requirements)
-    return next((match[1] for match in found if match), None)
+    matches = (re.fullmatch(r"tensorflow==(\S+)", line) for line in requirements)
+    return next((match[1] for match in matches if match), None)
 
 
 def version(package: str) -> str | None:

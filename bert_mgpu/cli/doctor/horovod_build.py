@@ -1,10 +1,10 @@
-"""Builds Horovod 0.28.1 for the TensorFlow of this venv, and proves that it works.
+"""Builds Horovod 0.28.1 for the TensorFlow of this venv, and tests it.
 
   python -m bert_mgpu install_horovod
 
-It needs a C++17 compiler and make. With the CUDA toolkit and NCCL there,
-processes exchange gradients from GPU to GPU. The environment's own HOROVOD_*
-variables win.
+The build needs a C++17 compiler and make. With the CUDA toolkit and NCCL,
+processes exchange gradients from GPU to GPU. HOROVOD_* variables of the
+environment take precedence.
 Exit codes: 0 installed and working, 1 the build failed, 2 something is missing.
 """
 
@@ -30,9 +30,9 @@ from bert_mgpu.core.errors import Interrupted, RunError, UserError
 
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 LOG = pathlib.Path(sys.prefix, "horovod-build.log")
-# Says which build the two processes have proved.
+# Holds the stamp of the build that two processes have tested.
 PROVED = pathlib.Path(sys.prefix, ".horovod-proved")
-# The build needs others than constraints.txt pins: these stay out of the venv.
+# The build needs other versions than constraints.txt: these stay out of the venv.
 TOOLS = ("setuptools==80.10.2", "wheel==0.48.0", "packaging==26.3", "cmake==3.31.10")
 GPU = "HOROVOD_GPU_OPERATIONS"
 COMPILER = 1 << 30  # bytes of memory that a compiler takes for TensorFlow's headers
@@ -54,10 +54,10 @@ PATIENCE = 300  # seconds: two processes import TensorFlow, perhaps on a busy ma
 
 
 def for_nccl(environ: Environ) -> tuple[dict[str, str], str]:
-    """The variables that build with NCCL, and where it is; none, and why.
+    """The variables of a build with NCCL and its location; else none and the reason.
 
     Raises:
-      UserError: it was asked for and cannot be had.
+      UserError: NCCL was asked for and is missing.
     """
     asked = environ.get(GPU)
     if asked not in (None, "NCCL"):
@@ -87,19 +87,19 @@ def name_for_linkers(folder: pathlib.Path) -> None:
 
 
 def reason(log: str) -> str:
-    """The first error that a log tells; CMake's stands on the line below."""
-    told = re.search(
+    """The first error in a log; CMake writes its own on the next line."""
+    match = re.search(
         r"^.*([Ee]rror: |ERROR: |CMake Error).*(?<!:)$",
         re.sub(r":\n\s*", ": ", log),
         re.M,
     )
-    return told[0].strip()[:200] if told else "no reason was given"
+    return match[0].strip()[:200] if match else "no reason was given"
 
 
 def step(
-    what: str, command: Sequence[str], environ: Environ, *, seconds: int | None = None
+    title: str, command: Sequence[str], environ: Environ, *, seconds: int | None = None
 ) -> str:
-    """Runs a part of the work; what it prints goes to the log, and is returned.
+    """Runs a command; its output goes to the log and is returned.
 
     Raises:
       RunError: it failed, or took longer.
@@ -118,21 +118,22 @@ def step(
                 timeout=seconds,
             ).returncode
         except subprocess.TimeoutExpired:
-            raise RunError(f"{what}: no end after {seconds} s: see {LOG}") from None
+            raise RunError(f"{title}: not done after {seconds} s: see {LOG}") from None
         log.seek(start)
         text = log.read()
     if code:
-        raise RunError(f"{what} failed: {reason(text)}: see {LOG}")
+        raise RunError(f"{title} failed: {reason(text)}: see {LOG}")
     return text
 
 
-def run_pip(what: str, *arguments: object, environ: Environ) -> None:
+def run_pip(title: str, *arguments: object, environ: Environ) -> None:
+    """Runs pip as a step."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    step(what, [*command, *map(str, arguments)], environ)
+    step(title, [*command, *map(str, arguments)], environ)
 
 
 def download(folder: pathlib.Path, environ: Environ, sha256: str = SHA256) -> None:
-    """Brings Horovod's source; pip refuses another one before anything of it runs."""
+    """Downloads Horovod's source; pip refuses one with another hash before it runs."""
     pinned = folder / "source.txt"
     pinned.write_text(f"horovod=={VERSION} --hash=sha256:{sha256}\n")
     options = "--require-hashes --no-deps --no-build-isolation --no-binary=horovod"
@@ -141,9 +142,9 @@ def download(folder: pathlib.Path, environ: Environ, sha256: str = SHA256) -> No
 
 
 def build(folder: pathlib.Path, environ: Environ) -> pathlib.Path:
-    """Unpacks, patches and builds what was downloaded; the wheel."""
+    """Unpacks, patches and builds the download; returns the wheel."""
     source = folder / f"horovod-{VERSION}"
-    shutil.rmtree(source, ignore_errors=True)  # a build that failed leaves its marks
+    shutil.rmtree(source, ignore_errors=True)  # a failed build leaves files behind
     shutil.unpack_archive(folder / f"{source.name}.tar.gz", folder)
     for patch in horovod_probe.PATCHES:
         horovod_probe.apply(patch, source)
@@ -153,7 +154,7 @@ def build(folder: pathlib.Path, environ: Environ) -> pathlib.Path:
 
 
 def build_environment(environ: Environ, tools: pathlib.Path) -> dict[str, str]:
-    """The environment of the build: what its HOROVOD_* variables say wins over ours."""
+    """The environment of the build; its own HOROVOD_* variables take precedence."""
     cores, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PHYS_PAGES")
     jobs = max(1, min(cores, memory * os.sysconf("SC_PAGE_SIZE") // COMPILER))
     folders = [pathlib.Path(sys.executable).parent, tools / "bin"]
@@ -176,70 +177,73 @@ def build_environment(environ: Environ, tools: pathlib.Path) -> dict[str, str]:
 
 
 def prove(environ: Environ) -> None:
-    """Two processes on this machine add up their numbers.
+    """Tests an all-reduce of two processes on this machine.
 
     Raises:
-      RunError: they did not.
+      RunError: it failed.
     """
     own = {k: v for k, v in environ.items() if not k.startswith("HOROVOD_")}
     run = [str(pathlib.Path(sysconfig.get_path("scripts"), "horovodrun")), "-np", "2"]
     run += [f"--start-timeout={PATIENCE}", f"--gloo-timeout-seconds={PATIENCE}"]
     quiet = {**own, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
     load = [sys.executable, "-c", "import horovod.tensorflow"]
-    # First, because horovodrun hides why not.
+    # First, because horovodrun hides why an import fails.
     step("the import of horovod", load, quiet, seconds=PATIENCE)
-    what = "an all-reduce of two processes"
-    told = step(what, [*run, sys.executable, "-c", PROOF], quiet, seconds=PATIENCE)
-    if not all(line in told for line in SUMS):
-        raise RunError(f"{what}: no sum of 3 on both of them: see {LOG}")
-    if there := horovod_probe.installed():
-        PROVED.write_text(there.stamp)
+    title = "an all-reduce of two processes"
+    output = step(title, [*run, sys.executable, "-c", PROOF], quiet, seconds=PATIENCE)
+    if not all(line in output for line in SUMS):
+        raise RunError(f"{title}: no sum of 3 on both of them: see {LOG}")
+    if horovod := horovod_probe.installed():
+        PROVED.write_text(horovod.stamp)
 
 
-def place(wheel: pathlib.Path, needs: Sequence[str], environ: Environ) -> None:
-    """Installs a wheel and what it needs, and proves that it works."""
-    for what in (needs, ("--no-index", "--force-reinstall", wheel)):
-        run_pip("the installation", "install", "--no-deps", *what, environ=environ)
+def install_wheel(wheel: pathlib.Path, needs: Sequence[str], environ: Environ) -> None:
+    """Installs a wheel and its requirements, and tests it."""
+    for arguments in (needs, ("--no-index", "--force-reinstall", wheel)):
+        run_pip("the installation", "install", "--no-deps", *arguments, environ=environ)
     prove(environ)
 
 
 def install(needs: Sequence[str], environ: Environ) -> str:
-    """Builds and installs Horovod; why it has no NCCL, if it has none."""
-    nccl, found = for_nccl(environ)
+    """Builds and installs Horovod; returns why it lacks NCCL, if it does."""
+    nccl, note = for_nccl(environ)
     with tempfile.TemporaryDirectory(prefix="horovod-") as name:
         folder, tools = pathlib.Path(name), pathlib.Path(name, "tools")
         fetched = ("install", "--target", tools, *TOOLS)
         run_pip("the download of its tools", *fetched, environ=environ)
         download(folder, build_environment(environ, tools))
-        say(f"building with gloo {f'and {found}' if nccl else f'({found})'}: minutes")
+        say(f"building with gloo {f'and {note}' if nccl else f'({note})'}, for minutes")
         began = time.monotonic()
         if nccl:
             name_for_linkers(pathlib.Path(nccl["HOROVOD_NCCL_LIB"]))
         try:
             built = build(folder, build_environment({**nccl, **environ}, tools))
-            place(built, needs, environ)
+            install_wheel(built, needs, environ)
         except RunError as error:
             if not nccl or GPU in environ:
                 raise
-            found = "its build failed"
+            note = "its build failed"
             say(f"no NCCL: {error}")
-            say("building without: GPUs will exchange gradients by the CPU, slower")
-            place(build(folder, build_environment(environ, tools)), needs, environ)
+            say("building without it: GPUs exchange gradients through the CPU, slower")
+            built = build(folder, build_environment(environ, tools))
+            install_wheel(built, needs, environ)
         say(f"built in {time.monotonic() - began:.0f} s")
-    return found
+    return note
 
 
 def works(environ: Environ) -> bool:
-    """Whether our Horovod is there already, built for this TensorFlow."""
-    there = horovod_probe.installed()
-    if there is None or not PROVED.exists() or PROVED.read_text() != there.stamp:
+    """Whether this Horovod is installed and tested, built for this TensorFlow."""
+    horovod = horovod_probe.installed()
+    if horovod is None or not PROVED.exists() or PROVED.read_text() != horovod.stamp:
         return False
     versions = (VERSION, horovod_probe.tensorflow(environ))
-    asked = environ.get(GPU) == "NCCL" and "NCCL" not in there.has
-    return (there.version, there.tensorflow) == versions and there.patched and not asked
+    lacks_nccl = environ.get(GPU) == "NCCL" and "NCCL" not in horovod.has
+    built_for = horovod.version, horovod.tensorflow
+    return built_for == versions and horovod.patched and not lacks_nccl
 
 
 def run(force: bool) -> int:
+    """Installs Horovod unless it works already; returns the exit code."""
     environ = dict(os.environ)
     if lacking := horovod_probe.missing(environ):
         for line in lacking:
@@ -254,10 +258,10 @@ def run(force: bool) -> int:
     else:
         nccl, without = for_nccl(environ)
         without = "--force builds with it" if nccl else without
-    there = horovod_probe.installed()
-    has = there.has if there else ()
-    kinds = " and ".join(has) + ("" if "NCCL" in has else f"; no NCCL: {without}")
-    say(f"horovod {VERSION} is installed ({kinds}): horovodrun -np 2 ... works")
+    horovod = horovod_probe.installed()
+    has = horovod.has if horovod else ()
+    built = " and ".join(has) + ("" if "NCCL" in has else f"; no NCCL: {without}")
+    say(f"horovod {VERSION} is installed ({built}): horovodrun -np 2 ... works")
     return 0
 
 
@@ -266,14 +270,16 @@ def say(line: str) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The command line -> the exit code."""
+    """Runs the command; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m bert_mgpu install_horovod",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--force", action="store_true", help="build it anew")
+    parser.add_argument(
+        "--force", action="store_true", help="build it even if it works already"
+    )
     options = parser.parse_args(argv)
     try:
         return run(options.force)

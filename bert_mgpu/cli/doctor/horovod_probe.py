@@ -1,4 +1,4 @@
-"""Horovod's parts: what its build needs, patches of its source, what is installed.
+"""Requirements of Horovod's build, patches of its source, and the installed one.
 
 Nothing of Horovod or TensorFlow is imported here.
 """
@@ -20,10 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.units import size_text
 
 VERSION = "0.28.1"
 TENSORFLOW = "2.21"
-ROOM = 2 << 30  # bytes
+BUILD_SPACE = 2 << 30  # bytes on the disk
 
 Environ = Mapping[str, str]
 
@@ -31,31 +32,33 @@ Environ = Mapping[str, str]
 def compiler(environ: Environ) -> str:
     """The command of a compiler that knows C++17: $CXX, g++ or clang++."""
     names = [environ["CXX"]] if environ.get("CXX") else ["g++", "clang++"]
-    there = [name for name in names if _which(shlex.split(name)[0], environ)]
-    if not there:
+    present = [name for name in names if _which(shlex.split(name)[0], environ)]
+    if not present:
         raise UserError(
             f"no C++ compiler ({', '.join(names)}): apt-get install g++, or yum install"
             " gcc-c++, or set CXX to another one"
         )
-    test = [*shlex.split(there[0]), "-std=c++17", "-fsyntax-only", "-x", "c++", "-"]
+    test = [*shlex.split(present[0]), "-std=c++17", "-fsyntax-only", "-x", "c++", "-"]
     program = "#include <optional>\nstd::optional<int> one;\n"
-    tried = subprocess.run(
+    compiled = subprocess.run(
         test, env=dict(environ), input=program, text=True, capture_output=True
     )
-    if tried.returncode:
+    if compiled.returncode:
         raise UserError(
-            f"{there[0]}: cannot compile C++17: install g++ 9 or later, or set CXX to"
+            f"{present[0]}: cannot compile C++17: install g++ 9 or later, or set CXX to"
             " another compiler"
         )
-    return there[0]
+    return present[0]
 
 
 def make(environ: Environ) -> None:
+    """Raises UserError where make is missing."""
     if not _which("make", environ):
         raise UserError("no make: apt-get install make, or yum install make")
 
 
 def pip(environ: Environ) -> None:
+    """Raises UserError where pip is missing."""
     if not importlib.util.find_spec("pip"):
         raise UserError(f"no pip: {sys.executable} -m ensurepip")
 
@@ -63,30 +66,31 @@ def pip(environ: Environ) -> None:
 def tensorflow(environ: Environ) -> str:
     """The version of the TensorFlow that Horovod is built for."""
     for name in ("tensorflow", "tensorflow-cpu"):
-        for found in importlib.metadata.distributions(name=name):
-            if found.version.split(".")[:2] == TENSORFLOW.split("."):
-                return found.version
+        for package in importlib.metadata.distributions(name=name):
+            if package.version.split(".")[:2] == TENSORFLOW.split("."):
+                return package.version
             raise UserError(
-                f"{name} {found.version} is installed, not {TENSORFLOW}: make setup"
+                f"{name} {package.version} is installed, not {TENSORFLOW}: make setup"
             )
     raise UserError(f"no TensorFlow for {sys.executable}: make setup")
 
 
-def room(environ: Environ) -> None:
+def disk_space(environ: Environ) -> None:
+    """Raises UserError where the temporary folder has too little free space."""
     folder = tempfile.gettempdir()
-    if (free := shutil.disk_usage(folder).free) < ROOM:
+    if (free := shutil.disk_usage(folder).free) < BUILD_SPACE:
         raise UserError(
-            f"{folder}: {free / (1 << 30):.1f} GB free, the build needs {ROOM >> 30}:"
-            " free some, or set TMPDIR to another folder"
+            f"{folder}: {size_text(free)} free, the build needs"
+            f" {size_text(BUILD_SPACE)}: free some, or set TMPDIR to another folder"
         )
 
 
 CHECKS: tuple[Callable[[Environ], object], ...]
-CHECKS = (compiler, make, pip, tensorflow, room)
+CHECKS = (compiler, make, pip, tensorflow, disk_space)
 
 
 def missing(environ: Environ) -> list[str]:
-    """What the build lacks, a line each: what it is and how to get it."""
+    """The missing requirements of the build, a line each, with advice."""
     lines = []
     for check in CHECKS:
         try:
@@ -101,7 +105,7 @@ def _which(name: str, environ: Environ) -> str | None:
 
 
 class Patch(NamedTuple):
-    """Text of Horovod's source that stands there once, and what takes its place."""
+    """A text that occurs once in a file of Horovod's source, and its replacement."""
 
     file: str
     old: str
@@ -159,16 +163,16 @@ PATCHES = (
 
 
 def apply(patch: Patch, source: pathlib.Path) -> None:
-    """Changes one place of Horovod's source.
+    """Patches Horovod's source.
 
     Raises:
-      RunError: the text does not stand there exactly once.
+      RunError: the text does not occur exactly once.
     """
     path = source / patch.file
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     if (count := text.count(patch.old)) != 1:
         raise RunError(
-            f"{path}: {patch.old.strip()!r} stands there {count} times instead of once:"
+            f"{path}: {patch.old.strip()!r} occurs {count} times instead of once:"
             f" this is not the source of horovod {VERSION}: please report it"
         )
     path.write_text(text.replace(patch.old, patch.new), encoding="utf-8")
@@ -178,35 +182,36 @@ class Installed(NamedTuple):
     """An installed Horovod."""
 
     version: str
-    tensorflow: str  # that it was built for; empty: none
+    tensorflow: str  # the version it was built for; empty: none
     has: tuple[str, ...]  # of gloo, NCCL, MPI
     patched: bool  # horovodrun lets its ranks save when it is stopped
-    stamp: str  # another one for every build
+    stamp: str  # differs for every build
 
 
 def installed(site: pathlib.Path | None = None) -> Installed | None:
-    """The Horovod of a site-packages folder, by default of this Python."""
+    """The Horovod in a site-packages folder, by default that of this Python."""
     paths = [str(site or sysconfig.get_path("platlib"))]
-    found = next(
+    package = next(
         iter(importlib.metadata.distributions(name="horovod", path=paths)), None
     )
-    if found is None:
+    if package is None:
         return None
-    folder = pathlib.Path(str(found.locate_file("")))
+    folder = pathlib.Path(str(package.locate_file("")))
     library = next(folder.glob("horovod/tensorflow/mpi_lib*.so"), None)
     symbols = library.read_bytes() if library else b""
-    has = (("gloo", b"GlooContext"), ("NCCL", b"ncclAllReduce"), ("MPI", b"MPI_Init"))
+    parts = (("gloo", b"GlooContext"), ("NCCL", b"ncclAllReduce"), ("MPI", b"MPI_Init"))
     built = re.search(
         r'"tensorflow": "([^"]*)"', _text(folder / "horovod/metadata.json")
     )
     tensorflow = built[1] if built and library else ""
     runner = _text(folder / _SHELL)
+    built_at = library and library.stat().st_mtime_ns
     return Installed(
-        found.version,
+        package.version,
         tensorflow,
-        tuple(name for name, symbol in has if symbol in symbols),
+        tuple(name for name, symbol in parts if symbol in symbols),
         patched=all(patch.new in runner for patch in PATCHES if patch.file == _SHELL),
-        stamp=f"{found.version} {tensorflow} {library and library.stat().st_mtime_ns}",
+        stamp=f"{package.version} {tensorflow} {built_at}",
     )
 
 
@@ -215,18 +220,18 @@ def _text(path: pathlib.Path) -> str:
 
 
 def find_cuda(
-    environ: Environ, places: Sequence[str] = ("/usr/local",)
+    environ: Environ, folders: Sequence[str] = ("/usr/local",)
 ) -> pathlib.Path | None:
     """The folder of a CUDA toolkit with its compiler and headers."""
     named = [environ.get(key) for key in ("HOROVOD_CUDA_HOME", "CUDA_HOME")]
     homes = [pathlib.Path(name) for name in named if name]
     if nvcc := shutil.which("nvcc", path=environ.get("PATH", "")):
         homes.append(pathlib.Path(nvcc).resolve().parents[1])
-    for place in places:
-        homes += sorted(pathlib.Path(place).glob("cuda*"))
+    for folder in folders:
+        homes += sorted(pathlib.Path(folder).glob("cuda*"))
     parts = ("bin/nvcc", "include/cuda_runtime.h")
-    whole = (home for home in homes if all((home / part).exists() for part in parts))
-    return next(whole, None)
+    complete = (home for home in homes if all((home / p).exists() for p in parts))
+    return next(complete, None)
 
 
 class Nccl(NamedTuple):
@@ -246,13 +251,13 @@ class Nccl(NamedTuple):
 
 def find_nccl(
     environ: Environ,
-    places: Sequence[str] = ("/usr", "/usr/local", "/usr/local/cuda", "/opt/nccl"),
+    prefixes: Sequence[str] = ("/usr", "/usr/local", "/usr/local/cuda", "/opt/nccl"),
     site: pathlib.Path | None = None,
 ) -> Nccl | None:
-    """The NCCL to build with: the pip package's first, as TensorFlow loads that."""
-    own = pathlib.Path(site or sysconfig.get_path("platlib"), "nvidia", "nccl")
+    """The NCCL to build with: first that of pip, which TensorFlow loads."""
+    of_pip = pathlib.Path(site or sysconfig.get_path("platlib"), "nvidia", "nccl")
     named = environ.get("HOROVOD_NCCL_HOME")
-    homes = [named] if named else [str(own), *places]
+    homes = [named] if named else [str(of_pip), *prefixes]
     libs = ("lib", "lib64", f"lib/{platform.machine()}-linux-gnu")
     for folder in map(pathlib.Path, homes):
         if not (folder / "include" / "nccl.h").exists():

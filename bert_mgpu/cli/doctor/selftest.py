@@ -1,4 +1,4 @@
-"""Shows on this very machine that towers, devices and processes do not change a run.
+"""Checks on this machine that towers, devices and processes do not change a run.
 
 A tiny model is trained for 100 steps on made-up rows, dropout on: by four towers on one
 device, on several devices, and in two processes of horovodrun. Their losses and weights
@@ -80,54 +80,55 @@ def _losses(output: pathlib.Path) -> list[float]:
 
 
 def difference(
-    wanted: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]
+    expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]
 ) -> float:
-    """The largest of all values, over the largest value of its tensor.
+    """The largest difference of two checkpoints, over its tensor's largest value.
 
-    Of weights alone; the key biases, whose gradient is exactly zero but for rounding,
-    are left out.
+    Only of weights; the key biases, whose gradient is zero but for rounding, are left
+    out.
     """
     worst = 0.0
-    for name, value in wanted.items():
+    for name, value in expected.items():
         if value.dtype != np.float32 or "self/key/bias" in name or "adam" in name:
             continue
-        off = np.abs(found[name] - value).max() / max(np.abs(value).max(), 1e-2)
-        worst = max(worst, float(off))
+        error = np.abs(actual[name] - value).max() / max(np.abs(value).max(), 1e-2)
+        worst = max(worst, float(error))
     return worst
 
 
-def _compared(one: pathlib.Path, other: pathlib.Path) -> tuple[bool, str]:
+def _compare(first: pathlib.Path, other: pathlib.Path) -> tuple[bool, str]:
+    """Whether two runs agree, and a text that says how closely."""
     if not (other / "metrics.jsonl").exists():
         return False, "did not train"
-    wanted, found = google_read.read(one), google_read.read(other)
-    same = wanted.keys() == found.keys() and all(
-        np.array_equal(found[name], value) for name, value in wanted.items()
+    expected, actual = google_read.read(first), google_read.read(other)
+    same = expected.keys() == actual.keys() and all(
+        np.array_equal(actual[name], value) for name, value in expected.items()
     )
-    if same and _losses(one) == _losses(other):
+    if same and _losses(first) == _losses(other):
         return True, "the same losses and weights, bit for bit"
-    off = difference(wanted, found)
-    return off <= _TOLERANCE, f"weights differ by {off:.1e} of their largest value"
+    error = difference(expected, actual)
+    return error <= _TOLERANCE, f"weights differ by {error:.1e} of their largest value"
 
 
 def main() -> int:
-    """The exit code: 0 where all of them agree."""
+    """Trains and compares; returns 0 where all runs agree."""
     gpus = _gpus()
     device, count = ("GPU", len(gpus)) if gpus else ("CPU device", 4)
-    one = {"CUDA_VISIBLE_DEVICES": gpus[0] if gpus else ""}
+    one_gpu = {"CUDA_VISIBLE_DEVICES": gpus[0] if gpus else ""}
     runs: dict[str, tuple[list[str], dict[str, str], int, int]] = {
-        f"{_TOWERS} towers on 1 {device}": ([], one, _TOWERS, 1)
+        f"{_TOWERS} towers on 1 {device}": ([], one_gpu, _TOWERS, 1)
     }
     if count > 1:
-        spread = {} if gpus else one
+        visible = {} if gpus else one_gpu
         cpus = 1 if gpus else count
         title = f"{_TOWERS} towers on {min(_TOWERS, count)} {device}s"
-        runs[title] = ([], spread, _TOWERS, cpus)
+        runs[title] = ([], visible, _TOWERS, cpus)
     launcher = pathlib.Path(sys.executable).with_name("horovodrun")
     if launcher.exists() and (not gpus or count > 1):
         start = [str(launcher), "-np", "2", "-H", "localhost:2"]
-        runs["2 towers in each of 2 processes"] = (start, {} if gpus else one, 2, 1)
+        runs["2 towers in each of 2 processes"] = (start, {} if gpus else one_gpu, 2, 1)
     else:
-        print("Horovod is not installed: one process alone is tried")
+        print("testing one process only: two need Horovod, and on GPUs one GPU each")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         _write_inputs(folder)
@@ -139,26 +140,26 @@ def _run_all(
     folder: pathlib.Path,
     device: str,
 ) -> int:
-    agreed, first = True, folder / "run0"
+    all_agree, first = True, folder / "run0"
     for number, (title, (start, env, towers, devices)) in enumerate(runs.items()):
         flags = _flags(folder, f"run{number}", towers, devices=devices, device=device)
         try:
-            ended = _call([*start, sys.executable, *_SCRIPT, *flags], env)
+            finished = _call([*start, sys.executable, *_SCRIPT, *flags], env)
         except subprocess.TimeoutExpired:
             print(f"{title}: not done after {_PATIENCE} s")
             return 1
-        if ended.returncode:
-            print(f"{title}: failed:\n{ended.stdout[-2000:]}")
+        if finished.returncode:
+            print(f"{title}: failed:\n{finished.stdout[-2000:]}")
             return 1
         if number == 0:
             print(
                 f"{title}: {len(_losses(first))} steps, loss {_losses(first)[-1]:.6f}"
             )
             continue
-        good, words = _compared(first, folder / f"run{number}")
-        agreed &= good
-        print(f"{title}: {words}{'' if good else ': TOO MUCH'}")
-    return 0 if agreed else 1
+        agrees, text = _compare(first, folder / f"run{number}")
+        all_agree &= agrees
+        print(f"{title}: {text}{'' if agrees else ': TOO MUCH'}")
+    return 0 if all_agree else 1
 
 
 def _call(
@@ -176,7 +177,7 @@ def _call(
 
 
 def _gpus() -> list[str]:
-    """The names by which CUDA_VISIBLE_DEVICES knows those that may be used."""
+    """The GPUs that may be used, by their names in CUDA_VISIBLE_DEVICES."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [name for name in named.split(",") if name not in ("", "-1")]

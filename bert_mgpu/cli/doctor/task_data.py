@@ -1,11 +1,11 @@
-"""Looks through the files of a task: python -m bert_mgpu doctor data FLAGS
+"""Checks the files of a task: python -m bert_mgpu doctor data FLAGS
 
   python -m bert_mgpu doctor data --task_name=reviews --data_dir=data/reviews \\
     --vocab_file=model/vocab.txt --max_seq_length=128
 
-Takes the flags of run_classifier_mgpu.py, also those that mean nothing here, and reads
-the train, dev and test file (or --predict_file) as a training would; changes nothing.
-Exit codes: 0 told; 2 rows that cannot be read, or wrong flags.
+Takes all flags of run_classifier_mgpu.py, ignores those that have no meaning here, and
+reads the train, dev and test file (or --predict_file) as a training would; changes
+nothing. Exit codes: 0 done; 2 rows or files that cannot be read, or wrong flags.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import Census, in_blocks
 
-_FAULTS, _UNKNOWN = 20, 20  # that are shown
-_NUMBER = 12  # columns of the terminal
+_MOST_FAULTS, _MOST_UNKNOWN = 20, 20  # shown
+_NUMBER_WIDTH = 12  # terminal columns
 
 
-class Set(NamedTuple):
-    """A file that was read."""
+class ReadSet(NamedTuple):
+    """The rows of a file, and the faults of those that cannot be read."""
 
     split: str
     path: pathlib.Path
@@ -43,12 +43,12 @@ class Set(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """The flags -> the exit code."""
+    """Runs the command; returns the exit code."""
     return process.run(
         ["", *argv],
         __doc__,
         FinetuneConfig,
-        work=_tell,
+        work=_report,
         explained=_explained,
         stopped="nothing was changed",
     )
@@ -56,64 +56,69 @@ def main(argv: Sequence[str]) -> int:
 
 def _explained(config: FinetuneConfig, error: Exception) -> RunError | None:
     return process.explain(
-        error, pathlib.Path(), "data_dir", smaller="use a larger machine"
+        error, pathlib.Path(), "data_dir", memory_hint="use a larger machine"
     )
 
 
-def _tell(config: FinetuneConfig) -> None:
+def _report(config: FinetuneConfig) -> None:
+    """Prints sizes, labels, unknown words and problems of all sets."""
     for name in ("task_name", "data_dir"):
         if getattr(config, name) is None:
             raise UserError(f"--{name} is missing (--help lists all flags)")
-    files, words = registry.find_task_files(config), _tokenizer(config)
+    files, tokenizer = registry.find_task_files(config), _tokenizer(config)
     family = registry.family_of(files)
-    sets: list[Set] = []
+    sets: list[ReadSet] = []
     others = (
         *sources.named_files(config.eval_files),
         *sources.predicted(config.predict_file),
     )
     for name in ("train", "dev", *others):
-        if _is_there(config, files, name):
+        if _is_read(config, files, name):
             sets.append(_read(config, files, family, split=name))
-        if name == "train" and sets:  # the other files may have no others
+        if name == "train" and sets:  # whose labels the other files must have
             files = family.with_labels_of(files, [sets[0].examples])
     if not sets:
-        raise UserError(
-            f"--data_dir={config.data_dir}: none of the task's files is there"
-        )
-    labelled = [one.examples for one in sets if one.labelled]
+        raise UserError(f"--data_dir={config.data_dir}: holds none of the task's files")
+    labelled = [read.examples for read in sets if read.labelled]
     files = family.with_labels_of(files, labelled)
     checked = {
-        one.split: CheckedSet(
-            one.split,
-            str(one.path),
-            family.features(one.examples, words, files, config=config),
-            unknown=words.unk_id,
-            labelled=one.labelled,
+        read.split: CheckedSet(
+            read.split,
+            str(read.path),
+            family.features(read.examples, tokenizer, files, config=config),
+            unknown=tokenizer.unk_id,
+            labelled=read.labelled,
         )
-        for one in sets
-        if one.examples
+        for read in sets
+        if read.examples
     }
     if checked:
-        print(_sizes(config, [*checked.values()]))
-    of_labels = [one for one in checked.values() if one.labelled]
-    for table in family.tables(of_labels, files) if checked else ():
+        print(_sizes([*checked.values()], config.max_seq_length))
+    with_labels = [each for each in checked.values() if each.labelled]
+    for table in family.tables(with_labels, files) if checked else ():
         print(f"\n{table}")
-    print(f"\n{_unknown(words, sets)}")
-    warnings = functools.partial(family.warnings, files=files)
-    found = data_checks.warnings(checked, warnings)
-    faults = [fault for one in sets for fault in one.faults]
-    print("\nlooks wrong:" if found or faults else "\nnothing looks wrong")
-    for line in [*faults[:_FAULTS], *found]:
+    print(f"\n{_unknown(tokenizer, sets)}")
+    warnings_of = functools.partial(family.warnings, files=files)
+    warnings = data_checks.warnings(checked, warnings_of)
+    faults = [fault for read in sets for fault in read.faults]
+    print("\nproblems:" if warnings or faults else "\nno problems found")
+    for line in [*faults[:_MOST_FAULTS], *warnings]:
         print(f"- {line}")
-    if len(faults) > _FAULTS:
-        print(f"- and {len(faults) - _FAULTS} more rows that cannot be read")
+    if (hidden := len(faults) - _MOST_FAULTS) > 0:
+        print(f"- and {hidden} more {_rows(hidden)} that cannot be read")
     if faults:
         raise UserError(
-            f"{len(faults)} rows cannot be read: a training would end there"
+            f"{len(faults)} {_rows(len(faults))} cannot be read: a training would end"
+            " there"
         )
+
+
+def _rows(count: int) -> str:
+    return "row" if count == 1 else "rows"
 
 
 def _tokenizer(config: FinetuneConfig) -> Tokenizer:
+    """The tokenizer of --vocab_file, else that of the model."""
     if config.vocab_file:
         return Tokenizer(config.vocab_file, config.do_lower_case)
     return pretrained.find_model(
@@ -121,17 +126,20 @@ def _tokenizer(config: FinetuneConfig) -> Tokenizer:
     ).tokenizer
 
 
-def _is_there(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
-    """Every set but the task's own has been named, and has to be there."""
-    name = {"train": task.train, "dev": task.dev, "test": task.test}.get(split)
+def _is_read(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
+    """Whether a set is read: if a flag names it, or the task's own file exists."""
     if split not in sources.SPLITS or (split == "test" and config.predict_file):
         return True
+    if getattr(config, f"{split}_file"):
+        return True
+    name = {"train": task.train, "dev": task.dev, "test": task.test}[split]
     return bool(name) and pathlib.Path(str(config.data_dir), str(name)).exists()
 
 
 def _read(
     config: FinetuneConfig, task: TaskFiles, family: Family, *, split: str
-) -> Set:
+) -> ReadSet:
+    """The set of a split. Raises UserError for a file that is missing or empty."""
     source = sources.source(
         task,
         split,
@@ -156,47 +164,46 @@ def _read(
             examples.append(example)
     if not (examples or faults):
         raise UserError(f"{source.path}: no rows for the task {task.name}")
-    return Set(split, source.path, examples, faults=faults, labelled=labelled)
+    return ReadSet(split, source.path, examples, faults=faults, labelled=labelled)
 
 
-def _sizes(config: FinetuneConfig, sets: Sequence[CheckedSet]) -> str:
-    """Rows, lengths and what becomes of them: a column for each set."""
-
-    def line(name: str, values: list[str]) -> tuple[str, ...]:
-        return name, *values
-
-    every = [one.features for one in sets]
-    lines = [line("", [one.split for one in sets])]
-    lines.append(line("rows", [str(len(one)) for one in every]))
-    for share in every[0].notes["length_percentiles"]:
-        values = [str(one.notes["length_percentiles"][share]) for one in every]
-        lines.append(line(f"tokens of a row, {share} % have at most", values))
-    truncated = [one.notes["truncated"] / one.notes["rows"] for one in every]
-    what = f"truncated at {config.max_seq_length} tokens"
-    lines.append(line(what, [f"{share:.1%}" for share in truncated]))
-    lines.append(
-        line("[UNK] among the tokens", [f"{s.unknown_share:.2%}" for s in sets])
-    )
-    again = [data_checks.count_repeated(one) for one in sets]
-    lines.append(line("rows with the text of an earlier one", [*map(str, again)]))
-    return terminal.align(lines, [_NUMBER] * len(sets))
+def _sizes(sets: Sequence[CheckedSet], max_seq_length: int) -> str:
+    """A table of rows, lengths, truncation and repeats, with a column for each set."""
+    features = [each.features for each in sets]
+    lines = [["", *(each.split for each in sets)]]
+    lines.append(["rows", *(str(len(each)) for each in features)])
+    percentiles = [each.notes["length_percentiles"] for each in features]
+    for percent in percentiles[0]:
+        values = [str(each[percent]) for each in percentiles]
+        lines.append([f"tokens per example, {percent} % have at most", *values])
+    truncated = [each.notes["truncated"] / each.notes["rows"] for each in features]
+    name = f"truncated at {max_seq_length} tokens"
+    lines.append([name, *(f"{share:.1%}" for share in truncated)])
+    unknown = [each.unknown_share for each in sets]
+    lines.append(["[UNK] among the tokens", *(f"{share:.2%}" for share in unknown)])
+    repeats = [data_checks.count_repeated(each) for each in sets]
+    lines.append(["repeated texts", *map(str, repeats)])
+    return terminal.align(lines, [_NUMBER_WIDTH] * len(sets))
 
 
-def _unknown(words: Tokenizer, sets: Sequence[Set]) -> str:
-    """What becomes [UNK], the most frequent first."""
-    census = Census(words)
+def _unknown(tokenizer: Tokenizer, sets: Sequence[ReadSet]) -> str:
+    """The words that become [UNK], the most frequent first."""
+    census = Census(tokenizer)
     texts = (
-        (f"{one.path}:{example.line}", text)
-        for one in sets
-        for example in one.examples
+        (f"{read.path}:{example.line}", text)
+        for read in sets
+        for example in read.examples
         for text in (example.text_a, example.text_b or "")
     )
     for block in in_blocks(texts):
         census.add(block)
-    unknown = [found for found in census.found() if not found.pieces]
+    unknown = [candidate for candidate in census.found() if not candidate.pieces]
     if not unknown:
         return "every word is in the vocabulary"
-    unknown.sort(key=lambda found: (-found.count, found.word))
-    shown = "  ".join(f"{found.word} {found.count}" for found in unknown[:_UNKNOWN])
-    more = f"  and {len(unknown) - _UNKNOWN} others" if len(unknown) > _UNKNOWN else ""
-    return "\n".join(terminal.wrap(f"becomes [UNK], and how often: {shown}{more}"))
+    unknown.sort(key=lambda word: (-word.count, word.word))
+    shown = "  ".join(f"{word.word} {word.count}" for word in unknown[:_MOST_UNKNOWN])
+    hidden = len(unknown) - _MOST_UNKNOWN
+    more = f"  and {hidden} more" if hidden > 0 else ""
+    return "\n".join(
+        terminal.wrap(f"words that become [UNK], with counts: {shown}{more}")
+    )

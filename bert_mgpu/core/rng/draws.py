@@ -1,7 +1,7 @@
-"""What a numpy Generator draws, from the words of a numpy bit generator alone.
+"""Random floats, integers and permutations from the words of a numpy bit generator.
 
-numpy guarantees the words of a bit generator, but of what a Generator makes of them it
-guarantees nothing (NEP 19, and "Compatibility policy" in its manual).
+numpy guarantees the words of a bit generator, but not the numbers that its Generator
+makes of them (NEP 19, and "Compatibility policy" in its manual).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Draws:
     """The three methods of np.random.Generator that masks need."""
 
     def __init__(self, bits: np.random.BitGenerator):
-        """bits: of 64-bit words, as all that numpy recommends."""
+        """bits: a generator of 64-bit words, as all are that numpy recommends."""
         self._bits = bits
 
     def random(self, size: int) -> np.ndarray:
@@ -25,7 +25,7 @@ class Draws:
     ) -> np.ndarray:
         """Numbers from low to high - 1, high - low at most 2^32: [size].
 
-        One is as likely as another up to (high - low) / 2^32.
+        All are equally likely up to (high - low) / 2^32.
         """
         upper = self._words(size) >> np.uint64(32)
         return (low + (upper * np.uint64(high - low) >> np.uint64(32))).astype(dtype)

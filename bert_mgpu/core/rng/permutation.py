@@ -1,15 +1,15 @@
-"""A permutation that is known by index: nothing as long as what is permuted is kept.
+"""Random permutations computed index by index, in far less memory than an array.
 
-A place is a pair (left, right), and by turns either half moves on, around its circle,
-by a random function of the other: a Feistel network over the integers below
-height x width (Black and Rogaway 2002, "Ciphers with arbitrary finite domains", section
-5). What comes out beyond the size goes through again until it does not (their cycle
-walking, section 4). Each round can be undone, so all of them are a permutation.
+An index is a pair (left, right), and in turn each half is shifted, modulo its range, by
+a random function of the other: a Feistel network over the integers below height x width
+(Black and Rogaway 2002, "Ciphers with arbitrary finite domains", section 5). A result
+beyond the size goes through again until it is below (their cycle walking, section 4).
+Each round can be undone, so together they are a permutation.
 
 The functions are tables of Philox words, about sqrt(size) of them a round: 2 MB in all
-for 100 million places. After 24 rounds, as many as Mitchell et al. 2021
-("Bandwidth-optimal random shuffling for GPUs") use, the permutations of 2 to 8 places
-are equally likely within 0.4 % (total variation, worked out for random functions). With
+for 100 million indices. After 24 rounds, as many as Mitchell et al. 2021
+("Bandwidth-optimal random shuffling for GPUs") use, the permutations of 2 to 8 indices
+are equally likely within 0.4 % (total variation, computed for random functions). With
 12 it would be 9 %.
 """
 
@@ -27,17 +27,17 @@ ROUNDS = 24
 _32 = np.uint64(32)
 
 
-def permuted(places: np.ndarray, size: int, stream: Stream) -> np.ndarray:
-    """Where a permutation of range(size) sends these places, int64 [...] both."""
-    moved = _encrypted(places, size, stream)
+def permuted(indices: np.ndarray, size: int, stream: Stream) -> np.ndarray:
+    """The images of indices under a permutation of range(size), int64 [...] both."""
+    moved = _encrypted(indices, size, stream)
     while (outside := moved >= size).any():
         moved[outside] = _encrypted(moved[outside], size, stream)
     return moved
 
 
-def _encrypted(places: np.ndarray, size: int, stream: Stream) -> np.ndarray:
+def _encrypted(indices: np.ndarray, size: int, stream: Stream) -> np.ndarray:
     height, width = _sides(size)
-    left, right = np.divmod(places, width)
+    left, right = np.divmod(indices, width)
     for by_right, by_left in zip(*_tables(size, stream), strict=True):
         left = (left + by_right[right]) % height
         right = (right + by_left[left]) % width
@@ -45,7 +45,7 @@ def _encrypted(places: np.ndarray, size: int, stream: Stream) -> np.ndarray:
 
 
 def _sides(size: int) -> tuple[int, int]:
-    """Height and width of a rectangle of `size` places and less than a column more.
+    """Height and width of a rectangle of `size` cells and less than a column more.
 
     The height is even: two odd ones would make no odd permutation.
     """
@@ -56,8 +56,8 @@ def _sides(size: int) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=8)
 def _tables(size: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
-    """How far the halves move: int64 [12, width] of the left, [12, height] of the
-    right one.
+    """The shifts of each round: of the left half int64 [12, width], of the right one
+    [12, height].
     """
     height, width = _sides(size)
     half = ROUNDS // 2

@@ -6,7 +6,7 @@ numpy, so it is the same under any version of numpy and on any machine.
     philox.words(Stream(seed=42, purpose=Purpose.ROWS, number=epoch), 0, 10)
 
 The constants are those of the authors' Random123, philox.h. Dropout draws from the same
-generator, in TensorFlow (`nn.layers.keep_mask`).
+generator, in TensorFlow (`model.layers.keep_mask`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PER_COUNT = 4  # words
 
 
 class Purpose(enum.IntEnum):
-    """What words are drawn for: the counter's highest word.
+    """The purpose of a stream, the highest word of its counters.
 
     At least 2^31, where no counter of a dropout mask comes before step 2^47.
     """
@@ -38,7 +38,7 @@ class Purpose(enum.IntEnum):
 
 
 class Stream(NamedTuple):
-    """Words of their own: 2^32 counters for each seed, purpose and number."""
+    """A stream of words: 2^32 counters for each seed, purpose and number."""
 
     seed: int  # at least 0, below 2^64
     purpose: Purpose

@@ -1,8 +1,8 @@
-"""In which order a run takes its rows, and which ones it samples: by its seed alone.
+"""Shuffled orders and samples of rows, which follow from a seed alone.
 
-A run that begins draws from counters (`rng`), so that another version of numpy is the
-same run, and holds no array of all its rows. A run that began before there were these
-goes on as numpy's Generator drew, whose streams another version may change (NEP 19).
+New runs draw from counters, so that another version of numpy repeats them and no array
+of all rows is held. Runs that began before there were counters go on with numpy's
+Generator, whose streams another version may change (NEP 19).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bert_mgpu.core.rng.philox import Purpose, Stream
 
 
 class Shuffles(Protocol):
-    """What is drawn at random; rows are numbered from 0."""
+    """Random orders and samples; rows are numbered from 0."""
 
     def epoch(
-        self, places: np.ndarray, rows: int, epoch: int, *, seed: int
+        self, indices: np.ndarray, rows: int, epoch: int, *, seed: int
     ) -> np.ndarray:
-        """The rows at these places of an epoch, int64 [...] both."""
+        """The rows at these indices of an epoch, int64 [...] both."""
         ...
 
     def window(
@@ -32,15 +32,15 @@ class Shuffles(Protocol):
         ...
 
     def sample(self, total: int, keep: int, seed: int) -> np.ndarray:
-        """Which `keep` of `total` rows, int64 [keep] in any order."""
+        """`keep` of `total` rows, int64 [keep] in any order."""
         ...
 
 
 class _ByCounters:
     def epoch(
-        self, places: np.ndarray, rows: int, epoch: int, *, seed: int
+        self, indices: np.ndarray, rows: int, epoch: int, *, seed: int
     ) -> np.ndarray:
-        return permuted(places, rows, Stream(seed, Purpose.ROWS, epoch))
+        return permuted(indices, rows, Stream(seed, Purpose.ROWS, epoch))
 
     def window(
         self, batches: np.ndarray, first: int, last: int, *, seed: int
@@ -53,12 +53,12 @@ class _ByCounters:
 
 
 class _ByNumpy:
-    """As version 0.1.0 did before its runs were drawn by counters."""
+    """The numbers of runs that version 0.1.0 began before it had counters."""
 
     def epoch(
-        self, places: np.ndarray, rows: int, epoch: int, *, seed: int
+        self, indices: np.ndarray, rows: int, epoch: int, *, seed: int
     ) -> np.ndarray:
-        return _numpys_epoch(rows, epoch, seed)[places]
+        return _numpys_epoch(rows, epoch, seed)[indices]
 
     def window(
         self, batches: np.ndarray, first: int, last: int, *, seed: int

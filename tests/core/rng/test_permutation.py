@@ -71,6 +71,19 @@ def test_all_pairs_of_places_have_all_pairs_of_images(size):
         assert scipy.stats.chisquare(counts).pvalue > UNLIKELY
 
 
+@pytest.mark.parametrize("size", [3, 9, 25, 81])
+def test_odd_permutations_occur_too(size):
+    """A network of odd height and width would make even ones alone."""
+
+    def parity(order):
+        pairs = itertools.combinations(order, 2)
+        return sum(first > second for first, second in pairs) % 2
+
+    indices = np.arange(size)
+    parities = [parity(permuted(indices, size, stream(i)).tolist()) for i in range(40)]
+    assert {*parities} == {0, 1}
+
+
 @pytest.mark.parametrize("size", [100, 1000, 50_000])
 def test_a_large_one_looks_random(size):
     """Where places go, how far from each other, and how many stay."""

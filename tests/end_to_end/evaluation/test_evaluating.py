@@ -207,7 +207,7 @@ def test_naive_bayes_is_scikit_learns(tiny, looked, later):
         ({"best_metric": "bleu"}, ["--best_metric=bleu", "eval_accuracy", "auc"]),
         ({"eval_steps": 0}, ["--eval_steps=0: pass at least 1"]),
         ({"eval_steps": None, "eval_files": "a=x"}, ["pass --do_eval=true or"]),
-        ({"eval_steps": None, "use_best": True}, ["--use_best of a training needs"]),
+        ({"eval_steps": None, "use_best": True}, ["--use_best with --do_train needs"]),
         (
             {"eval_steps": None, "early_stopping_patience": 1},
             ["--early_stopping_patience does nothing without --eval_steps"],
@@ -224,4 +224,4 @@ def test_there_is_no_best_without_evaluations(tiny, inside, tmp_path):
     result = inside(tiny.flags(out, "own", do_eval=True, use_best=True))
     assert_refused(result, "--use_best", "best holds no weights", "--eval_steps")
     result = inside(tiny.flags(out, "own", do_eval=True, eval_steps=2))
-    assert_refused(result, "--eval_steps is of a training")
+    assert_refused(result, "--eval_steps does nothing without --do_train=true")

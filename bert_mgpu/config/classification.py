@@ -1,0 +1,20 @@
+"""The flags that classification alone has."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from bert_mgpu.config.base import INPUT, MODEL, TEST, TRAIN, FlagTable, flag
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationFlags(FlagTable):
+    """The flags of classes, of several labels and of regression."""
+
+    # fmt: off
+    label_separator: str | None = flag(None, INPUT, "your own task of type multi: separator between the labels of a row [,]")
+    classifier_dropout: float | None = flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, least=0, most=0.99)
+    class_weights: str | None = flag(None, TRAIN, "weight of each label in the loss: balanced (rare labels count more), or a file of lines label TAB weight", identity=True)
+    focal_gamma: float = flag(0.0, TRAIN, "focal loss: each row's loss times (1 - probability of its label) to this power, so that hard rows count more; often 2", identity=True, least=0, most=10)
+    threshold: str | None = flag(None, TEST, "probability from which a row has a label, as a number or a file of lines label TAB number: of any label in a task of type multi, 0.5 unless given; of the second of two labels, the likelier one unless given")
+    # fmt: on

@@ -1,0 +1,54 @@
+"""Errors that no check foresees become one line with advice."""
+
+import errno
+import pathlib
+
+import pytest
+
+from bert_mgpu.cli import process
+from bert_mgpu.core.errors import OutOfMemory, UserError
+
+OUT = pathlib.Path("/data/out")
+
+
+def explained(error):
+    return process.explain(error, OUT, "output_dir", memory_hint="pass --device=cpu")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "/data/out/x"),
+        RuntimeError("{{node save}} /data/out/x; No space left on device"),
+    ],
+    ids=str,
+)
+def test_a_full_disk(error):
+    told = explained(error)
+    assert isinstance(told, UserError) and "node" not in str(told)
+    assert str(told).startswith("/data/out/x")
+    assert str(told).endswith(": free some space, or pass another --output_dir")
+
+
+def test_a_lack_of_memory():
+    told = explained(MemoryError())
+    assert isinstance(told, OutOfMemory)
+    assert str(told) == "out of memory: pass --device=cpu"
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [("/data/out/a", "pass another --output_dir"), ("/data/b", "check its name")],
+)
+def test_a_path_that_refuses(path, advice):
+    told = explained(OSError(errno.EACCES, "Permission denied", path))
+    assert str(told).startswith(f"{path}: cannot use it: Permission denied: {advice}")
+
+
+def test_other_errors_are_faults_of_the_program():
+    assert explained(ValueError("a shape")) is None
+
+
+def test_a_message_is_one_line(capfd):
+    assert process.fail(UserError("a\nb: no such file")) == 2
+    assert capfd.readouterr().err == "error: a b: no such file\n"

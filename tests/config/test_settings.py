@@ -1,0 +1,37 @@
+"""Steps and warm-ups of both scripts, and the tables of their flags."""
+
+import dataclasses
+
+import pytest
+
+from bert_mgpu.config import base
+from bert_mgpu.config.classification import ClassificationFlags
+from bert_mgpu.config.finetuning import FinetuneConfig, FinetuneFlags
+from bert_mgpu.config.pretraining import PretrainConfig
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "epochs", "steps"),
+    [(100, 32, 3.0, 9), (100, 32, 1.0, 3), (100, 32, 0.5, 1), (31, 32, 1.0, 0)],
+)
+def test_steps_of_finetuning_are_bert_ads(rows, batch, epochs, steps):
+    """int(len(train_examples) / batch * num_train_epochs)."""
+    config = FinetuneConfig(num_train_epochs=epochs, warmup_proportion=0.1)
+    assert config.steps_of(rows, batch) == steps
+    assert config.warmup_of(99) == 9
+
+
+def test_steps_of_pretraining_are_its_flags():
+    config = PretrainConfig(num_train_steps=7, num_warmup_steps=3)
+    assert (config.steps_of(1000, 8), config.warmup_of(7)) == (7, 3)
+
+
+def test_every_flag_stands_in_one_table():
+    own = [field.name for field in base.fields(ClassificationFlags)]
+    general = [field.name for field in base.fields(FinetuneFlags)]
+    both = [field.name for field in base.fields(FinetuneConfig)]
+    assert sorted(both) == sorted([*own, *general]) and len({*both}) == len(both)
+    assert {"threshold", "class_weights", "focal_gamma"} <= {*own}
+    # The class that joins the tables has no flags of its own.
+    assert not {*vars(FinetuneConfig).get("__annotations__", {})}
+    assert dataclasses.is_dataclass(FinetuneConfig)
