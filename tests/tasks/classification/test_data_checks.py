@@ -115,8 +115,8 @@ def test_a_leak_of_any_training_row_is_found(looked_at, place):
     rows = fine(5)
     found = looked_at(train=rows, dev=[*fine(20, 1), rows[place]])
     assert [line for line in found if line.startswith("dev")] == [
-        "dev.tsv:21: 1 row (4.8%) with the text of a row of train.tsv: what is measured"
-        " there is memory"
+        "dev.tsv:21: 1 row (4.8%) with the text of a row of train.tsv: a model may have"
+        " memorised them"
     ]
 
 
