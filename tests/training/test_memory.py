@@ -20,8 +20,8 @@ from bert_mgpu.distributed import devices
 from bert_mgpu.training.towers import Towers
 n, rows, xla, recompute = *map(int, sys.argv[1:3]), sys.argv[3] == "xla", sys.argv[4]
 config = BertConfig(61, 128, 4, 4, 512, max_position_embeddings=256)
-task = Classification("x", config, ["0", "1"], 256, recompute=recompute)
-towers = Towers(task, n, devices.configure("cpu", 1), 1, xla)
+task = Classification("x", config, ["0", "1"], max_seq_length=256, recompute=recompute)
+towers = Towers(task, n, devices.configure("cpu", 1), seed=1, xla=xla)
 params = params_lib.initialize(task.param_specs(), 0.02, 1)
 towers.load(params, towers.first_slots(params))
 ids = np.ones((n, rows, 256), np.int32)
