@@ -109,8 +109,8 @@ from bert_mgpu.runs import finetune
 
 one = finetune.finetune
 
-def measured(*arguments):
-    towers = one(*arguments)
+def measured(*arguments, **named):
+    towers = one(*arguments, **named)
     print(psutil.Process().memory_info().rss >> 20)
     return towers
 

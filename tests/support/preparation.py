@@ -97,9 +97,9 @@ cut = functools.partial(corpus.Cut, least=1)
 prepare.Cut = lambda each_line, window: cut(each_line, 8)
 parts._PART_BYTES = 1
 make = parts.make
-def slow(*args):
+def slow(*args, **named):
     time.sleep({seconds})
-    make(*args)
+    make(*args, **named)
 if {seconds}:
     parts.make = slow
 sys.exit(create_pretraining_data.main())
