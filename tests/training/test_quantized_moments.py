@@ -151,7 +151,11 @@ def trained(optimizer, gradient, start, rate):
         before = np.asarray(params["kernel"])
         grads = {"kernel": gradient(rng, before).astype("f")}
         params, slots = update(
-            params, slots, grads, tf.constant(rate), tf.constant(step, tf.int64)
+            params,
+            slots,
+            grads,
+            rate=tf.constant(rate),
+            step=tf.constant(step, tf.int64),
         )
         longest = max(longest, np.abs(params["kernel"] - before).max() / rate)
     return np.asarray(params["kernel"]), longest
@@ -199,8 +203,9 @@ def test_xla_decodes_one_parameter_after_the_other():
     optimizer = Optimizer("adamw", 8)
     slots = optimizer.zero_slots({k: v.numpy() for k, v in params.items()})
     update = tf.function(optimizer.update, jit_compile=True, autograph=False)
-    arguments = params, slots, params, tf.constant(1e-3), tf.constant(0, tf.int64)
-    text = update.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
+    scalars = {"rate": tf.constant(1e-3), "step": tf.constant(0, tf.int64)}
+    compiler_ir = update.experimental_get_compiler_ir(params, slots, params, **scalars)
+    text = compiler_ir(stage="optimized_hlo")
     assert "is_scheduled=true" in text
     lines = text[text.index("ENTRY") :].splitlines()
     tables = {}  # name -> (first line, last line) where it is needed
