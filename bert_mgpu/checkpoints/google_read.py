@@ -162,7 +162,7 @@ def _naming(file: str, fault: str = "damaged") -> Iterator[None]:
 
 def _resolve_directory(directory: pathlib.Path) -> str:
     state_file = directory / _STATE
-    if files.is_there(state_file):
+    if files.lexists(state_file):
         named = _named_newest(state_file)
         # Only a file beside it: its paths may date from before the directory was
         # moved or copied, or lead anywhere.

@@ -130,7 +130,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     folder = pathlib.Path(path)
     config_file, vocab_file = folder / "config.json", folder / VOCAB
-    config = files.read_json(config_file) if files.is_there(config_file) else {}
+    config = files.read_json(config_file) if files.lexists(config_file) else {}
     for key, value in (
         ("model_type", "bert"),
         ("position_embedding_type", "absolute"),
@@ -142,7 +142,7 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
                 " supported"
             )
     return {
-        "vocab_file": str(vocab_file) if files.is_there(vocab_file) else None,
+        "vocab_file": str(vocab_file) if files.lexists(vocab_file) else None,
         "config_file": str(config_file) if config else None,
         "do_lower_case": _do_lower_case(folder),
         "labels": _labels(config, config_file),
@@ -156,7 +156,7 @@ def _do_lower_case(folder: pathlib.Path) -> bool | None:
         ("tokenizer.json", ("normalizer", "lowercase")),
     ):
         # Even if it is no file: what has this name was meant.
-        exists = files.is_there(folder / name)
+        exists = files.lexists(folder / name)
         value: Any = files.read_json(folder / name) if exists else {}
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None

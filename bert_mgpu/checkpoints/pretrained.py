@@ -46,7 +46,8 @@ class Pretrained:
     vocab_file: str | None
     do_lower_case: bool
     labels: list[str] | None  # as found beside the weights; None where absent
-    problem_type: str | None = None  # of a classifier, as transformers names it
+    # Of a classifier, as transformers names it.
+    huggingface_problem_type: str | None = None
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -133,7 +134,7 @@ def find_model(
         vocab_file=vocab_file,
         do_lower_case=lower,
         labels=labels,
-        problem_type=beside.get("problem_type"),
+        huggingface_problem_type=beside.get("problem_type"),
     )
 
 
@@ -175,9 +176,9 @@ def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for key, name in (("config_file", CONFIG_FILE), ("vocab_file", VOCAB_FILE)):
         # Even if it is no file: what has this name was meant.
-        if files.is_there(folder / name):
+        if files.lexists(folder / name):
             settings[key] = str(folder / name)
-    if files.is_there(folder / LABELS_FILE):
+    if files.lexists(folder / LABELS_FILE):
         settings["labels"] = run_folder.read_labels(folder / LABELS_FILE)
     flags = run_folder.read_settings(folder / RUN_FILE)
     if "do_lower_case" in flags:

@@ -41,7 +41,7 @@ def read_settings(path: pathlib.Path) -> dict[str, Any]:
 
     Raises UserError where it is damaged.
     """
-    if not files.is_there(path):
+    if not files.lexists(path):
         return {}
     try:
         flags = files.read_json(path).get("flags")

@@ -65,13 +65,13 @@ def run(
     before = signal.signal(signal.SIGTERM, end)
     try:
         settings, remarks = parsing.parse(argv, usage, table)
-        settings = in_parts(settings, launcher.parts())
+        settings = in_parts(settings, launcher.batch_parts())
         rank = launcher.process_rank()
         folder = pathlib.Path(settings.output_dir) if settings.output_dir else None
         watchdog = Watchdog(rank, folder, settings.peer_timeout)
         if launcher.is_elastic():  # a process may be lost before the first contact
             towers = launcher.towers() or settings.n_gpus * rank.size
-            watchdog.rejoins = functools.partial(launcher.rejoin, towers)
+            watchdog.rejoin = functools.partial(launcher.rejoin, towers)
         watchdog.open()
         check(settings)
         output_dir = pathlib.Path(str(settings.output_dir))
@@ -181,7 +181,7 @@ def _work(
     try:
         config, remembered = pretrained.as_trained(config, output_dir)
         topology = init_distributed.init_distributed(
-            config, remarks + remembered, rank, watch=watchdog
+            config, remarks + remembered, rank, watchdog=watchdog
         )
         load()(config, output_dir, topology)
         topology.group.all_gather(b"")  # no process leaves while another one writes
@@ -193,7 +193,7 @@ def _work(
             error, output_dir, "output_dir", memory_hint=advice
         ):
             raise explained from None
-        if lost := watchdog.broke(error):
+        if lost := watchdog.lost_peer(error):
             raise lost from None
         raise _InternalError(error, output_dir) from error
 

@@ -41,7 +41,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
-def is_there(path: str | os.PathLike[str]) -> bool:
+def lexists(path: str | os.PathLike[str]) -> bool:
     """Whether a path exists, broken links included; OSError where access is denied."""
     try:
         os.lstat(path)

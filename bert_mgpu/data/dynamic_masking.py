@@ -27,7 +27,7 @@ class DynamicMasking:
 
     def most(self, lengths: np.ndarray) -> np.ndarray:
         """The most tokens that are masked of rows of these lengths."""
-        if self.masking.kind == "infill":
+        if self.masking.strategy == "infill":
             return np.minimum(lengths, self.masking.most)
         sizes = range(int(lengths.max(initial=0)) + 1)
         budgets = [masking.budget(self.masking, size) for size in sizes]
@@ -45,7 +45,7 @@ class DynamicMasking:
                 begins = starts.row(row) > 0
                 word_of = whole_words.numbered(begins, is_text[here])
             else:
-                word_of = whole_words.alone(is_text[here])
+                word_of = whole_words.single_token_words(is_text[here])
             # A stream of its own: the counter's last word is the number.
             bits = np.random.Philox(key=self.seed, counter=[0, 0, 0, number])
             masked = masking.apply(

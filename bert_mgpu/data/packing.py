@@ -32,7 +32,7 @@ class Placement(NamedTuple):
     length: int  # T
     targets: int = 0  # P
 
-    def share(self, towers: range, of: int) -> Placement:
+    def of_towers(self, towers: range, of: int) -> Placement:
         """The part of these towers, of `of` towers that have equal parts."""
         parts = len(self.numbers) // of
         own = slice(towers.start * parts, towers.stop * parts)

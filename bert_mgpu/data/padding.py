@@ -56,7 +56,7 @@ def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
     }
 
 
-def shares(
+def fractions(
     tried: Mapping[str, TrainingOrder],
     lengths: np.ndarray,
     batching: Batching,
@@ -66,6 +66,6 @@ def shares(
     """The fraction of padding in the batches of the first steps, under each policy."""
     sample = range(min(steps, batching.sampled_steps))
     return {
-        policy: pipeline.padding_share(map(order.placement, sample), lengths)
+        policy: pipeline.padding_fraction(map(order.placement, sample), lengths)
         for policy, order in tried.items()
     }

@@ -85,7 +85,7 @@ def _targets(
     return batch
 
 
-def padding_share(placements: Iterable[Placement], lengths: np.ndarray) -> float:
+def padding_fraction(placements: Iterable[Placement], lengths: np.ndarray) -> float:
     """The fraction of all tokens that are padding."""
     tokens = real = 0
     for placement in placements:

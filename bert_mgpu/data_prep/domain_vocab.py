@@ -43,7 +43,7 @@ def report(config: DomainVocabConfig) -> None:
     if not census.totals.rows:
         raise UserError(f"--input_file={config.input_file}: no text in {listed(files)}")
     _print_corpus(config, files, census, n_free=n_free)
-    candidates = census.found()
+    candidates = census.candidates()
     _print_lines(vocab_report.lists(census, candidates))
     chosen = vocab_coverage.choose(candidates, config.min_count, config.add)
     if config.output_vocab_file is None:
@@ -123,7 +123,7 @@ def _extend(
     chosen: Sequence[CandidateWord],
 ) -> None:
     """Writes the new vocabulary and, for a larger model, its config."""
-    rows = vocab_coverage.rows_of_new(tokenizer.tokens, len(chosen), config.place)
+    rows = vocab_coverage.new_rows(tokenizer.tokens, len(chosen), config.place)
     added = {row: new.word for row, new in zip(rows, chosen, strict=False)}
     source, target = str(config.vocab_file), str(config.output_vocab_file)
     tokens = vocabulary.write_vocabulary(source, target, added)

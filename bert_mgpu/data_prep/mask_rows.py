@@ -30,7 +30,7 @@ class MaskedRows(NamedTuple):
 
 def mask_rows(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
     """The rows of a batch with their masks."""
-    draw = _words if masking.kind == "token" else _one_by_one
+    draw = _words if masking.strategy == "token" else _one_by_one
     return draw(masking, batch, rng)
 
 
@@ -50,7 +50,7 @@ def _one_by_one(masking: Masking, batch: Batch, rng: np.random.Generator) -> Mas
     for row, length in enumerate(batch.lengths.tolist()):
         is_text = batch.is_text[row, :length]
         if batch.starts is None:
-            word_of = whole_words.alone(is_text)
+            word_of = whole_words.single_token_words(is_text)
         else:
             word_of = whole_words.numbered(batch.starts[row, :length], is_text)
         ids, segments = batch.input_ids[row, :length], batch.segment_ids[row, :length]

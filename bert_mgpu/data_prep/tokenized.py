@@ -38,7 +38,7 @@ class Preparation:
     vocab_file: str
     do_lower_case: bool
     objective: str  # of instances.OBJECTIVES
-    masking: str | None  # of masking.KINDS; None: no masks, the tokens alone
+    masking: str | None  # of masking.STRATEGIES; None: no masks, the tokens alone
     whole_words: bool
     segmenter: str  # "none": "##" pieces make words, or "jieba"
     user_dict: str | None

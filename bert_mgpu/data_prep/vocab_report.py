@@ -66,7 +66,7 @@ def _list(title: str, candidates: Sequence[CandidateWord]) -> list[str]:
     lines = [_heading(title, len(candidates), times)]
     for candidate in candidates[:_SHOWN]:
         rest = terminal.WIDTH - _WORD - _COUNT - 2
-        end = terminal.cut_front(candidate.place, rest)
+        end = terminal.cut_front(candidate.location, rest)
         if candidate.pieces:
             end = terminal.fit(" ".join(candidate.pieces), rest).rstrip()
         name = candidate.word

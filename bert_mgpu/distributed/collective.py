@@ -30,15 +30,15 @@ class Collective(Protocol):
 
     rank: int
     size: int
-    rounds: bool  # are gradients sent in float16?
+    sends_float16: bool  # are gradients sent in float16?
 
     def all_reduce(
         self, gradient: tf.Tensor, exact: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Sums of two float32 vectors over processes, inside a graph, in one exchange.
 
-        All processes get the same bits. The gradient is sent in float16 if `rounds`,
-        the other vector always in float32.
+        All processes get the same bits. The gradient is sent in float16 if
+        `sends_float16`, the other vector always in float32.
         """
         ...
 
@@ -62,7 +62,7 @@ class Collective(Protocol):
 class Solo:
     """A run of one process."""
 
-    rank, size, rounds = 0, 1, False
+    rank, size, sends_float16 = 0, 1, False
 
     def all_reduce(
         self, gradient: tf.Tensor, exact: tf.Tensor
@@ -110,18 +110,18 @@ class Horovod:
         self.version = str(horovod.__version__)
         self.rank: int = hvd.rank()
         self.size: int = hvd.size()
-        self.ring = on_gpu and bool(hvd.nccl_built())
+        self.uses_nccl = on_gpu and bool(hvd.nccl_built())
         self._dtype = tf.as_dtype(dtype)
-        self.rounds = self._dtype != tf.float32
+        self.sends_float16 = self._dtype != tf.float32
         self.working, self.pausing = working, pausing
 
     def all_reduce(
         self, gradient: tf.Tensor, exact: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        if self.rounds:  # two sums, neither of which waits for the other
+        if self.sends_float16:  # two sums, neither of which waits for the other
             rounded = self._sum(gradient, "gradients", self._dtype)
             return rounded, self._sum(exact, "losses", tf.float32)
-        if self.ring:
+        if self.uses_nccl:
             both = [gradient, exact]
             return tuple(
                 self._hvd.grouped_allreduce(both, op=self._hvd.Sum, name="step")
@@ -133,7 +133,7 @@ class Horovod:
 
     def _sum(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
         """The sum of float32 vectors [n] over all processes, sent in dtype."""
-        if self.ring:
+        if self.uses_nccl:
             sent = tf.cast(flat, dtype)
             total = self._hvd.allreduce(sent, op=self._hvd.Sum, name=name)
             return tf.cast(total, tf.float32)

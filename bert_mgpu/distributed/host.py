@@ -72,7 +72,7 @@ def memory_left() -> int | None:
     """The bytes that this process may still take; None if unknown."""
     bounds = []
     with contextlib.suppress(OSError, KeyError):
-        bounds.append(memory_of(pathlib.Path("/proc/meminfo").read_text())[1])
+        bounds.append(parse_meminfo(pathlib.Path("/proc/meminfo").read_text())[1])
     with contextlib.suppress(OSError, ValueError):
         group = cgroup_memory_left(pathlib.Path("/proc/self/cgroup").read_text())
         bounds += [] if group is None else [group]
@@ -83,7 +83,7 @@ def _words(path: pathlib.Path) -> list[str]:
     return path.read_text().split() if path.is_file() else []
 
 
-def memory_of(meminfo: str) -> tuple[int, int]:
+def parse_meminfo(meminfo: str) -> tuple[int, int]:
     """(all, available) bytes of memory, from the text of /proc/meminfo."""
     kb = dict(re.findall(r"^(\w+): +(\d+) kB$", meminfo, re.MULTILINE))
     return int(kb["MemTotal"]) << 10, int(kb["MemAvailable"]) << 10

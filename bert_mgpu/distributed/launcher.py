@@ -89,7 +89,7 @@ def towers(environment: Mapping[str, str] = os.environ) -> int | None:
     return int(value) if value else None
 
 
-def parts(environment: Mapping[str, str] = os.environ) -> int:
+def batch_parts(environment: Mapping[str, str] = os.environ) -> int:
     """The number of parts that this process splits --train_batch_size into."""
     value = environment.get(PARTS, "1")
     if not value.isdecimal() or not int(value):
@@ -123,7 +123,7 @@ def patience() -> int:
     return max(int(timeout), _PATIENCE)
 
 
-def machine() -> str:
+def machine_id() -> str:
     """An id of this machine; host names may be shared by several."""
     with contextlib.suppress(OSError):
         return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -135,7 +135,7 @@ def process_location() -> tuple[str, int]:
     namespace = ""
     with contextlib.suppress(OSError):
         namespace = os.readlink("/proc/self/ns/pid")
-    return f"{machine()} {namespace}", os.getpid()
+    return f"{machine_id()} {namespace}", os.getpid()
 
 
 def kill(location: Sequence[Any]) -> None:

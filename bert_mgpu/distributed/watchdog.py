@@ -55,7 +55,7 @@ class Watchdog:
         self._closing = False
         self._state = State(0, 0, False)
         self._states: dict[int, State] = {}  # by rank
-        self.rejoins: Callable[[], None] | None = None  # in elastic jobs
+        self.rejoin: Callable[[], None] | None = None  # in elastic jobs
 
     # -- called by the run ---------------------------------------------------
 
@@ -137,7 +137,7 @@ class Watchdog:
             sys.stderr.flush()
             os._exit(code)
 
-    def broke(self, error: Exception) -> PeerLost | None:
+    def lost_peer(self, error: Exception) -> PeerLost | None:
         """The loss of a process that explains a failed collective; None without one."""
         may_follow = type(error).__module__.split(".")[0] in ("tensorflow", "horovod")
         seconds = SILENCE if may_follow else 0
@@ -243,17 +243,17 @@ class Watchdog:
     def _can_rejoin(self, end: ExitReport) -> bool:
         """Does an elastic job go on after this end?"""
         lost = end.code == PeerLost.exit_code and end.rank is not None
-        return self.rejoins is not None and lost
+        return self.rejoin is not None and lost
 
     def _rejoin_after(self, end: ExitReport) -> None:
         """Restarts this process without the lost one, if the job is elastic."""
-        if self.rejoins is None or not self._can_rejoin(end):
+        if self.rejoin is None or not self._can_rejoin(end):
             return
         try:
             if self._process.rank != end.rank:
                 self._say(f"{end}: going on without it")
                 os.dup2(self._stderr, 2)  # for the restarted process
-                self.rejoins()
+                self.rejoin()
         except launcher.HostGivenUp:
             return  # the others go on
         except OSError:

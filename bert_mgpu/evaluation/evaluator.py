@@ -77,7 +77,7 @@ class Evaluator:
         self._best = BestEvaluation(*earlier["best"]) if earlier["best"] else None
         self._evaluated = earlier["steps"]
         if group.rank == 0:
-            recorder.continued(self._output_dir / HISTORY, step).close()
+            recorder.open_continued(self._output_dir / HISTORY, step).close()
 
     @property
     def _fingerprint(self) -> str:

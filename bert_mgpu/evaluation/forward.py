@@ -78,7 +78,7 @@ def forward(
     """
     if not len(rows):
         return {}
-    group, batch_size = towers.group, min(options.batch_size, towers.largest)
+    group, batch_size = towers.group, min(options.batch_size, towers.max_rows)
     placements = batching.forward_placements(
         rows.lengths,
         towers.n_towers,
@@ -87,11 +87,14 @@ def forward(
         max_length=options.max_length,
         counts=rows.counts,
     )
-    padding = f"{pipeline.padding_share(placements, rows.lengths):.0%} padding"
+    padding = f"{pipeline.padding_fraction(placements, rows.lengths):.0%} padding"
     most = placements[0].numbers.shape[2]
     packed = f"packed up to {most} texts per row; " if most > 1 else ""
     note(f"  {packed}{padding}")
-    own = [placement.share(towers.own, towers.n_towers) for placement in placements]
+    own = [
+        placement.of_towers(towers.own_towers, towers.n_towers)
+        for placement in placements
+    ]
     began, compilations = time.perf_counter(), towers.compilations
     lacking, outputs = None, {}
     try:
@@ -131,7 +134,7 @@ def forward(
         raise OutOfMemory(
             f"{options.name}: {lacking}, with one row at a time: {advice}"
         )
-    towers.largest = batch_size // 2
+    towers.max_rows = batch_size // 2
     # Not before the error is gone, whose traceback holds what did not fit.
     say(f"{lacking}: going on with batches of {batch_size // 2} rows a tower")
     return forward(rows, towers, options, note=note, stopping=stopping)

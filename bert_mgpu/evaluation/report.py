@@ -88,7 +88,7 @@ def _block(folder: pathlib.Path, block: str | ReportTable | ConfusionMatrix) -> 
 
 def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     """Losses and the metric over steps, beside the baseline's."""
-    records = recorder.read_records(facts.output_dir / recorder.FILE)
+    records = recorder.read_records(facts.output_dir / recorder.METRICS_FILE)
     records = [row for row in records if row.get("loss") is not None]
     if not records:
         return []

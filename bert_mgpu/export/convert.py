@@ -110,7 +110,7 @@ def _write_google(
     types: Mapping[str, str],
 ) -> None:
     flags = {"do_lower_case": model.do_lower_case, **flags}
-    if name := types.get(model.problem_type or ""):
+    if name := types.get(model.huggingface_problem_type or ""):
         flags["task_type"] = name
     google_write.export(
         folder,
@@ -148,7 +148,9 @@ def _write_hugging_face(
         vocab_file=model.vocabulary,
         do_lower_case=model.do_lower_case,
         labels=(model.labels or None) if classifies else None,
-        problem_type=(model.problem_type or trained) if classifies else None,
+        problem_type=(model.huggingface_problem_type or trained)
+        if classifies
+        else None,
     )
 
 

@@ -34,7 +34,7 @@ _WORKING = {
 _COMPILER = {"none": 7e7, "attention": 7e7, "block": 1.4e8}
 
 
-def activations(
+def activation_bytes(
     config: BertConfig,
     rows: int,
     length: int,
@@ -57,11 +57,11 @@ def activations(
     ) * square
 
 
-def words(config: BertConfig, targets: int) -> float:
+def masked_lm_bytes(config: BertConfig, targets: int) -> float:
     """Bytes for predicting `targets` masked words: logits, probabilities, gradient."""
     return 3.0 * 4 * targets * config.vocab_size
 
 
-def compiler(config: BertConfig, recompute: str) -> float:
+def compiler_bytes(config: BertConfig, recompute: str) -> float:
     """Bytes of host memory that XLA's compiler takes at its peak."""
     return 1e8 + _COMPILER[recompute] * config.num_hidden_layers

@@ -24,7 +24,11 @@ from bert_mgpu.training import precision
 
 
 def init_distributed(
-    config: RunConfig, remarks: Sequence[str], process: ProcessRank, *, watch: Watchdog
+    config: RunConfig,
+    remarks: Sequence[str],
+    process: ProcessRank,
+    *,
+    watchdog: Watchdog,
 ) -> Topology:
     """The devices and processes of a run; logs the versions, and remarks."""
     say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
@@ -45,7 +49,7 @@ def init_distributed(
         return single_process(config.n_gpus, visible)
     on_gpu = visible[0].startswith("GPU")
     group = Horovod(
-        on_gpu, config.allreduce_dtype, watch.working, pausing=watch.pausing
+        on_gpu, config.allreduce_dtype, watchdog.working, pausing=watchdog.pausing
     )
     peers = _agree(group, config, visible, threads=devices.threads(process.local_size))
     towers = next(filter(None, (peer["towers"] for peer in peers)), None)
@@ -55,8 +59,8 @@ def init_distributed(
             f"{process.size} processes for {towers} towers: start {towers} processes"
         )
     if launcher.is_elastic():
-        watch.rejoins = functools.partial(launcher.rejoin, towers)
-    library = "NCCL" if group.ring else "gloo"
+        watchdog.rejoin = functools.partial(launcher.rejoin, towers)
+    library = "NCCL" if group.uses_nccl else "gloo"
     say(f"{process.size} processes, sums by {library} in {config.allreduce_dtype}")
     return Topology(group, visible, towers)
 
@@ -96,7 +100,7 @@ def _agree(
         "TensorFlow": tf.__version__,
         "Horovod": group.version,
         "device": visible[0].split(":")[0],
-        "sums by NCCL": group.ring,
+        "sums by NCCL": group.uses_nccl,
     }
     # The rounding of sums depends on the number of threads, or the model of the card.
     if facts["device"] == "CPU":
@@ -109,7 +113,7 @@ def _agree(
     collective.check_equal(group, facts)
     # Processes of one host must have different cards.
     own = {"towers": launcher.towers(), "host": platform.node()}
-    own |= {"machine": launcher.machine(), "card": devices.identify(visible[0])}
+    own |= {"machine": launcher.machine_id(), "card": devices.identify(visible[0])}
     peers = collective.all_gather_json(group, own)
     cards = [(peer["machine"], peer["card"]) for peer in peers]
     for rank, (_, card) in enumerate(cards):

@@ -27,7 +27,7 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
     batches = config.gradient_accumulation_steps * -(-config.n_gpus // len(run.devices))
     # Partial sums of earlier batches: see `pairwise.sequential_pairwise_sum`.
     partial_sums = (batches - 1).bit_length()
-    activations = model_memory.activations(
+    activations = model_memory.activation_bytes(
         run.model.bert_config,
         rows,
         length,
@@ -35,7 +35,7 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
         precision=config.precision,
         frozen=rules.frozen_layers(trained, run.model.bert_config.num_hidden_layers),
     )
-    activations += model_memory.words(run.model.bert_config, rows * targets)
+    activations += model_memory.masked_lm_bytes(run.model.bert_config, rows * targets)
     # Gradients are single tensors, then one vector, when the activations are freed.
     # A compiled update writes over its inputs; 8-bit moments are updated in 32 bits.
     update = 0
@@ -57,7 +57,7 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
         copies = sum(params[name].size * dtypes[name].size for name in cast)
         parts |= {"copies for evaluation": copies} if cast else {}
     if run.compiles and run.devices[0].startswith("CPU"):
-        parts["XLA's compiler"] = model_memory.compiler(
+        parts["XLA's compiler"] = model_memory.compiler_bytes(
             run.model.bert_config, config.recompute
         )
     return parts

@@ -43,7 +43,7 @@ def show(run: Run) -> None:
     towers = make_towers(run)
     plan, _, state = start(run, len(rows), data_key, towers=towers)
     orders = padding.training_orders(run.batching, rows)
-    fractions = padding.shares(orders, rows.lengths, run.batching, steps=plan.steps)
+    fractions = padding.fractions(orders, rows.lengths, run.batching, steps=plan.steps)
     tokens = {
         policy: rows.lengths.mean() * run.batch / (1 - fraction)
         for policy, fraction in fractions.items()

@@ -53,7 +53,7 @@ def write(
     if "train" in sets:
         train = sets["train"]
         orders = padding.training_orders(run.batching, train)
-        fractions = padding.shares(
+        fractions = padding.fractions(
             orders, train.lengths, run.batching, steps=_PADDED_STEPS
         )
     facts = report.ReportFacts(
@@ -62,7 +62,7 @@ def write(
         title=f"{task.name}: {', '.join(scores) or 'trained'}",
         metric=config.best_metric or metric,
         shown=task.shown,
-        floor=family.floor,
+        floor=family.baseline_name,
         devices=run.devices,
         batch=run.batch_in_words,
         sets=sets,

@@ -108,7 +108,7 @@ def evaluator(
     if run.topology.group.rank == 0:
         baseline = family.baseline(trained, sets, task)
         for name, scores in baseline.items():
-            say(f"{family.floor}  {name}: {task.line(scores)}")
+            say(f"{family.baseline_name}  {name}: {task.line(scores)}")
         result_files.write_baseline(run.output_dir, baseline)
     measured = {"set": loaded[evaluations.MAIN][1], "metric": metric}
     settings = ("max_eval_examples", *task.score_settings)

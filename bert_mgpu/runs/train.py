@@ -108,7 +108,7 @@ def _smaller_parts(run: Run, lacking: str) -> OutOfMemory:
     return DoesNotFit(
         f"{lacking}: pass {flags}",
         f"{lacking}: going on from the {origin} with {flags}",
-        parts * launcher.parts(),
+        parts * launcher.batch_parts(),
     )
 
 
@@ -162,7 +162,7 @@ def _train(
         say(f"nothing left to train: {why}")
         return state
     orders = padding.training_orders(run.batching, rows)
-    fractions = padding.shares(orders, rows.lengths, run.batching, steps=plan.steps)
+    fractions = padding.fractions(orders, rows.lengths, run.batching, steps=plan.steps)
     texts = ", ".join(f"{policy} {value:.0%}" for policy, value in fractions.items())
     say(f"padding, share of tokens: {texts}; using --padding={config.padding}")
     order = orders[config.padding]
@@ -186,7 +186,7 @@ def _train(
 
     def batches() -> Iterator[PlacedBatch]:
         for step in itertools.count(state.step):
-            own = order.placement(step).share(towers.own, towers.n_towers)
+            own = order.placement(step).of_towers(towers.own_towers, towers.n_towers)
             yield towers.place(pipeline.collate(rows, own))
 
     def save(state: TrainState) -> None:

@@ -131,7 +131,7 @@ class TaskData(Protocol):
 class Family(abc.ABC):
     """The code that reads, checks, trains and compares the tasks of some types."""
 
-    floor = ""  # the name of the model that `baseline` scores
+    baseline_name = ""  # the name of the model that `baseline` scores
 
     @abc.abstractmethod
     def read_label(

@@ -90,7 +90,7 @@ def read_task_json(
                 " files are known: for your own, pass another --task_name"
             )
         return builtin[name.lower()]
-    exists = files.is_there(path)  # even a broken link was meant as task.json
+    exists = files.lexists(path)  # even a broken link was meant as task.json
     if not by_flag and not exists:
         raise _unknown(name, builtin)
     values = _read(path) if exists else {}

@@ -59,16 +59,17 @@ class Masking:
     most: masked tokens of a row at most (max_predictions_per_seq).
     """
 
-    kind: str
+    strategy: str
     mask_id: int
     vocab_size: int
     probability: float = 0.15
     most: int = 20
 
     def __post_init__(self) -> None:
-        if self.kind not in _CHOICES:
+        if self.strategy not in _CHOICES:
             raise UserError(
-                f"masking {self.kind!r} is not known: pass one of {', '.join(KINDS)}"
+                f"masking {self.strategy!r} is not known: pass one of"
+                f" {', '.join(STRATEGIES)}"
             )
         if not 0 < self.probability <= 1:
             raise UserError(
@@ -81,7 +82,7 @@ class Masking:
 def too_few(masking: Masking, max_seq_length: int) -> str | None:
     """A note where long rows get a smaller share of masks than the settings say."""
     wanted = round(max_seq_length * masking.probability)
-    if masking.kind == "infill" or wanted <= masking.most:
+    if masking.strategy == "infill" or wanted <= masking.most:
         return None
     longest = int(masking.most / masking.probability)
     return (
@@ -162,7 +163,7 @@ def apply(
     starts = is_first.nonzero()[0]
     ends = is_last.nonzero()[0] + 1
     row = _Row(len(words), starts, ends, segments=segment_ids[starts])
-    spans = _CHOICES[masking.kind](masking, row, rng)
+    spans = _CHOICES[masking.strategy](masking, row, rng)
     return _replace(masking, input_ids, sorted(spans), rng=rng) if spans else None
 
 
@@ -176,7 +177,7 @@ def _replace(
     """Puts [MASK], the token itself or a random one where the spans are."""
     flat = [position for start, end in spans for position in range(start, end)]
     positions = np.array(flat, np.int32)
-    if masking.kind in _ONE_DRAW_A_SPAN:
+    if masking.strategy in _ONE_DRAW_A_SPAN:
         drawn = rng.random(len(spans)).repeat([end - start for start, end in spans])
     else:
         drawn = rng.random(len(positions))
@@ -265,5 +266,5 @@ def _infill(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
 
 _CHOICES: dict[str, Callable[[Masking, _Row, Random], list[_Span]]]
 _CHOICES = {"token": _words, "span": _spans, "infill": _infill}
-KINDS = tuple(_CHOICES)
+STRATEGIES = tuple(_CHOICES)
 _ONE_DRAW_A_SPAN = {"span"}  # elsewhere each token has a draw of its own

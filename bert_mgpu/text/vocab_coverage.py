@@ -54,7 +54,7 @@ class CandidateWord:
 
     word: str
     count: int
-    place: str  # of one occurrence
+    location: str  # of one occurrence
     pieces: tuple[str, ...] = ()  # none: it becomes [UNK]
 
     @property
@@ -153,7 +153,7 @@ class Census:
         words = (word for word in self._segment(text) if len(word) > 1)
         return [word for word in words if all(map(is_ideograph, word))]
 
-    def found(self) -> list[CandidateWord]:
+    def candidates(self) -> list[CandidateWord]:
         """The words that are not tokens, the most useful ones first."""
         unknown = self.tokenizer.unk_id
         words = list(self.lacking.counts)
@@ -215,7 +215,7 @@ def free_rows(tokens: Sequence[str]) -> list[int]:
     return [row for row, token in enumerate(tokens) if _UNUSED.fullmatch(token)]
 
 
-def rows_of_new(tokens: Sequence[str], new: int, place: str) -> list[int]:
+def new_rows(tokens: Sequence[str], new: int, place: str) -> list[int]:
     """Rows for `new` more tokens, fewer where not as many are free.
 
     place: "unused" (Google's free rows, in order) or "append".

@@ -56,7 +56,7 @@ def numbered(starts: np.ndarray, is_text: np.ndarray) -> np.ndarray:
     return words
 
 
-def alone(is_text: np.ndarray) -> np.ndarray:
+def single_token_words(is_text: np.ndarray) -> np.ndarray:
     """Word numbers as of `numbered` where every token is a word, int32 [n]."""
     return numbered(np.ones_like(is_text), is_text)
 

@@ -21,7 +21,7 @@ from bert_mgpu.training.loop import StepRecord
 
 # Short enough for the loss, rate and speed to fit into 80 columns.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
-FILE = "metrics.jsonl"
+METRICS_FILE = "metrics.jsonl"
 _MAX_LINE_BYTES = 1 << 16  # of a record
 _MAX_INTEGER = 2**63
 _LINE_SECONDS = 10.0  # between two log lines where there is no terminal
@@ -44,7 +44,7 @@ class Recorder:
         self._sent = sent
         self._start, self._steps = start, steps
         self._batch, self._every = batch, every
-        self._file = continued(directory / FILE, start)
+        self._file = open_continued(directory / METRICS_FILE, start)
         self._events = tf.summary.create_file_writer(str(directory))
         self._bar = tqdm.tqdm(
             total=steps,
@@ -181,7 +181,7 @@ def _is_record(row: dict[str, Any]) -> bool:
     )
 
 
-def continued(path: pathlib.Path, start: int) -> Any:
+def open_continued(path: pathlib.Path, start: int) -> Any:
     """The file of records, open to append, without those of later steps."""
     kept = [row for row in read_records(path) if row["step"] <= start]
     with files.replacing(path) as temporary:

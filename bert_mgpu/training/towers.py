@@ -60,14 +60,16 @@ class Towers:
         self.task, self.group, self.n_towers = task, group, n_towers
         self.seed = seed
         self._precision, self._optimizer, self._xla = precision, optimizer, xla
-        self.own = devices_lib.assign_towers(n_towers, group.size)[group.rank]
-        self._device_towers = devices_lib.assign_towers(len(self.own), len(devices))
+        self.own_towers = devices_lib.assign_towers(n_towers, group.size)[group.rank]
+        self._device_towers = devices_lib.assign_towers(
+            len(self.own_towers), len(devices)
+        )
         self.devices = [*devices[: len(self._device_towers)]]
         self._strategy = strategies.make_strategy(self.devices)
         self._reader = results.ResultReader()
         self._replicas = Replicas(self.devices, precision, xla)
         # The most rows of a tower in a forward pass: more are known not to fit.
-        self.largest = sys.maxsize
+        self.max_rows = sys.maxsize
         self._last_work: failures.Work | None = None
         # The denominators of the next batch, summed over processes with this step.
         self._upcoming_weights: tuple[PlacedBatch, tf.Tensor] | None = None
@@ -81,7 +83,7 @@ class Towers:
     def first_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The slots of the optimizer before the first step."""
         trained = self._programs.trained(params)
-        scales = self._precision == "float16" or self.group.rounds
+        scales = self._precision == "float16" or self.group.sends_float16
         scaling = precision_lib.first_state() if scales else {}
         return self._optimizer.zero_slots(trained) | scaling
 
@@ -125,7 +127,7 @@ class Towers:
     def place_for_outputs(self, batch: Batch, task: Task | None = None) -> PlacedBatch:
         """This process's share of a batch for a forward pass only, placed."""
         counts = [len(towers) for towers in self._device_towers]
-        towers = len(self.own)
+        towers = len(self.own_towers)
         return batches.place(batch, self.devices, counts, towers=towers, task=task)
 
     def train_step(
@@ -229,7 +231,7 @@ class Towers:
         replica, batch = self._replicas[index], columns[index]
         towers = self._device_towers[index]
         count = batch["input_ids"].shape[0]
-        first = (self.own.start + towers.start) * (count // len(towers))
+        first = (self.own_towers.start + towers.start) * (count // len(towers))
         params: Params = replica.params
         if not self._xla:  # compiled micro-batches cast the weights at no cost
             params = precision_lib.cast(as_tensors(params), self._precision)

@@ -137,7 +137,7 @@ def test_memory_of_meminfo():
     text = (
         "MemTotal:       2048 kB\nMemFree:   1 kB\nMemAvailable:   1024 kB\nHuge: 0\n"
     )
-    assert host.memory_of(text) == (2 << 20, 1 << 20)
+    assert host.parse_meminfo(text) == (2 << 20, 1 << 20)
 
 
 def test_the_pinned_tensorflow_is_the_one_that_horovod_is_built_for():

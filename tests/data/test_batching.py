@@ -109,7 +109,7 @@ def test_policies_pad_less_and_less_and_compile_seldom():
         placements = [order.placement(step) for step in range(60)]
         shapes = {(p.numbers.shape, p.length) for p in placements}
         assert len(shapes) <= (8 if padding in ("longest", "bucket") else 1)
-        share[padding] = pipeline.padding_share(placements, features.lengths)
+        share[padding] = pipeline.padding_fraction(placements, features.lengths)
     assert share["max_length"] > 0.7 > share["longest"] > 0.4
     assert share["bucket"] < 0.3 and share["pack"] < 0.3
 
@@ -123,7 +123,7 @@ def test_packing_saves_in_several_towers_too(towers, most):
     )
     placements = [order.placement(step) for step in range(30)]
     assert {p.numbers.shape[2] > 1 for p in placements} == {True}
-    assert pipeline.padding_share(placements, lengths) < most
+    assert pipeline.padding_fraction(placements, lengths) < most
 
 
 def test_where_packing_saves_nothing_rows_are_padded_to_the_longest():
@@ -133,7 +133,7 @@ def test_where_packing_saves_nothing_rows_are_padded_to_the_longest():
             lengths, towers, 1, padding=padding, max_length=128, seed=1
         )
         placed = [order.placement(step) for step in range(30)]
-        shares = pipeline.padding_share(placed, lengths)
+        shares = pipeline.padding_fraction(placed, lengths)
         assert shares == pytest.approx(0.5, abs=0.1)
         assert {p.numbers.shape for p in placed} == {(64, 1, 1)}
 

@@ -101,7 +101,7 @@ def test_forward_pads_little_and_compiles_seldom():
         assert lengths == sorted(lengths, reverse=True)  # a lack of memory shows first
         shapes = {(p.numbers.shape, p.length) for p in placements}
         assert len(shapes) <= most
-        share[packs] = pipeline.padding_share(placements, features.lengths)
+        share[packs] = pipeline.padding_fraction(placements, features.lengths)
     assert share[True] < 0.02 and share[False] < 0.15
 
 

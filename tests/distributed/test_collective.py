@@ -111,7 +111,7 @@ def test_another_version_is_named_though_it_lacks_a_flag():
 @pytest.mark.parametrize("count", [3, 4, 8, 11])
 def test_a_sum_of_more_values_than_horovod_can_count_goes_in_pieces(monkeypatch, count):
     group = object.__new__(collective.Horovod)
-    group.ring, group.rounds, group.size = False, False, 2
+    group.uses_nccl, group.sends_float16, group.size = False, False, 2
     names, lengths = [], []
 
     def twice(flat, name, dtype):

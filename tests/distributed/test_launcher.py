@@ -90,6 +90,9 @@ def test_a_longer_timeout_of_horovodrun_is_taken(monkeypatch, timeout, seconds):
 
 @pytest.mark.parametrize("value", ["0", "-1", "two"])
 def test_a_number_of_parts_is_positive(value):
-    assert launcher.parts({}) == 1 and launcher.parts({launcher.PARTS: "4"}) == 4
+    assert (
+        launcher.batch_parts({}) == 1
+        and launcher.batch_parts({launcher.PARTS: "4"}) == 4
+    )
     with pytest.raises(UserError, match="not a number of parts"):
-        launcher.parts({launcher.PARTS: value})
+        launcher.batch_parts({launcher.PARTS: value})

@@ -10,7 +10,9 @@ CONFIG = BertConfig(vocab_size=1000)  # BERT-base
 
 def activations(rows=8, length=128, recompute="none", **more):
     settings = {"precision": "float32"} | more
-    return memory.activations(CONFIG, rows, length, recompute=recompute, **settings)
+    return memory.activation_bytes(
+        CONFIG, rows, length, recompute=recompute, **settings
+    )
 
 
 def test_recomputation_and_fewer_bits_save_memory():

@@ -299,7 +299,7 @@ def test_none_where_nothing_can_be_masked(kind, segments, most):
     assert draws(options, make_row(*segments), 3) == [None] * 3
 
 
-@pytest.mark.parametrize("kind", masking.KINDS)
+@pytest.mark.parametrize("kind", masking.STRATEGIES)
 def test_what_comes_out_follows_from_the_arguments(kind):
     options = pickle.loads(pickle.dumps(Masking(kind, MASK, WIDE)))
     row = make_row([1] * 9, [1, 2, 3] * 9)

@@ -116,7 +116,7 @@ def test_forgotten_words_are_said_and_rates_stay_exact(small_vocab):
     assert census.totals.unknown == 100
     assert census.lacking.counts["x0"] == 51
     assert census.lacking.missed > 0
-    lines = " ".join(vocab_report.lists(census, census.found()))
+    lines = " ".join(vocab_report.lists(census, census.candidates()))
     assert f"lack words that occur at most {census.lacking.missed} times" in lines
 
 
@@ -149,9 +149,9 @@ def test_the_choice_of_new_tokens():
 def test_places_of_new_tokens():
     tokens = ["[PAD]", "[unused1]", "a", "[unused]", "[unused12]", "unused3", "[UNK]"]
     assert vocab_coverage.free_rows(tokens) == [1, 4]
-    assert vocab_coverage.rows_of_new(tokens, 1, "unused") == [1]
-    assert vocab_coverage.rows_of_new(tokens, 5, "unused") == [1, 4]
-    assert vocab_coverage.rows_of_new(tokens, 2, "append") == [7, 8]
+    assert vocab_coverage.new_rows(tokens, 1, "unused") == [1]
+    assert vocab_coverage.new_rows(tokens, 5, "unused") == [1, 4]
+    assert vocab_coverage.new_rows(tokens, 2, "append") == [7, 8]
 
 
 @pytest.mark.parametrize("char", "中\u3400\uf900\U00020000")
@@ -175,7 +175,7 @@ def test_words_of_several_ideographs_never_become_a_token(google, tmp_path):
     census = census_of(vocab, texts, segment=lambda t: [t[:2], t[2:5], t[5:]])
     assert census.compounds.counts == {"中文": 2, "文中": 1}
     assert census.frequent_compounds(1) == [CandidateWord("中文", 2, "f:1")]
-    lines = " ".join(vocab_report.lists(census, census.found()))
+    lines = " ".join(vocab_report.lists(census, census.candidates()))
     assert "words of several CJK characters: 2 different, 3 times" in lines
     assert "0 of them come out as one token" in lines
 
@@ -186,7 +186,7 @@ def test_a_report_fits_into_80_columns(small_vocab):
     census.add(
         [("/long/path/长长长" * 9 + f":{n}", text) for n, text in enumerate(texts)]
     )
-    lines = vocab_report.lists(census, census.found())
+    lines = vocab_report.lists(census, census.candidates())
     totals = census.totals
     lines += vocab_report.rates([("before", totals), ("after", totals)]).splitlines()
     assert max(map(terminal.width, lines)) <= 80

@@ -115,7 +115,7 @@ def test_numbers_of_a_row(starts, is_text, expected):
 
 def test_every_token_alone():
     is_text = np.array([0, 1, 1, 0, 1, 0], bool)
-    assert whole_words.alone(is_text).tolist() == [-1, 0, 1, -1, 2, -1]
+    assert whole_words.single_token_words(is_text).tolist() == [-1, 0, 1, -1, 2, -1]
 
 
 @needs_jieba

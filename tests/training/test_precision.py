@@ -215,7 +215,7 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
 class Rounding(collective.Solo):
     """One process whose sums are sent in float16."""
 
-    rounds = True
+    sends_float16 = True
 
 
 def test_a_loss_that_no_scale_mends_ends_the_run_at_once(first_params):

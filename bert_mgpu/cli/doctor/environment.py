@@ -198,7 +198,7 @@ def cores_line() -> str:
 
 
 def memory_line() -> str:
-    total, free = host_lib.memory_of(pathlib.Path("/proc/meminfo").read_text())
+    total, free = host_lib.parse_meminfo(pathlib.Path("/proc/meminfo").read_text())
     group = host_lib.cgroup_limits(pathlib.Path("/proc/self/cgroup").read_text())[1]
     limit = size_text(group) if group else "none"
     return f"{size_text(total)}, {size_text(free)} available, cgroup limit {limit}"

@@ -197,7 +197,7 @@ def _unknown(tokenizer: Tokenizer, sets: Sequence[ReadSet]) -> str:
     )
     for block in in_blocks(texts):
         census.add(block)
-    unknown = [candidate for candidate in census.found() if not candidate.pieces]
+    unknown = [candidate for candidate in census.candidates() if not candidate.pieces]
     if not unknown:
         return "every word is in the vocabulary"
     unknown.sort(key=lambda word: (-word.count, word.word))

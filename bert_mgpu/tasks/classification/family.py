@@ -35,7 +35,7 @@ _NUMBER_WIDTH = 12  # columns of the terminal
 class ClassificationFamily(Family):
     """The types "single", "multi" and "regression"."""
 
-    floor = naive_bayes.NAME
+    baseline_name = naive_bayes.NAME
 
     def read_label(
         self, files: TaskFiles, columns: Columns, cells: Sequence[Any]
@@ -78,11 +78,11 @@ class ClassificationFamily(Family):
         )
         problem_type = PROBLEM_TYPES[files.task_type]
         known = (None, problem_type.huggingface_problem_type)
-        if not config.do_train and model.problem_type not in known:
+        if not config.do_train and model.huggingface_problem_type not in known:
             raise UserError(
                 f"--init_checkpoint={config.init_checkpoint} is of the type"
-                f" {model.problem_type!r}, the task is {problem_type.name!r}: pass"
-                " --task_type"
+                f" {model.huggingface_problem_type!r}, the task is"
+                f" {problem_type.name!r}: pass --task_type"
             )
         if names:
             say(f"{len(names)} labels: {listed(names)}")

@@ -118,7 +118,7 @@ MUTANTS: list[Mutant] = [
            "for start in range(0, len(lengths) - 1, towers * most):",
            "runs/test_predict_stream.py"),
     Mutant("parts of a batch do not multiply", "runs/train.py",
-           "parts * launcher.parts(),", "parts,", "runs/test_train.py"),
+           "parts * launcher.batch_parts(),", "parts,", "runs/test_train.py"),
     Mutant("an unused parameter is worn down", "runs/run.py",
            "if name in self.task.unused or name in asked]", "if name in asked]",
            "runs/test_run.py"),

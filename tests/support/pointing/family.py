@@ -105,7 +105,7 @@ class Pointing(FinetuningTask):
 class PointingFamily(Family):
     """The type "pointing": a text, and its longest word."""
 
-    floor = "the first word"
+    baseline_name = "the first word"
 
     def read_label(self, files, columns, cells):
         return cells[columns.label]
