@@ -81,7 +81,7 @@ class Tally:
 
     def __init__(self, most: int = MOST_WORDS) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
-        self.places: dict[str, str] = {}
+        self.locations: dict[str, str] = {}
         self.missed = 0
         self._most = most
 
@@ -95,7 +95,7 @@ class Tally:
             if not unlocated:
                 break
             for word in unlocated.intersection(words):
-                self.places[word] = location
+                self.locations[word] = location
                 unlocated.remove(word)
         if len(self.counts) > self._most:
             self._drop_rare()
@@ -105,7 +105,7 @@ class Tally:
         self.missed += limit
         kept = {word: n for word, n in self.counts.items() if n > limit}
         self.counts = collections.Counter(kept)
-        self.places = {word: self.places[word] for word in kept}
+        self.locations = {word: self.locations[word] for word in kept}
 
 
 @functools.cache
@@ -162,13 +162,13 @@ class Census:
         for index, word in enumerate(words):
             row = ids.row(index).tolist()
             pieces = () if row == [unknown] else [self.tokenizer.tokens[i] for i in row]
-            count, place = self.lacking.counts[word], self.lacking.places[word]
+            count, place = self.lacking.counts[word], self.lacking.locations[word]
             candidates.append(CandidateWord(word, count, place, pieces=tuple(pieces)))
         return sorted(candidates, key=lambda candidate: candidate.rank)
 
     def frequent_compounds(self, most: int) -> list[CandidateWord]:
         """The segmenter's most frequent words of several CJK characters."""
-        places = self.compounds.places
+        places = self.compounds.locations
         ranked = sorted(
             self.compounds.counts.items(), key=lambda item: (-item[1], item[0])
         )

@@ -174,7 +174,7 @@ def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job, clock):
     both = job.start()
     rejoined = []
     for one in both:
-        one.rejoins = lambda: rejoined.append(1)
+        one.rejoin = lambda: rejoined.append(1)
         one.working(3)
     clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
@@ -272,11 +272,11 @@ def test_a_fault_of_ours_does_not_wait_for_others(job):
     first, second = job.start()
     waits, wait = [], first._has_ended.wait
     first._has_ended.wait = lambda seconds: waits.append(seconds) or wait(0)
-    assert first.broke(KeyError("x")) is None
+    assert first.lost_peer(KeyError("x")) is None
     assert waits == [0]
     second.end(UserError("a mistake"))
     until(lambda: first._has_ended.is_set())
-    assert "a mistake" in str(first.broke(KeyError("x")))
+    assert "a mistake" in str(first.lost_peer(KeyError("x")))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_an_elastic_process_without_a_place(job, answer, is_written):
         asked.set()
         raise answer
 
-    first.rejoins = rejoin
+    first.rejoin = rejoin
     second._peers[0].close()
     until(lambda: asked.is_set() and len(job.codes) == 2)
     assert (job.folder / "exit.json").exists() == is_written

@@ -61,7 +61,7 @@ def plant(failure, patch=setattr):
 
     def failing(self, replica, columns, step):
         own = columns[replica]
-        here = failure.tower - self.own.start in self._device_towers[replica]
+        here = failure.tower - self.own_towers.start in self._device_towers[replica]
         if not here or own["input_ids"].shape[1] <= failure.most:
             return columns
         nothing = failure.nothing(step)

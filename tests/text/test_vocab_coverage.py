@@ -63,7 +63,7 @@ def test_rates_of_real_headlines():
 
 
 def test_what_is_found_has_counts_places_and_pieces(small_vocab):
-    found = {one.word: one for one in census_of(small_vocab, TEXTS).found()}
+    found = {one.word: one for one in census_of(small_vocab, TEXTS).candidates()}
     assert found["☃"] == CandidateWord("☃", 1, "f:5")
     assert found["字"] == CandidateWord("字", 1, "f:4")
     assert found["☃☃"] == CandidateWord("☃☃", 1, "f:2")
@@ -78,7 +78,7 @@ def test_what_is_found_has_counts_places_and_pieces(small_vocab):
 def test_the_most_useful_words_stand_first(small_vocab):
     """☃☃ loses two characters each time, abcc one piece, abcabca two."""
     texts = ["abcc abcc abcc abcabca ☃☃", "abcabca"]
-    found = census_of(small_vocab, texts).found()
+    found = census_of(small_vocab, texts).candidates()
     assert [(one.word, one.saved) for one in found] == [
         ("abcabca", 4),
         ("abcc", 3),
@@ -91,7 +91,7 @@ def test_a_tally_of_few_words_is_exact():
     tally.add({"a": 2, "b": 1}, [("f:1", ["a", "b", "a"])])
     tally.add({"b": 3, "c": 2}, [("f:2", ["b", "c"]), ("f:3", ["b", "c", "b"])])
     assert tally.counts == {"a": 2, "b": 4, "c": 2} and tally.missed == 0
-    assert tally.places == {"a": "f:1", "b": "f:1", "c": "f:2"}
+    assert tally.locations == {"a": "f:1", "b": "f:1", "c": "f:2"}
 
 
 def test_a_tally_keeps_its_bounds_and_what_is_frequent():
@@ -102,7 +102,7 @@ def test_a_tally_keeps_its_bounds_and_what_is_frequent():
         true.update(words)
         tally.add(collections.Counter(words), [(f"f:{number}", words)])
         assert len(tally.counts) <= 100
-        assert tally.places.keys() == tally.counts.keys()
+        assert tally.locations.keys() == tally.counts.keys()
     assert tally.missed > 0
     for word, count in true.items():
         assert tally.counts[word] <= count <= tally.counts[word] + tally.missed

@@ -16,7 +16,7 @@ def main():
 
     def init(self, *arguments, **named):
         original(self, *arguments, **named)
-        self.ring = True
+        self.uses_nccl = True
 
     collective.Horovod.__init__ = init
     kind, *rest = sys.argv[1:]
