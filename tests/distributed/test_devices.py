@@ -99,7 +99,7 @@ def test_processes_with_other_threads_are_refused_on_cpus_alone(monkeypatch):
     )
     monkeypatch.setattr(init_distributed.collective, "all_gather_json", lambda *_: [])
     monkeypatch.setattr(devices, "identify", lambda _: None)
-    group = types.SimpleNamespace(ring=False, version="0.28.1")
+    group = types.SimpleNamespace(uses_nccl=False, version="0.28.1")
     for device in ("CPU:0", "GPU:0"):
         init_distributed._agree(group, FinetuneConfig(), [device], threads=4)
     name = "threads of a process (TF_NUM_INTRAOP_THREADS sets them)"
@@ -116,7 +116,7 @@ def test_processes_with_cards_of_other_kinds_are_refused(monkeypatch):
     )
     monkeypatch.setattr(init_distributed.collective, "all_gather_json", lambda *_: [])
     monkeypatch.setattr(devices, "identify", lambda _: None)
-    group = types.SimpleNamespace(ring=False, version="0.28.1")
+    group = types.SimpleNamespace(uses_nccl=False, version="0.28.1")
     for card in ("NVIDIA A", "NVIDIA B"):
         details = {"device_name": card}
         monkeypatch.setattr(devices, "_details", lambda _, one=details: [one])
@@ -163,7 +163,7 @@ def test_processes_that_share_a_card_are_refused(monkeypatch):
         init_distributed.collective, "all_gather_json", lambda *_: compared
     )
     monkeypatch.setattr(devices, "identify", lambda _: None)
-    group = types.SimpleNamespace(ring=True, version="0.28.1")
+    group = types.SimpleNamespace(uses_nccl=True, version="0.28.1")
     assert (
         init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], threads=1)
         == compared
