@@ -153,7 +153,9 @@ def _as_float32(path: str, values: Mapping[str, np.ndarray]) -> dict[str, np.nda
     """Raises UserError where a value is not a finite number."""
     for name, value in values.items():
         if value.dtype.kind not in "fV":  # bfloat16 is of numpy's kind V
-            raise UserError(f"{path}: {name} is of type {value.dtype}: no weights")
+            raise UserError(
+                f"{path}: {name} is of type {value.dtype}, which no weight has"
+            )
         if not np.isfinite(value).all():
             raise UserError(
                 f"{path}: {name} holds values that are no numbers: its training"

@@ -18,7 +18,8 @@ def check_asked(config: RunConfig, needed: Sequence[str]) -> None:
     asked = "do_train", "do_eval", "do_predict", *EXPORTS
     if not any(getattr(config, name, None) for name in asked):
         raise UserError(
-            "nothing to do: pass --do_train=true, --do_eval=true or --do_predict=true"
+            "nothing to do: pass --do_train=true, --do_eval=true, --do_predict=true or"
+            " an --export flag"
         )
     if config.allreduce_dtype == "bfloat16":
         raise UserError(

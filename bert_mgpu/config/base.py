@@ -72,11 +72,11 @@ class RunConfig(FlagTable, abc.ABC):
     bert_config_file: str | None = flag(None, MODEL, "model sizes, bert_config.json")
     init_checkpoint: str | None = flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or an output_dir of bert_mgpu")
     do_lower_case: bool = flag(True, MODEL, "fold case and accents, as uncased models want; false for cased models")
-    max_seq_length: int = flag(128, MODEL, "tokens of a row, [CLS] and [SEP] included, at most 512 and the model's positions; longer rows are truncated", identity=True, least=3)
+    max_seq_length: int = flag(128, MODEL, "tokens of a row, [CLS] and [SEP] included, at most 512 and at most max_position_embeddings of the model; longer rows are truncated", identity=True, least=3)
     hidden_act: str | None = flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=ACTIVATIONS)
 
-    n_gpus: int = flag(1, TRAIN, "towers: each takes train_batch_size rows of every step, on GPUs or on a CPU", least=1, most=4096)
-    train_batch_size: int = flag(32, TRAIN, "rows of a step per tower", least=1, most=2**20)
+    n_gpus: int = flag(1, TRAIN, "towers: each takes train_batch_size rows of every micro-batch, on GPUs or on a CPU", least=1, most=4096)
+    train_batch_size: int = flag(32, TRAIN, "rows of a micro-batch per tower: of a step, without accumulation", least=1, most=2**20)
     gradient_accumulation_steps: int = flag(1, TRAIN, "micro-batches of train_batch_size that each tower accumulates in a step, in the memory of one", least=1, most=2**20)
     learning_rate: float = flag(5e-5, TRAIN, "peak of the learning rate", least=0)
     lr_scaling: str = flag("none", TRAIN, "multiplies the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
@@ -91,20 +91,20 @@ class RunConfig(FlagTable, abc.ABC):
 
     deterministic: bool = flag(False, TRAIN, "only operations that give the same bits in every run, on GPUs too; slower there")
 
-    eval_batch_size: int = flag(8, TEST, "rows of an evaluation step per tower; on GPUs 64 at a time unless given", least=1, most=2**20)
+    eval_batch_size: int = flag(8, TEST, "rows of an evaluation step per tower; if not given, at least 64 on GPUs", least=1, most=2**20)
     predict_batch_size: int | None = flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1, most=2**20)
     predict_file: str | None = flag(None, TEST, "file to predict, in the format of the task's test file; several, separated by commas; or - for standard input, predicted line by line to standard output")
 
     device: str = flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
     cpu_devices: int = flag(1, SPEED, "splits the CPU into this many logical devices, to try out towers", least=1, most=1024)
     padding: str = flag("longest", SPEED, "how rows of unequal length share a batch: padded to max_seq_length, to the longest of the batch, the same with batches of similar length, or several packed into a row; evaluation and prediction pack where that saves tokens", identity=True, choices=("max_length", "longest", "bucket", "pack"))
-    precision: str = flag("float32", SPEED, "number format of the encoder's matrix products; weights, statistics, softmax and losses are always float32; tf32 is float32 with products of 10 bits on NVIDIA cards from 2020 on", identity=True, choices=("float32", "tf32", "bfloat16", "float16"))
+    precision: str = flag("float32", SPEED, "number format of the encoder's matrix products; weights, statistics, softmax and losses are always float32; tf32 is float32 whose products have inputs rounded to 10 bits of mantissa, on NVIDIA cards from 2020 on", identity=True, choices=("float32", "tf32", "bfloat16", "float16"))
     slot_bits: str = flag("32", SPEED, "bits of the optimizer's moments; 8 quantises those of adamw_google, adamw and lamb in blocks, embeddings excepted", identity=True, choices=("32", "8"))
     recompute: str = flag("none", SPEED, "what a training step recomputes instead of keeping in memory: nothing, attention (all of length x length), or whole layers", choices=("none", "attention", "block"))
     xla: str = flag("auto", SPEED, "compile the step with XLA; auto is on, except for bfloat16 on a CPU, where XLA is slower", choices=("auto", "on", "off"))
 
     allreduce_dtype: str = flag("float32", SPEED, "between processes (horovodrun): number format of the gradients that are sent; float16 halves the bytes, bfloat16 is refused, since gloo lacks it", identity=True, choices=("float32", "float16", "bfloat16"))
-    peer_timeout: float = flag(600.0, SPEED, "between processes (horovodrun): the run ends after this many seconds without a step of any of them", least=1, most=1e6)
+    peer_timeout: float = flag(600.0, SPEED, "between processes (horovodrun): the run ends if no process completes a step for this many seconds", least=1, most=1e6)
 
     save_checkpoints_steps: int = flag(1000, FILES, "steps between checkpoints", least=1)
     keep_checkpoint_max: int = flag(5, FILES, "newest checkpoints to keep; 0 keeps all", least=0)

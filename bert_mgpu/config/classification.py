@@ -16,5 +16,5 @@ class ClassificationFlags(FlagTable):
     classifier_dropout: float | None = flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, least=0, most=0.99)
     class_weights: str | None = flag(None, TRAIN, "weight of each label in the loss: balanced (rare labels count more), or a file of lines label TAB weight", identity=True)
     focal_gamma: float = flag(0.0, TRAIN, "focal loss: each row's loss times (1 - probability of its label) to this power, so that hard rows count more; often 2", identity=True, least=0, most=10)
-    threshold: str | None = flag(None, TEST, "probability from which a row has a label, as a number or a file of lines label TAB number: of any label in a task of type multi, 0.5 unless given; of the second of two labels, the likelier one unless given")
+    threshold: str | None = flag(None, TEST, "least probability with which a row gets a label, a number or a file of lines label TAB number: for type multi of each label, 0.5 if not given; for two labels of the second, if not given the likelier one wins")
     # fmt: on

@@ -22,7 +22,7 @@ class PreparationConfig(FlagTable):
     output_file: str | None = flag(
         None,
         INPUT,
-        "TFRecord files to write, comma-separated: rows go to one after the other",
+        "TFRecord files to write, comma-separated: rows are dealt to them in turn",
     )
     root_data_path: str | None = flag(
         None,
@@ -38,8 +38,8 @@ class PreparationConfig(FlagTable):
         "nsp",
         TASK,
         "rows: pairs of texts, half of them consecutive; single sentences; consecutive"
-        " sentences of a document; or pairs of a phrase and an ad, from lines flag TAB"
-        " anything TAB phrase TAB ad",
+        " sentences of a document; or pairs of a phrase and an ad, from lines of the"
+        " form flag TAB anything TAB phrase TAB ad",
         choices=("nsp", "mlm", "documents", "infill"),
     )
     masking: str = flag(

@@ -90,7 +90,7 @@ def rows(
 def _text(value: Any, column: Column | None) -> Cell | None:
     """A JSON value as a cell. Raises ValueError where it is none."""
     if isinstance(value, str) and not value.isascii() and _SURROGATES.search(value):
-        raise ValueError(f"column {column!r} has half a surrogate pair, no character")
+        raise ValueError(f"column {column!r} contains an unpaired surrogate")
     if column is None or isinstance(value, str):
         return value
     if isinstance(value, list):

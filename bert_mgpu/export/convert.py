@@ -250,7 +250,7 @@ def _compare(
     copy = pretrained.find_model(settings, pathlib.Path(os.devnull))
     ids, _ = _rows(copy.tokenizer, copy.bert_config, file)
     if not np.array_equal(ids.values, rows.values):
-        raise RunError(f"{folder}: its vocabulary makes other ids")
+        raise RunError(f"{folder}: its vocabulary gives different ids")
     copied = initial_weights.read_all(folder)
     if absent := sorted(set(written) - set(copied)):
         raise RunError(f"{folder}: lacks {listed(absent)}")

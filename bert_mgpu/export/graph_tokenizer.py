@@ -102,7 +102,7 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         count = tf.cumsum(tf.cast(seen, tf.int32))
 
         def is_cased(index: tf.Tensor) -> tf.Tensor:
-            """Whether the index-th character that is not skipped, in the same text."""
+            """Is the index-th unskipped character cased, and of the same text?"""
             inside = (index >= 0) & (index < tf.size(cased))
             index = tf.where(inside, index, 0)
             padded = tf.concat([cased, [False]], 0)

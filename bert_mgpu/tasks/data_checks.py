@@ -88,7 +88,7 @@ def _of_texts(checked: CheckedSet) -> Iterator[str]:
     if checked.unknown_share > _UNKNOWN:
         yield (
             f"{checked.path}: {checked.unknown_share:.1%} of the tokens are [UNK]: is"
-            " it the model's own vocabulary, and --do_lower_case as it wants?"
+            " --vocab_file the model's own, and does --do_lower_case match the model?"
         )
     if not checked.labelled:
         return

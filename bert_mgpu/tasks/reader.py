@@ -36,8 +36,8 @@ def read_examples(
     label is never looked at and each line below the header gives one
     example, a blank line one with an empty text, so that predictions can be
     pasted beside the file; xnli's rows of other languages are left out even
-    then, and a blank line there has no language. A text in the last column is
-    the last column in both, so prediction files may lack the label column.
+    then, and a blank line there has no language. If the text is in the last
+    column it is counted from the end, so prediction files may lack the label column.
 
     Args:
       label: reads the label of a row.

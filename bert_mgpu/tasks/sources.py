@@ -99,8 +99,8 @@ def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) ->
 def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
     """The split whose columns a `--predict_file` has: "test" or "dev".
 
-    They differ only in cola, whose test files have no label column and a
-    header: a file whose first line reaches dev's text column is read as dev.
+    They differ only in cola, whose test files have a header and no label
+    column: a file whose first line reaches dev's text column is read as dev.
     """
     if task.test is None:
         return "dev"

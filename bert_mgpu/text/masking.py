@@ -40,7 +40,7 @@ _Span = tuple[int, int]  # the tokens [start, end)
 class Masking:
     """The settings by which rows are masked.
 
-    kind: one of KINDS.
+    strategy: one of STRATEGIES.
       "token": single words, as google-research/bert's create_masked_lm_predictions,
         without and with its do_whole_word_mask. Words are shuffled and taken while
         they fit into the budget; one that does not fit is left out. Replacements

@@ -125,7 +125,7 @@ class Towers:
         return self.place_for_outputs(batch, self.task)
 
     def place_for_outputs(self, batch: Batch, task: Task | None = None) -> PlacedBatch:
-        """This process's share of a batch for a forward pass only, placed."""
+        """The same for a forward pass; with a task, with its loss denominators too."""
         counts = [len(towers) for towers in self._device_towers]
         towers = len(self.own_towers)
         return batches.place(batch, self.devices, counts, towers=towers, task=task)

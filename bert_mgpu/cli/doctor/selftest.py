@@ -128,7 +128,7 @@ def main() -> int:
         start = [str(launcher), "-np", "2", "-H", "localhost:2"]
         runs["2 towers in each of 2 processes"] = (start, {} if gpus else one_gpu, 2, 1)
     else:
-        print("testing one process only: two need Horovod, and on GPUs one GPU each")
+        print("testing one process only: two processes need Horovod, and a GPU each")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         _write_inputs(folder)
