@@ -13,10 +13,10 @@ def little_memory(monkeypatch):
     """More than 50 tokens of a tower at once ask for memory that no machine has."""
 
     def limited(work):
-        def call(towers, batch, *rest):
+        def call(towers, batch, *rest, **named):
             if math.prod(batch.columns[0]["input_ids"].shape[1:]) > 50:
                 no_memory()
-            return work(towers, batch, *rest)
+            return work(towers, batch, *rest, **named)
 
         return call
 

@@ -127,7 +127,7 @@ def test_evaluated_records_without_one_mask(tmp_path, data, flags, pretrain):
         result,
         "a.tfrecord",
         "b.tfrecord",
-        "not one token is masked in the first",
+        "no token is masked in the first",
         "16 rows",
         "raise --max_eval_steps",
         "--eval_input_file",
