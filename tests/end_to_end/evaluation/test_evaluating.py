@@ -52,7 +52,7 @@ def test_best_holds_the_weights_of_the_best_evaluation(
     flags = {**TRAINED, **LOOKS, "keep_checkpoint_max": 0, "save_checkpoints_steps": 2}
     flags |= {"best_metric": metric}
     # The last is not the best: the rate rises to the end.
-    flags |= {"learning_rate": 1e-1, "warmup_proportion": 1.0}
+    flags |= {"learning_rate": 3e-1, "warmup_proportion": 1.0}
     code, _, err = inside(tiny.flags(out, "own", **flags))
     assert code == 0, err
     found = {row["step"]: row[metric] for row in history(out)}
