@@ -229,7 +229,7 @@ def test_a_cancelled_step_has_lacked_memory(tiny, tmp_path, go, monkeypatch):
     code, _, err = go(flags(tiny, tmp_path, False, do_train=True), False)
     assert code == 0, err
     (line,) = (line for line in err.splitlines() if "going on" in line)
-    assert line.startswith("a device failed at the sum or the update, likely out of")
+    assert line.startswith("a device failed in the sum or the update, probably out of")
 
 
 def test_a_cancelled_prediction_is_not_told_as_lacking_memory(

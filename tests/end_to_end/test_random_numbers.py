@@ -61,11 +61,11 @@ def test_a_run_of_before_ends_as_it_would_have(
             patch.setattr(type(SHUFFLES["counters"]), name, refuse)
         code, _, err = inside(flags(tiny, stopped, padding=padding))
     assert code == 0 and "resuming from" in err and "step 5" in err, err
-    assert "began with the random numbers of numpy" in err
+    assert "began with numpy's random numbers" in err
     assert_same_run(straight, stopped)  # the identity too
     # Not for want of a difference.
     code, _, err = inside(flags(tiny, new, padding=padding))
-    assert code == 0 and "random numbers of numpy" not in err
+    assert code == 0 and "numpy's random numbers" not in err
     assert identity(new)["random_numbers"] == "counters"
     old, other = google_read.read(straight), google_read.read(new)
     assert not np.array_equal(old["output_weights"], other["output_weights"])

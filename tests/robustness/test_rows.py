@@ -93,7 +93,11 @@ JSON_FILES = {
     "NaN": ("a.jsonl", line(b"NaN"), "a.jsonl:9: column 't' is 'nan'"),
     "Infinity": ("a.jsonl", line(b"-Infinity"), "a.jsonl:9: column 't' is '-inf'"),
     "key twice": ("a.jsonl", line(b'1, "t": 2'), ":9: not a JSON object: the key 't'"),
-    "half a pair": ("a.jsonl", line(rb'"a\ud83d"'), "a.jsonl:9: column 't' has half a"),
+    "half a pair": (
+        "a.jsonl",
+        line(rb'"a\ud83d"'),
+        "a.jsonl:9: column 't' contains an unpaired",
+    ),
     "half in a list": ("a.jsonl", line(rb'["\udc00"]'), "a.jsonl:9: "),
     "list": ("a.jsonl", line(b'["a", "b"]'), "a.jsonl:9: a list"),
     "null": ("a.jsonl", line(b"null"), "a.jsonl:9: column 't' is null"),
