@@ -167,7 +167,10 @@ def test_several_files_by_one_model(tiny, model, inside, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "fragment"),
     [
-        ({"predict_file": "-", "do_eval": True}, "--predict_file=-: rows come to a"),
+        (
+            {"predict_file": "-", "do_eval": True},
+            "--predict_file=- needs a trained model",
+        ),
         ({"predict_file": "a/x.tsv,b/x.tsv"}, "two files of the same name"),
         ({"predict_file": "none.tsv,other.tsv"}, "other.tsv: no such file"),
     ],

@@ -122,7 +122,11 @@ JSON_FILES = {
         b"{%s}\n" % b",".join(b'"k%d":0' % i for i in range(10**6)),
         "a.jsonl:1: no column 't'",
     ),
-    "line's end in a label": ("a.jsonl", b'{"y": "a\\nb", "t": "a"}', "a line's end"),
+    "line's end in a label": (
+        "a.jsonl",
+        b'{"y": "a\\nb", "t": "a"}',
+        "contains a line",
+    ),
     "text of 17 MB": (
         "a.jsonl",
         line(b'"%s"' % (b"a" * LONG)),

@@ -4,6 +4,7 @@ import gzip
 import json
 import lzma
 import os
+import shutil
 import struct
 
 import pytest
@@ -226,7 +227,8 @@ def test_standard_input(tmp_path, tiny, trained, inside, sent, answers, said):
     with open(tmp_path / "sent", "rb") as file:
         os.dup2(file.fileno(), 0)
     try:
-        code, out, err = inside(predicting(tiny, trained("own")))
+        model = shutil.copytree(trained("own"), tmp_path / "model")
+        code, out, err = inside(predicting(tiny, model))
     finally:
         os.dup2(kept, 0)
         os.close(kept)
@@ -241,8 +243,9 @@ def test_standard_input(tmp_path, tiny, trained, inside, sent, answers, said):
     ],
     ids=["10 MB", "zeros"],
 )
-def test_long_lines_of_standard_input(tiny, trained, sent, answers, said):
-    result = measured(predicting(tiny, trained("own")), source=sent)
+def test_long_lines_of_standard_input(tmp_path, tiny, trained, sent, answers, said):
+    model = shutil.copytree(trained("own"), tmp_path / "model")
+    result = measured(predicting(tiny, model), source=sent)
     ended(*result[:3], answers, said)
 
 
