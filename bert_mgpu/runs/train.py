@@ -182,7 +182,8 @@ def _train(
         f" {config.seed}"
     )
     if plan.warmup >= plan.steps:
-        say("  WARNING: the warm-up never ends: lower --num_warmup_steps")
+        (flag,) = {"num_warmup_steps", "warmup_proportion"} & {*vars(config)}
+        say(f"  WARNING: the warm-up never ends: lower --{flag}")
 
     def batches() -> Iterator[PlacedBatch]:
         for step in itertools.count(state.step):

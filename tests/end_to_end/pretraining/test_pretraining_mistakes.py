@@ -98,7 +98,7 @@ def test_a_warm_up_that_does_not_end_and_few_masks_are_told(tmp_path, flags, pre
     few = {"num_warmup_steps": 12, "masked_lm_prob": 0.5}
     code, _, err = pretrain(flags(tmp_path / "out", "unmasked", **few))
     assert code == 0
-    assert "WARNING: the warm-up never ends" in err
+    assert "WARNING: the warm-up never ends: lower --num_warmup_steps" in err
     assert "beyond 6 tokens masks are fewer: pass --max_predictions_per_seq=8" in err
 
 
