@@ -324,7 +324,10 @@ def test_what_comes_out_follows_from_the_arguments(kind):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"kind": "word"}, "masking 'word' is not known: pass one of token, span, inf"),
+        (
+            {"strategy": "word"},
+            "masking 'word' is not known: pass one of token, span, inf",
+        ),
         ({"probability": 0.0}, "masked_lm_prob 0.0: pass more than 0, at most 1"),
         ({"probability": 15.0}, "masked_lm_prob 15.0"),
         ({"probability": math.nan}, "masked_lm_prob nan"),

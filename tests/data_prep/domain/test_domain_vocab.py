@@ -165,7 +165,7 @@ def test_the_script_runs_from_anywhere_without_tensorflow(files):
 
 def test_help_names_every_flag(call):
     code, out, _ = call(["--help"])
-    assert code == 0 and out.startswith("How well a vocabulary fits")
+    assert code == 0 and out.startswith("Reports how well a vocabulary fits")
     for field in domain_vocab_lib.DomainVocabConfig.__dataclass_fields__:
         assert field == "given" or f"  --{field}=" in out
     assert max(map(len, out.splitlines())) <= 80
