@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.tested_by import TESTED_BY
 
 PACKAGE = ROOT / "bert_mgpu"
 # What each package may import, besides core.
@@ -299,3 +300,25 @@ def test_a_class_name_occurs_once():
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name_of(path))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_every_module_has_tests():
+    """A test in the folder of its package imports it, or tested_by.py says where."""
+    imported = collections.defaultdict(set)  # folder of tests/ -> names
+    for path in (ROOT / "tests").rglob("*.py"):
+        folder = path.relative_to(ROOT / "tests").parts[0]
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for _, name in imports_of(tree):
+            imported[folder] |= {name, name.rpartition(".")[0]}
+    without = {
+        name_of(path)
+        for path in MODULES
+        if path.name not in ("__init__.py", "__main__.py")
+        and ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        not in imported[package_of(path)]
+    }
+    assert without == {*TESTED_BY}
+    absent = {
+        file for file in TESTED_BY.values() if not (ROOT / "tests" / file).exists()
+    }
+    assert absent == set()

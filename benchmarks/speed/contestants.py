@@ -39,7 +39,7 @@ from benchmarks.speed.workloads import (
     trains_full_length,
     trains_headlines,
 )
-from bert_mgpu.data import batching, pipeline
+from bert_mgpu.data import forward_batching, pipeline
 from bert_mgpu.text.tokenization import Tokenizer
 
 
@@ -158,7 +158,7 @@ def _slot_sizes(params: Any, slots: Any) -> dict[str, int]:
 def ours_predicts(shape: Shape, *, packs: bool = True, **flags: Any) -> Contestant:
     """Predicts all headlines of a file, as a run does, or sorted without packing."""
     towers, features = _towers(_job(shape, flags)), headlines("full_dev.txt")
-    placements = batching.forward_placements(
+    placements = forward_batching.forward_placements(
         features.lengths, 1, shape.batch, packs=packs, max_length=shape.length
     )
 

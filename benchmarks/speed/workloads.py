@@ -139,7 +139,7 @@ def trains_rows(
         padding=padding,
         max_length=shape.length,
         seed=SEED,
-        counts=rows.counts,
+        target_counts=rows.target_counts,
     )
 
     def made(placements: Iterable[pipeline.Placement]) -> Iterator[Batch]:

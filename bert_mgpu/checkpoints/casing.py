@@ -19,18 +19,18 @@ _CASED = ("cased", "multi_cased")
 def resolve(
     flag: bool,
     given: bool,
-    beside: Mapping[str, Any],
+    folder_settings: Mapping[str, Any],
     *,
     init_checkpoint: str | None,
     data: Mapping[str, Any] | None,
 ) -> bool:
     """Whether the model is uncased.
 
-    flag: --do_lower_case, which the command line has if `given`; beside: settings from
-    the folder of the weights; data: see `pretrained.find_model`. Raises UserError where
+    flag: --do_lower_case, which the command line has if `given`; folder_settings: those
+    of the folder of the weights; data: see `pretrained.find_model`. Raises UserError if
     a flag, or data, contradicts what the weights were trained with.
     """
-    lower, origin = beside.get("do_lower_case"), beside.get("origin")
+    lower, origin = folder_settings.get("do_lower_case"), folder_settings.get("origin")
     binding = given
     if lower is None and init_checkpoint:
         origin = init_checkpoint

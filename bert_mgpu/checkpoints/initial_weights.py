@@ -59,7 +59,7 @@ def open_weights(path: str) -> StoredWeights:
 
 def first_weights(
     specs: Mapping[str, tuple[tuple[int, ...], str]],
-    random: Mapping[str, np.ndarray],
+    random_weights: Mapping[str, np.ndarray],
     path: str | None,
     *,
     say: Callable[[str], None],
@@ -77,7 +77,7 @@ def first_weights(
     """
     if path is None:
         say(f"no --init_checkpoint: all {len(specs)} weights are initialised at random")
-        return dict(random)
+        return dict(random_weights)
     wanted = {name: shape for name, (shape, _) in specs.items()}
     stored = open_weights(path)
     shapes = stored.shapes
@@ -88,7 +88,7 @@ def first_weights(
     if model and model.vocab_file:
         growth = vocab_growth.find_growth(
             model.vocab_file,
-            model.tokenizer,
+            model.required_tokenizer,
             run_folder.folder_of(path) / pretrained.VOCAB_FILE,
             shapes=shapes,
         )
@@ -99,7 +99,7 @@ def first_weights(
     say(f"weights: {len(values)} of {len(wanted)} loaded from {path}")
     for line in growth.lines():
         say(line)
-    values = growth.apply(values, random)
+    values = growth.apply(values, random_weights)
     if missing:
         say(f"  new, initialised at random: {listed(missing, _MAX_NAMES_SHOWN)}")
     for name in mismatched:
@@ -109,7 +109,7 @@ def first_weights(
         )
     if unexpected:
         say(f"  in the checkpoint but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
-    return dict(random) | _as_float32(path, values)
+    return dict(random_weights) | _as_float32(path, values)
 
 
 def check_encoder(
@@ -158,7 +158,7 @@ def _as_float32(path: str, values: Mapping[str, np.ndarray]) -> dict[str, np.nda
             )
         if not np.isfinite(value).all():
             raise UserError(
-                f"{path}: {name} holds values that are no numbers: its training"
+                f"{path}: {name} holds NaN or infinite values: its training"
                 " diverged, or it is damaged: pass another checkpoint"
             )
     return {name: np.asarray(value, np.float32) for name, value in values.items()}

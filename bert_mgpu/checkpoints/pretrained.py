@@ -42,7 +42,7 @@ class Pretrained:
 
     bert_config: BertConfig
     config_file: str
-    words: Tokenizer | None  # None where the vocabulary is not known
+    tokenizer: Tokenizer | None  # None where the vocabulary is not known
     vocab_file: str | None
     do_lower_case: bool
     labels: list[str] | None  # as found beside the weights; None where absent
@@ -50,14 +50,14 @@ class Pretrained:
     huggingface_problem_type: str | None = None
 
     @property
-    def tokenizer(self) -> Tokenizer:
+    def required_tokenizer(self) -> Tokenizer:
         """Raises UserError where the run has no vocabulary."""
-        if self.words is None:
+        if self.tokenizer is None:
             raise _missing("vocab_file", VOCAB_FILE)
-        return self.words
+        return self.tokenizer
 
     @property
-    def vocabulary(self) -> str:
+    def required_vocab_file(self) -> str:
         """The vocab_file. Raises UserError where the run has no vocabulary."""
         if self.vocab_file is None:
             raise _missing("vocab_file", VOCAB_FILE)
@@ -241,7 +241,7 @@ def notes(model: Pretrained, hidden_act: str | None) -> list[str]:
         f" {bert_config.num_attention_heads} heads, {bert_config.hidden_act}"
         f" ({'--hidden_act' if hidden_act else model.config_file}),"
     )
-    if model.words is None:
+    if model.tokenizer is None:
         return [
             f"{start} vocabulary of {bert_config.vocab_size}",
             "no --vocab_file: output_dir gets no vocab.txt, which fine-tuning will look"
@@ -249,9 +249,9 @@ def notes(model: Pretrained, hidden_act: str | None) -> list[str]:
         ]
     lines = [
         f"{start} {'uncased' if model.do_lower_case else 'cased'} vocabulary of"
-        f" {len(model.words.tokens)}"
+        f" {len(model.tokenizer.tokens)}"
     ]
-    unused = bert_config.vocab_size - len(model.words.tokens)
+    unused = bert_config.vocab_size - len(model.tokenizer.tokens)
     if unused:
         lines.append(
             f"{model.vocab_file}: {unused} tokens fewer than the embedding has rows;"

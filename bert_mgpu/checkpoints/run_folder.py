@@ -83,9 +83,11 @@ def _can_be(name: str, value: Any) -> bool:
     also = "int" if type_name == "float" else type_name
     if type(value).__name__ not in (type_name, also):
         return False
-    choices, least, most = (field.metadata[k] for k in ("choices", "least", "most"))
+    choices, minimum, maximum = (
+        field.metadata[key] for key in ("choices", "minimum", "maximum")
+    )
     return (
         (not choices or value in choices)
-        and (least is None or value >= least)
-        and (most is None or value <= most)
+        and (minimum is None or value >= minimum)
+        and (maximum is None or value <= maximum)
     )

@@ -27,7 +27,7 @@ _TRAILER = 5  # bytes behind a block: how it is packed, and its checksum
 _MOST_BYTES = 64 << 20  # of an index; that of BERT-large with moments has 0.1 MB
 _LONGEST_NAME = 4096
 _MOST_DIMENSIONS = 32  # of a numpy array
-_ADVICE = "copy it anew, or pass another checkpoint"
+_ADVICE = "copy it again, or pass another checkpoint"
 _MOST_SHARDS = 99_999  # their names have five digits
 
 

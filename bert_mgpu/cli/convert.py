@@ -15,7 +15,7 @@ import os
 import pathlib
 from collections.abc import Sequence
 
-from bert_mgpu.cli import process
+from bert_mgpu.cli import script
 from bert_mgpu.config.convert import ConvertConfig
 from bert_mgpu.core.errors import RunError, UserError
 from bert_mgpu.tasks.registry import TYPES
@@ -23,8 +23,8 @@ from bert_mgpu.tasks.registry import TYPES
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns the exit code."""
-    with process.redirect_native_stderr(pathlib.Path(os.devnull)):
-        return process.run(
+    with script.redirect_native_stderr(pathlib.Path(os.devnull)):
+        return script.run(
             ["", *argv],
             str(__doc__),
             ConvertConfig,
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 def _explained(config: ConvertConfig, error: Exception) -> RunError | None:
     flag = "export_hf" if config.export_hf else "export_google"
     output = pathlib.Path(getattr(config, flag) or "")
-    return process.explain(error, output, flag, memory_hint="use a larger machine")
+    return script.explain(error, output, flag, memory_hint="use a larger machine")
 
 
 def _convert(config: ConvertConfig) -> None:

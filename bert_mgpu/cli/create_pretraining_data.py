@@ -26,7 +26,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from bert_mgpu.cli import process
+from bert_mgpu.cli import script
 from bert_mgpu.config.base import fields
 from bert_mgpu.config.preparation import PreparationConfig
 from bert_mgpu.core import text_files
@@ -44,14 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def explained(config: PreparationConfig, error: Exception) -> RunError | None:
         fewer = "pass a smaller --workers"
-        return process.explain(
+        return script.explain(
             error, config.outputs[0], "output_file", memory_hint=fewer
         )
 
     stopped = "the same command goes on from its parts"
     argv = sys.argv if argv is None else argv
     usage = str(__doc__)
-    return process.run(
+    return script.run(
         argv,
         usage,
         PreparationConfig,

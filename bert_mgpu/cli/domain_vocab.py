@@ -18,7 +18,7 @@ import pathlib
 import sys
 from collections.abc import Iterable, Sequence
 
-from bert_mgpu.cli import process
+from bert_mgpu.cli import script
 from bert_mgpu.config.domain_vocab import DomainVocabConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import RunError, UserError
@@ -36,14 +36,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def explained(config: DomainVocabConfig, error: Exception) -> RunError | None:
         output = pathlib.Path(str(config.output_vocab_file))
-        return process.explain(
+        return script.explain(
             error, output, "output_vocab_file", memory_hint="pass --max_lines"
         )
 
     stopped = "nothing is written"
     argv = sys.argv if argv is None else argv
     usage = str(__doc__)
-    return process.run(
+    return script.run(
         argv, usage, DomainVocabConfig, work=work, explained=explained, stopped=stopped
     )
 

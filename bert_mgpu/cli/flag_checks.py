@@ -10,7 +10,7 @@ from bert_mgpu.core.errors import UserError
 EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 
 
-def check_asked(config: RunConfig, needed: Sequence[str]) -> None:
+def check_common_flags(config: RunConfig, needed: Sequence[str]) -> None:
     """Raises UserError where a needed flag is missing, or all that ask for work."""
     for name in (*needed, "output_dir"):
         if getattr(config, name) is None:

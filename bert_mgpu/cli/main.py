@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from bert_mgpu.cli import process
+from bert_mgpu.cli import script
 from bert_mgpu.core import log
 from bert_mgpu.core.errors import UserError
 
@@ -33,5 +33,5 @@ def main() -> int:
         return log.print_stdout(str(__doc__).strip())
     if name not in COMMANDS:
         known = ", ".join(COMMANDS)
-        return process.fail(UserError(f"{name}: no such command: pass one of {known}"))
+        return script.fail(UserError(f"{name}: no such command: pass one of {known}"))
     return importlib.import_module(f"bert_mgpu.cli.{COMMANDS[name]}").main(flags)

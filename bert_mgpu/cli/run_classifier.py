@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from bert_mgpu.cli import session
-from bert_mgpu.cli.flag_checks import EXPORTS, check_asked, check_used
+from bert_mgpu.cli.flag_checks import EXPORTS, check_common_flags, check_used
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
@@ -34,13 +34,21 @@ from bert_mgpu.tasks import registry, sources
 
 def main() -> int:
     """Runs the command line; returns the exit code."""
-    return run(sys.argv, launcher.start_anew)
+    return run(sys.argv, launcher.restart_in_parts)
 
 
-def run(argv: Sequence[str], anew: Callable[[int], int] | None = None) -> int:
-    """Runs the command line `argv`; returns the exit code. anew: see `session.run`."""
+def run(argv: Sequence[str], restart: Callable[[int], int] | None = None) -> int:
+    """Runs the command line `argv`; returns the exit code.
+
+    restart: see `session.run`.
+    """
     return session.run(
-        argv, str(__doc__), FinetuneConfig, check=check, load=_load, anew=anew
+        argv,
+        str(__doc__),
+        FinetuneConfig,
+        check=check,
+        load=_load,
+        restart=restart,
     )
 
 
@@ -52,7 +60,7 @@ def _load() -> Callable[..., None]:
 
 def check(config: FinetuneConfig) -> None:
     """Raises UserError for flags that do not go together."""
-    check_asked(config, ["task_name", "data_dir"])
+    check_common_flags(config, ["task_name", "data_dir"])
     if config.truncation != "head_tail":
         check_used(config.given, ["head_tokens"], "--truncation=head_tail")
     if not os.path.isdir(str(config.data_dir)):

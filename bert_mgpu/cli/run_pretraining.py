@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from bert_mgpu.cli import session
-from bert_mgpu.cli.flag_checks import check_asked, check_used
+from bert_mgpu.cli.flag_checks import check_common_flags, check_used
 from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.distributed import launcher
@@ -31,13 +31,21 @@ from bert_mgpu.distributed import launcher
 
 def main() -> int:
     """Runs the command line; returns the exit code."""
-    return run(sys.argv, launcher.start_anew)
+    return run(sys.argv, launcher.restart_in_parts)
 
 
-def run(argv: Sequence[str], anew: Callable[[int], int] | None = None) -> int:
-    """Runs the command line `argv`; returns the exit code. anew: see `session.run`."""
+def run(argv: Sequence[str], restart: Callable[[int], int] | None = None) -> int:
+    """Runs the command line `argv`; returns the exit code.
+
+    restart: see `session.run`.
+    """
     return session.run(
-        argv, str(__doc__), PretrainConfig, check=check, load=_load, anew=anew
+        argv,
+        str(__doc__),
+        PretrainConfig,
+        check=check,
+        load=_load,
+        restart=restart,
     )
 
 
@@ -50,7 +58,7 @@ def _load() -> Callable[..., None]:
 def check(config: PretrainConfig) -> None:
     """Raises UserError for flags that do not go together."""
     reads = config.do_train or (config.do_eval and config.eval_input_file is None)
-    check_asked(config, ["input_file"] if reads else [])
+    check_common_flags(config, ["input_file"] if reads else [])
     if config.eval_input_file and not config.do_eval:
         raise UserError("--eval_input_file is given: pass --do_eval=true as well")
     if config.do_predict and config.predict_file is None:

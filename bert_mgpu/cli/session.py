@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from bert_mgpu.cli import process
+from bert_mgpu.cli import script
 from bert_mgpu.config import parsing
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import files, log
@@ -32,7 +32,7 @@ from bert_mgpu.distributed.watchdog import Watchdog
 _TENSORFLOW_LOG = "tensorflow.log"
 
 
-@process.unbroken_log()
+@script.unbroken_log()
 def run(
     argv: Sequence[str],
     usage: str,
@@ -40,13 +40,13 @@ def run(
     *,
     check: Callable[[Any], None],
     load: Callable[[], Callable[..., None]],
-    anew: Callable[[int], int] | None,
+    restart: Callable[[int], int] | None,
 ) -> int:
     """Runs a training script's command line; returns the exit code.
 
     table: of the flags; check: raises UserError before anything is loaded; load:
     imports and returns the work, a function of (settings, output_dir, topology);
-    anew: where batches do not fit, starts the same command anew with each cut into
+    restart: where batches do not fit, runs the command again with each cut into
     this many parts. With None such a run ends.
     """
     # That of a single process, until the rank is known.
@@ -70,7 +70,7 @@ def run(
         folder = pathlib.Path(settings.output_dir) if settings.output_dir else None
         watchdog = Watchdog(rank, folder, settings.peer_timeout)
         if launcher.is_elastic():  # a process may be lost before the first contact
-            towers = launcher.towers() or settings.n_gpus * rank.size
+            towers = launcher.total_towers() or settings.n_gpus * rank.size
             watchdog.rejoin = functools.partial(launcher.rejoin, towers)
         watchdog.open()
         check(settings)
@@ -94,7 +94,7 @@ def run(
     except parsing.HelpAsked as asked:
         return log.print_stdout(str(asked))
     except DoesNotFit as error:
-        if anew is None or not rank.is_single:
+        if restart is None or not rank.is_single:
             return _fail(error, watchdog)
         print(error.notice, file=sys.stderr, flush=True)
         parts = error.parts
@@ -103,10 +103,10 @@ def run(
     except KeyboardInterrupt:
         return _fail(Interrupted("stopped by Ctrl-C"), watchdog)
     except OSError as error:  # of a path that the checks could not read
-        return _fail(process.unusable(error, None, ""), watchdog)
+        return _fail(script.unusable(error, None, ""), watchdog)
     finally:
         signal.signal(signal.SIGTERM, before)
-    return anew(parts)
+    return restart(parts)
 
 
 def in_parts(config: Any, parts: int) -> Any:
@@ -141,7 +141,7 @@ def _fail(error: RunError, watchdog: Watchdog) -> int:
         print(ended.report, file=sys.stderr)
         code = ended.exit_code
     else:
-        code = process.fail(ended)
+        code = script.fail(ended)
     watchdog.leave(code)
     return code
 
@@ -189,7 +189,7 @@ def _work(
         raise
     except Exception as error:
         advice = memory_advice(config.do_train, config.recompute)
-        if explained := process.explain(
+        if explained := script.explain(
             error, output_dir, "output_dir", memory_hint=advice
         ):
             raise explained from None
@@ -210,9 +210,7 @@ def _tensorflow_log(
     try:
         if rank.is_first and not shown:
             path.unlink(missing_ok=True)  # a link would lead elsewhere
-        redirect = process.redirect_native_stderr(
-            None if shown else path, rank.is_first
-        )
+        redirect = script.redirect_native_stderr(None if shown else path, rank.is_first)
         entered = contextlib.ExitStack()
         entered.enter_context(redirect)
     except OSError as error:

@@ -30,17 +30,17 @@ def flag(
     *,
     identity: bool = False,
     choices: tuple[str, ...] = (),
-    least: float | None = None,
-    most: float | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
 ) -> Any:
-    """A field that is a flag; least and most bound its value."""
+    """A field that is a flag; minimum and maximum bound its value."""
     metadata = {
         "group": group,
         "help": text,
         "identity": identity,
         "choices": choices,
-        "least": least,
-        "most": most,
+        "minimum": minimum,
+        "maximum": maximum,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -58,7 +58,7 @@ class RunConfig(FlagTable, abc.ABC):
 
     sampled_by: int | None = None  # the seed of samples, if not --seed
     # The generator of shuffles, samples and masks: "counters", our own, or "numpy" for
-    # runs that began before there were counters (see `identity.with_begun_settings`).
+    # runs that began before there were counters (see `identity.with_original_random_numbers`).
     random_numbers: str = "counters"
     # fmt: off
     output_dir: str | None = flag(None, TASK, "folder for everything the run leaves; the same command resumes from it")
@@ -72,31 +72,31 @@ class RunConfig(FlagTable, abc.ABC):
     bert_config_file: str | None = flag(None, MODEL, "model sizes, bert_config.json")
     init_checkpoint: str | None = flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or an output_dir of bert_mgpu")
     do_lower_case: bool = flag(True, MODEL, "fold case and accents, as uncased models want; false for cased models")
-    max_seq_length: int = flag(128, MODEL, "tokens of a row, [CLS] and [SEP] included, at most 512 and at most max_position_embeddings of the model; longer rows are truncated", identity=True, least=3)
+    max_seq_length: int = flag(128, MODEL, "tokens of a row, [CLS] and [SEP] included, at most 512 and at most max_position_embeddings of the model; longer rows are truncated", identity=True, minimum=3)
     hidden_act: str | None = flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=ACTIVATIONS)
 
-    n_gpus: int = flag(1, TRAIN, "towers: each takes train_batch_size rows of every micro-batch, on GPUs or on a CPU", least=1, most=4096)
-    train_batch_size: int = flag(32, TRAIN, "rows of a micro-batch per tower: of a step, without accumulation", least=1, most=2**20)
-    gradient_accumulation_steps: int = flag(1, TRAIN, "micro-batches of train_batch_size that each tower accumulates in a step, in the memory of one", least=1, most=2**20)
-    learning_rate: float = flag(5e-5, TRAIN, "peak of the learning rate", least=0)
+    n_gpus: int = flag(1, TRAIN, "towers: each takes train_batch_size rows of every micro-batch, on GPUs or on a CPU", minimum=1, maximum=4096)
+    train_batch_size: int = flag(32, TRAIN, "rows of a micro-batch per tower: of a step, without accumulation", minimum=1, maximum=2**20)
+    gradient_accumulation_steps: int = flag(1, TRAIN, "micro-batches of train_batch_size that each tower accumulates in a step, in the memory of one", minimum=1, maximum=2**20)
+    learning_rate: float = flag(5e-5, TRAIN, "peak of the learning rate", minimum=0)
     lr_scaling: str = flag("none", TRAIN, "multiplies the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
-    layer_lr_decay: float = flag(1.0, TRAIN, "factor of the learning rate from each layer to the one below; the head has the full rate", identity=True, least=0.01, most=1)
-    lr_decay_power: float = flag(1.0, TRAIN, "the learning rate falls as (1 - step / steps) to this power; 1 is linear, LAMB is often run with 0.5", identity=True, least=0, most=10)
+    layer_lr_decay: float = flag(1.0, TRAIN, "factor of the learning rate from each layer to the one below; the head has the full rate", identity=True, minimum=0.01, maximum=1)
+    lr_decay_power: float = flag(1.0, TRAIN, "the learning rate falls as (1 - step / steps) to this power; 1 is linear, LAMB is often run with 0.5", identity=True, minimum=0, maximum=10)
     optimizer: str = flag("adamw_google", TRAIN, "google-research/bert's AdamWeightDecay, which has no bias correction, or another", identity=True, choices=("adamw_google", "adamw", "lamb", "adafactor", "lion"))
-    weight_decay: float = flag(0.01, TRAIN, "weight decay, times the learning rate, on all weights but biases and layer norms", identity=True, least=0, most=10)
-    ema_decay: float = flag(0.0, TRAIN, "keep a moving average of the weights with this decay (less in the first steps) and use it to evaluate, predict and export; 0 keeps none", identity=True, least=0, most=0.999999)
+    weight_decay: float = flag(0.01, TRAIN, "weight decay, times the learning rate, on all weights but biases and layer norms", identity=True, minimum=0, maximum=10)
+    ema_decay: float = flag(0.0, TRAIN, "keep a moving average of the weights with this decay (less in the first steps) and use it to evaluate, predict and export; 0 keeps none", identity=True, minimum=0, maximum=0.999999)
     freeze: str | None = flag(None, TRAIN, "regular expression: parameters whose names match are not trained", identity=True)
     freeze_layers: str | None = flag(None, TRAIN, "parts that are not trained: embeddings, pooler, layers from 0, e.g. embeddings,0-5", identity=True)
-    seed: int = flag(42, TRAIN, "seed of the initial weights, shuffling, dropout and masks", identity=True, least=0, most=2**63 - 1)
+    seed: int = flag(42, TRAIN, "seed of the initial weights, shuffling, dropout and masks", identity=True, minimum=0, maximum=2**63 - 1)
 
     deterministic: bool = flag(False, TRAIN, "only operations that give the same bits in every run, on GPUs too; slower there")
 
-    eval_batch_size: int = flag(8, TEST, "rows of an evaluation step per tower; if not given, at least 64 on GPUs", least=1, most=2**20)
-    predict_batch_size: int | None = flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", least=1, most=2**20)
+    eval_batch_size: int = flag(8, TEST, "rows of an evaluation step per tower; if not given, at least 64 on GPUs", minimum=1, maximum=2**20)
+    predict_batch_size: int | None = flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", minimum=1, maximum=2**20)
     predict_file: str | None = flag(None, TEST, "file to predict, in the format of the task's test file; several, separated by commas; or - for standard input, predicted line by line to standard output")
 
     device: str = flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
-    cpu_devices: int = flag(1, SPEED, "splits the CPU into this many logical devices, to try out towers", least=1, most=1024)
+    cpu_devices: int = flag(1, SPEED, "splits the CPU into this many logical devices, to try out towers", minimum=1, maximum=1024)
     padding: str = flag("longest", SPEED, "how rows of unequal length share a batch: padded to max_seq_length, to the longest of the batch, the same with batches of similar length, or several packed into a row; evaluation and prediction pack where that saves tokens", identity=True, choices=("max_length", "longest", "bucket", "pack"))
     precision: str = flag("float32", SPEED, "number format of the encoder's matrix products; weights, statistics, softmax and losses are always float32; tf32 is float32 whose products have inputs rounded to 10 bits of mantissa, on NVIDIA cards from 2020 on", identity=True, choices=("float32", "tf32", "bfloat16", "float16"))
     slot_bits: str = flag("32", SPEED, "bits of the optimizer's moments; 8 quantises those of adamw_google, adamw and lamb in blocks, embeddings excepted", identity=True, choices=("32", "8"))
@@ -104,13 +104,13 @@ class RunConfig(FlagTable, abc.ABC):
     xla: str = flag("auto", SPEED, "compile the step with XLA; auto is on, except for bfloat16 on a CPU, where XLA is slower", choices=("auto", "on", "off"))
 
     allreduce_dtype: str = flag("float32", SPEED, "between processes (horovodrun): number format of the gradients that are sent; float16 halves the bytes, bfloat16 is refused, since gloo lacks it", identity=True, choices=("float32", "float16", "bfloat16"))
-    peer_timeout: float = flag(600.0, SPEED, "between processes (horovodrun): the run ends if no process completes a step for this many seconds", least=1, most=1e6)
+    peer_timeout: float = flag(600.0, SPEED, "between processes (horovodrun): the run ends if no process completes a step for this many seconds", minimum=1, maximum=1e6)
 
-    save_checkpoints_steps: int = flag(1000, FILES, "steps between checkpoints", least=1)
-    keep_checkpoint_max: int = flag(5, FILES, "newest checkpoints to keep; 0 keeps all", least=0)
+    save_checkpoints_steps: int = flag(1000, FILES, "steps between checkpoints", minimum=1)
+    keep_checkpoint_max: int = flag(5, FILES, "newest checkpoints to keep; 0 keeps all", minimum=0)
     cache_dir: str | None = flag(None, FILES, "folder for tokenized rows and for indices of records [output_dir/cache]")
     export_hf: str | None = flag(None, FILES, "write the model to this folder as Hugging Face's transformers reads it")
-    log_steps: int = flag(10, FILES, "steps between records of loss, learning rate and speed", least=1)
+    log_steps: int = flag(10, FILES, "steps between records of loss, learning rate and speed", minimum=1)
     tf_log: bool = flag(False, FILES, "show TensorFlow's own messages; else they go to output_dir/tensorflow.log")
     # fmt: on
 

@@ -18,10 +18,10 @@ class DomainVocabConfig(FlagTable):
         " and .xz are unpacked",
     )
     max_lines: int | None = flag(
-        None, INPUT, "look at a seeded sample of this many lines [all]", least=1
+        None, INPUT, "look at a seeded sample of this many lines [all]", minimum=1
     )
     random_seed: int = flag(
-        12345, INPUT, "seed of that sample", least=0, most=2**63 - 1
+        12345, INPUT, "seed of that sample", minimum=0, maximum=2**63 - 1
     )
     vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, a token a line")
     do_lower_case: bool = flag(
@@ -38,10 +38,13 @@ class DomainVocabConfig(FlagTable):
         None, TASK, "write a vocabulary with new tokens; without it: a report only"
     )
     add: int | None = flag(
-        None, TASK, "new tokens at most, those that save the most pieces [all]", least=1
+        None,
+        TASK,
+        "new tokens at most, those that save the most pieces [all]",
+        minimum=1,
     )
     min_count: int = flag(
-        5, TASK, "how often a word must occur to become a token", least=1
+        5, TASK, "how often a word must occur to become a token", minimum=1
     )
     place: str = flag(
         "unused",

@@ -128,17 +128,19 @@ def _is_utf_8(value: str) -> bool:
         return False
 
 
-def _check(name: str, value: Any, least: float | None, *, most: float | None) -> None:
+def _check(
+    name: str, value: Any, minimum: float | None, *, maximum: float | None
+) -> None:
     if isinstance(value, str):
         _check_text(name, value)
-    elif isinstance(value, int) and most is None:
-        most = _MOST
+    elif isinstance(value, int) and maximum is None:
+        maximum = _MOST
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"--{name}={value}: pass a finite number")
-    if None not in (least, value) and value < least:
-        raise UserError(f"--{name}={shortened(value)}: pass at least {least}")
-    if None not in (most, value) and value > most:
-        raise UserError(f"--{name}={shortened(value)}: pass at most {most}")
+    if None not in (minimum, value) and value < minimum:
+        raise UserError(f"--{name}={shortened(value)}: pass at least {minimum}")
+    if None not in (maximum, value) and value > maximum:
+        raise UserError(f"--{name}={shortened(value)}: pass at most {maximum}")
 
 
 def parse(
@@ -172,7 +174,12 @@ def parse(
     settings: dict[str, Any] = {}
     for field in fields(table):
         value = values[field.name].value
-        _check(field.name, value, field.metadata["least"], most=field.metadata["most"])
+        _check(
+            field.name,
+            value,
+            field.metadata["minimum"],
+            maximum=field.metadata["maximum"],
+        )
         # A script that passes an empty variable means that it has no value.
         settings[field.name] = None if value == "" else value
     given = frozenset(name for name in values if values[name].present)

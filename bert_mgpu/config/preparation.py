@@ -70,17 +70,17 @@ class PreparationConfig(FlagTable):
         10,
         TASK,
         "times that the text is made into rows, each time with other masks",
-        least=1,
-        most=2**20,
+        minimum=1,
+        maximum=2**20,
     )
     masked_lm_prob: float = flag(
-        0.15, TASK, "share of the tokens to mask", least=0.001, most=1
+        0.15, TASK, "share of the tokens to mask", minimum=0.001, maximum=1
     )
     short_seq_prob: float = flag(
-        0.1, TASK, "share of documents with shorter rows", least=0, most=1
+        0.1, TASK, "share of documents with shorter rows", minimum=0, maximum=1
     )
     random_seed: int = flag(
-        12345, TASK, "seed of all random numbers", least=0, most=2**63 - 1
+        12345, TASK, "seed of all random numbers", minimum=0, maximum=2**63 - 1
     )
 
     vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, a token a line")
@@ -88,14 +88,18 @@ class PreparationConfig(FlagTable):
         True, MODEL, "fold case and accents, as uncased models want; false for cased"
     )
     max_seq_length: int = flag(
-        128, MODEL, "tokens of a row, [CLS] and [SEP] included", least=3, most=4096
+        128, MODEL, "tokens of a row, [CLS] and [SEP] included", minimum=3, maximum=4096
     )
     max_predictions_per_seq: int = flag(
-        20, MODEL, "masked tokens of a row at most", least=1, most=4096
+        20, MODEL, "masked tokens of a row at most", minimum=1, maximum=4096
     )
 
     workers: int = flag(
-        0, SPEED, "processes; 0 takes as many as there are cores", least=0, most=1024
+        0,
+        SPEED,
+        "processes; 0 takes as many as there are cores",
+        minimum=0,
+        maximum=1024,
     )
 
     @property

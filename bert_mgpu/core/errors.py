@@ -79,11 +79,11 @@ class OutOfMemory(RunError):
 class DoesNotFit(OutOfMemory):
     """This many rows at once do not fit; the same steps in smaller parts may.
 
-    A script then starts itself anew: see `launcher.start_anew`.
+    A script then restarts itself: see `launcher.restart_in_parts`.
     """
 
     def __init__(self, message: str, notice: str, parts: int):
-        """notice: the log line of a script that starts anew; parts: of each batch."""
+        """notice: the log line of a script that restarts; parts: of each batch."""
         super().__init__(message)
         self.notice, self.parts = notice, parts
 

@@ -68,8 +68,8 @@ def read_text(path: pathlib.Path, most: int) -> str:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
     if len(content) > most:
         raise UserError(
-            f"{path}: more than {most >> 20} MiB: this is another file: pass the right"
-            " one"
+            f"{path}: more than {most >> 20} MiB, which no such file has: pass the"
+            " right one"
         )
     try:
         return content.decode("utf-8-sig")
@@ -190,7 +190,7 @@ def replacing_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
 def _takes_files(folder: pathlib.Path) -> bool:
     """Whether a file can be made here.
 
-    Tried, since permissions do not tell of a read-only disk, nor bind root.
+    By trying: permissions do not show a read-only disk, nor do they bind root.
     """
     try:
         tempfile.TemporaryFile(dir=folder).close()

@@ -118,7 +118,7 @@ class Features:
         return self.ragged["input_ids"].lengths
 
     @property
-    def counts(self) -> np.ndarray:
+    def target_counts(self) -> np.ndarray:
         """Targets of each row at most, int64 [rows]."""
         if not self.targets:
             return np.zeros(len(self), np.int64)
@@ -148,7 +148,7 @@ class Rows(Protocol):
         ...
 
     @property
-    def counts(self) -> np.ndarray:
+    def target_counts(self) -> np.ndarray:
         """Targets of each row at most, int64 [rows]."""
         ...
 

@@ -39,10 +39,10 @@ class Task(Protocol):
     """A task: all that the loop, evaluation and prediction know of it."""
 
     name: str
-    lower: frozenset[str]  # scores that are better when they are lower
+    lower_is_better: frozenset[str]  # scores that are better when they are lower
     max_seq_length: int
     labels: tuple[str, ...]  # of the classes; empty where there are none
-    unused: frozenset[str]  # parameters that no loss depends on
+    unused_params: frozenset[str]  # parameters that no loss depends on
     token_outputs: frozenset[str]  # names of outputs with a value for each token
     facts: dict[str, Any]  # flag -> value that a trained model must agree with
 

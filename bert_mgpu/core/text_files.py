@@ -100,7 +100,7 @@ def read_lines(
                 yield number, decode(raw, f"{path}:{number}", encoding)
     except _DAMAGED as error:
         raise UserError(
-            f"{path}: damaged after line {number} ({error}): pack the file anew"
+            f"{path}: damaged after line {number} ({error}): compress the file again"
         ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None

@@ -1,4 +1,7 @@
-"""The placement of rows in batches, which follows from (seed, step) alone.
+"""The padding policies: which rows a training step gets, and where in its batch.
+
+All of it follows from (seed, step) alone. To add a policy: POLICIES, --padding in
+config/base.py, and TrainingOrder.
 
 Letters: N towers, R rows of tokens per tower, S slots for examples per row.
 """
@@ -6,32 +9,41 @@ Letters: N towers, R rows of tokens per tower, S slots for examples per row.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
 from bert_mgpu.core.rng.shuffles import SHUFFLES
+from bert_mgpu.core.rows import Rows
 from bert_mgpu.data import packing
-from bert_mgpu.data.packing import EMPTY, Placement
+from bert_mgpu.data.packing import Placement
 
 POLICIES = ("max_length", "longest", "bucket", "pack")
 _WINDOW = 50  # steps that bucket sorts together
-_SAMPLE = 300  # steps, or rows, from which shapes are chosen
+_SAMPLE = 300  # steps from which shapes are chosen
 _FEWEST_SAMPLED = 50  # steps: a set of few batches has new ones in each epoch
 _SHAPE_SEED = 0  # so that all seeds of a run share what is compiled
-_PACKED_ROWS = 100_000  # on which packed shapes are tried
+_PACKED_ROWS = 100_000  # from which packed shapes are chosen
 # To compile one more width takes as long as some 10 batches of BERT-base, or 60 of a
 # model of 4 layers: it has to save so many in an epoch, or in a prediction.
-_WORTH_A_WIDTH = 10
+WORTH_A_WIDTH = 10
+_COMPARED_EXAMPLES = 20_000  # at most, of which padding is counted
+_COMPARED_STEPS = 50
 _EVEN, _EIGHTS = 2, 8  # what widths are multiples of
 
 
-def _widths(longest: np.ndarray, max_length: int, worth: float) -> list[int]:
+def widths_for(longest: np.ndarray, max_length: int, worth: float) -> list[int]:
     """The numbers of tokens to pad to, at most `max_length`.
 
     longest: int [batches]; worth: see `packing.few_widths`.
     """
     widths = packing.few_widths(longest, multiple=_EVEN, worth=worth)
     return [min(width, max_length) for width in widths]
+
+
+def most_targets_to(width: int, lengths: np.ndarray, target_counts: np.ndarray) -> int:
+    """The most targets of any row of at most `width` tokens."""
+    return int(target_counts[lengths <= width].max(initial=0))
 
 
 class TrainingOrder:
@@ -47,14 +59,16 @@ class TrainingOrder:
         max_length: int,
         seed: int,
         sample: int | None = None,
-        counts: np.ndarray | None = None,
+        target_counts: np.ndarray | None = None,
         random_numbers: str = "counters",
     ):
         """lengths: tokens of each row; sample: steps, at most, that choose shapes;
-        counts: targets of each row at most; random_numbers: one of SHUFFLES.
+        target_counts: of each row at most; random_numbers: one of SHUFFLES.
         """
         self._lengths = lengths
-        self._counts = np.zeros_like(lengths) if counts is None else counts
+        self._target_counts = (
+            np.zeros_like(lengths) if target_counts is None else target_counts
+        )
         self._towers = towers
         self._per_tower = rows_per_tower
         self._padding = padding
@@ -66,7 +80,7 @@ class TrainingOrder:
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
         # Of a few widths; each looks through all rows.
         self._most_targets = functools.cache(
-            lambda width: _most_targets_to(width, lengths, self._counts)
+            lambda width: most_targets_to(width, lengths, self._target_counts)
         )
         epoch = len(lengths) // self._batch
         if random_numbers != "numpy":  # older runs chose shapes by their own seed
@@ -84,13 +98,13 @@ class TrainingOrder:
                 widths = packing.few_widths(needed, 4, _EIGHTS)
                 self._widths = [min(width, max_length) for width in widths]
             else:
-                worth = _WORTH_A_WIDTH * len(groups) / epoch
-                self._widths = _widths(needed, max_length, worth)
+                worth = WORTH_A_WIDTH * len(groups) / epoch
+                self._widths = widths_for(needed, max_length, worth)
         self._shapes: list[packing.Shape] = []
         if padding == "pack":
             self._shapes, self._targets = self._packed_shapes(groups), 0
-            tried = [self._packed(step, self._shapes) for step in steps]
-            most_targets = [placed.targets for placed in tried if placed]
+            placements = [self._packed(step, self._shapes) for step in steps]
+            most_targets = [placed.targets for placed in placements if placed]
             self._targets = max(most_targets, default=0)
         self._seed = seed
         self._sorted.cache_clear()
@@ -145,7 +159,9 @@ class TrainingOrder:
         if placed is None:
             return None
         # More targets than any batch of the sample: one more compilation.
-        need = packing.rounded(packing.most_targets(placed.numbers, self._counts))
+        need = packing.rounded(
+            packing.most_targets(placed.numbers, self._target_counts)
+        )
         return placed._replace(targets=max(need, self._targets))
 
     def _numbers(self, step: int) -> np.ndarray:
@@ -203,98 +219,42 @@ def window_of_step(rows: int, batch: int, step: int, *, size: int) -> tuple[int,
     return first, min(first + size, end)
 
 
-def forward_placements(
-    lengths: np.ndarray,
-    towers: int,
-    rows_per_tower: int,
-    *,
-    packs: bool,
-    max_length: int,
-    counts: np.ndarray | None = None,
-) -> list[Placement]:
-    """The placements of every row once, by length, the longest first.
+class Batching(NamedTuple):
+    """The settings by which a training makes its batches."""
 
-    packs: several may share a row of tokens, where that leaves less padding than a few
-    widths do. The longest come first so that a lack of memory shows at once. A tower
-    gets at most `rows_per_tower` rows of the longest example, or as many
-    tokens. counts: targets of each row at most.
+    padding: str  # one of POLICIES
+    parts: int  # of a batch: towers x accumulation steps
+    rows: int  # of a part
+    max_length: int  # tokens of a row
+    seed: int
+    random_numbers: str  # one of SHUFFLES
+
+    @property
+    def examples(self) -> int:
+        """The number of examples of a batch."""
+        return self.parts * self.rows
+
+    @property
+    def compared_steps(self) -> int:
+        return max(1, min(_COMPARED_STEPS, _COMPARED_EXAMPLES // self.examples))
+
+
+def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
+    """The order of rows under each policy.
+
+    Policies that are not used are only compared, by a few steps.
     """
-    counts = np.zeros_like(lengths) if counts is None else counts
-    sorted_rows = _sorted_rows(
-        lengths, towers, rows_per_tower, max_length=max_length, counts=counts
-    )
-    if not packs:
-        return sorted_rows
-    packed = _packed_rows(
-        lengths, towers, rows_per_tower, max_length=max_length, counts=counts
-    )
-    return min([sorted_rows, packed], key=_tokens) if packed else sorted_rows
-
-
-def _sorted_rows(
-    lengths: np.ndarray,
-    towers: int,
-    rows_per_tower: int,
-    *,
-    max_length: int,
-    counts: np.ndarray,
-) -> list[Placement]:
-    """Placements of one example per row, in a few widths."""
-    size = towers * rows_per_tower
-    order = np.argsort(-lengths, kind="stable")
-    full = -(-len(order) // size) * size
-    order = np.concatenate([order, np.full(full - len(order), EMPTY)])
-    batches = order.reshape(-1, size)
-    widths = _widths(lengths[batches[:, 0]], max_length, _WORTH_A_WIDTH)
-    targets = {width: _most_targets_to(width, lengths, counts) for width in widths}
-    width_of = [next(w for w in widths if w >= lengths[ns[0]]) for ns in batches]
-    return [
-        packing.one_a_row(numbers, towers, width)._replace(targets=targets[width])
-        for numbers, width in zip(batches, width_of, strict=True)
-    ]
-
-
-def _packed_rows(
-    lengths: np.ndarray,
-    towers: int,
-    rows_per_tower: int,
-    *,
-    max_length: int,
-    counts: np.ndarray,
-) -> list[Placement]:
-    """Placements of several examples per row; none where no two fit into one."""
-    longest = min(int(packing.rounded(lengths.max())), max_length)
-    few = min(_SAMPLE, len(lengths))
-    sample = lengths[SHUFFLES["counters"].sample(len(lengths), few, 0)]
-    shape = packing.packed_shape([np.append(sample, longest)], longest)
-    per_tower = rows_per_tower * longest // shape.length
-    if per_tower == 0 or shape.examples_per_row == 1:
-        return []
-    rows = packing.fill_rows(lengths, shape.length, shape.examples_per_row)
-    shape = shape._replace(rows=min(per_tower, -(-len(rows) // towers)))
-    placed = _in_batches(rows, lengths, towers, shape=shape)
-    most = max(packing.most_targets(each.numbers, counts) for each in placed)
-    return [each._replace(targets=most) for each in placed]
-
-
-def _tokens(placements: list[Placement]) -> int:
-    """The number of tokens of all rows, padding included."""
-    return sum(np.prod(p.numbers.shape[:2]) * p.length for p in placements)
-
-
-def _most_targets_to(width: int, lengths: np.ndarray, counts: np.ndarray) -> int:
-    """The most targets of any row of at most `width` tokens."""
-    return int(counts[lengths <= width].max(initial=0))
-
-
-def _in_batches(
-    rows: list[list[int]], lengths: np.ndarray, towers: int, *, shape: packing.Shape
-) -> list[Placement]:
-    """Batches of packed rows, shape.rows of them for each tower."""
-    size = towers * shape.rows
-    return [
-        packing.place_rows(
-            packing.split_rows(rows[b : b + size], towers, shape), lengths, shape
+    return {
+        policy: TrainingOrder(
+            rows.lengths,
+            batching.parts,
+            batching.rows,
+            padding=policy,
+            max_length=batching.max_length,
+            seed=batching.seed,
+            sample=None if policy == batching.padding else batching.compared_steps,
+            target_counts=rows.target_counts,
+            random_numbers=batching.random_numbers,
         )
-        for b in range(0, len(rows), size)
-    ]
+        for policy in POLICIES
+    }

@@ -32,9 +32,9 @@ class Placement(NamedTuple):
     length: int  # T
     targets: int = 0  # P
 
-    def of_towers(self, towers: range, of: int) -> Placement:
-        """The part of these towers, of `of` towers that have equal parts."""
-        parts = len(self.numbers) // of
+    def of_towers(self, towers: range, total_towers: int) -> Placement:
+        """The part of these towers, of `total_towers` that have equal parts."""
+        parts = len(self.numbers) // total_towers
         own = slice(towers.start * parts, towers.stop * parts)
         return self._replace(numbers=self.numbers[own], offsets=self.offsets[own])
 
@@ -148,9 +148,9 @@ def few_widths(
 ) -> list[int]:
     """Lengths to pad batches to: few, so that few are compiled, with little padding.
 
-    longest: int [batches], the longest row of each. Of all choices of so many
-    multiples, the one that pads these batches least; the last fits all. worth: each
-    width more has to save the tokens of so many of these batches.
+    longest: int [batches], the longest row of each. The result is the choice of at most
+    `most` multiples that pads these batches least; the last one fits all of them.
+    worth: a further width has to save the tokens of this many of these batches.
     """
     needs, counts = np.unique(rounded(longest, multiple), return_counts=True)
     batches = np.append(0, np.cumsum(counts))  # of the i smallest needs

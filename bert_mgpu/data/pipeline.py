@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from bert_mgpu.core.rows import POSITIONS, Features, Outputs, Ragged, Rows
+from bert_mgpu.data.batching import Batching, TrainingOrder
 from bert_mgpu.data.packing import EMPTY, Placement
 
 Item = TypeVar("Item")
@@ -93,6 +94,21 @@ def padding_fraction(placements: Iterable[Placement], lengths: np.ndarray) -> fl
         tokens += numbers.shape[0] * numbers.shape[1] * placement.length
         real += int(lengths[numbers[numbers != EMPTY] % len(lengths)].sum())
     return 1 - real / tokens
+
+
+def padding_fractions(
+    orders: Mapping[str, TrainingOrder],
+    lengths: np.ndarray,
+    batching: Batching,
+    *,
+    steps: int,
+) -> dict[str, float]:
+    """The fraction of padding in the batches of the first steps, under each policy."""
+    sample = range(min(steps, batching.compared_steps))
+    return {
+        policy: padding_fraction(map(order.placement, sample), lengths)
+        for policy, order in orders.items()
+    }
 
 
 def forward_all(

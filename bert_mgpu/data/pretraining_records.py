@@ -252,7 +252,7 @@ def _examine(
     flag = np.int8
     return (
         rows.lengths.astype(np.int32),
-        rows.counts.astype(np.int32),
+        rows.target_counts.astype(np.int32),
         (columns[NEXT].lengths > 0).astype(flag),
         (np.diff(sums) > 0).astype(flag),
         hashes,

@@ -40,9 +40,9 @@ class RecordRows:
         self._offsets = joined([x.offsets for x in indices])
         self._sizes = joined([x.sizes for x in indices])
         self.lengths = joined([x.lengths for x in indices])
-        self.counts = joined([x.counts for x in indices])
+        self.target_counts = joined([x.counts for x in indices])
         if masking:
-            self.counts = masking.most(self.lengths)
+            self.target_counts = masking.most(self.lengths)
         self.notes: dict[str, Any] = {}
         self._open = functools.lru_cache(maxsize=_OPEN_FILES)(self._opened)
 

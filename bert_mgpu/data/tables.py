@@ -168,7 +168,7 @@ def _jsonl(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _R
 
 def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | _RowFault:
     try:
-        record = json.loads(line, object_pairs_hook=_once)
+        record = json.loads(line, object_pairs_hook=_with_unique_keys)
     except (ValueError, RecursionError) as error:
         return _RowFault(f"not a JSON object: {error}")
     if not isinstance(record, dict):
@@ -179,7 +179,7 @@ def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | _RowFault:
     return [None if name is None else record[name] for name in names]
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object without repeated keys, of which `json` would take the last one."""
     record = dict(pairs)
     if len(record) < len(pairs):
@@ -269,6 +269,6 @@ def _pick(
     if len(cells) <= most:
         plural = "s" * (len(cells) > 1)
         return _RowFault(
-            f"{len(cells)} column{plural}, column {most} is needed (counted from 0)"
+            f"{len(cells)} column{plural}, but column {most} (counted from 0) is needed"
         )
     return [None if number is None else cells[number] for number in numbers]

@@ -34,7 +34,7 @@ def mask_rows(masking: Masking, batch: Batch, rng: np.random.Generator) -> Maske
     return draw(masking, batch, rng)
 
 
-def _unmasked(masking: Masking, batch: Batch) -> MaskedRows:
+def _without_masks(masking: Masking, batch: Batch) -> MaskedRows:
     rows = len(batch.input_ids)
     return MaskedRows(
         batch.input_ids.copy(),
@@ -46,7 +46,7 @@ def _unmasked(masking: Masking, batch: Batch) -> MaskedRows:
 
 
 def _one_by_one(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
-    result = _unmasked(masking, batch)
+    result = _without_masks(masking, batch)
     for row, length in enumerate(batch.lengths.tolist()):
         is_text = batch.is_text[row, :length]
         if batch.starts is None:
@@ -117,7 +117,7 @@ def _replaced(
         masks, labels, where=chance < masking_lib.MASK_SHARE + masking_lib.KEEP_SHARE
     )
     masks[chance < masking_lib.MASK_SHARE] = masking.mask_id
-    result = _unmasked(masking, batch)
+    result = _without_masks(masking, batch)
     result.input_ids[row, position] = masks
     counts = chosen.sum(axis=1)
     slot = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)

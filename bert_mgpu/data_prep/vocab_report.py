@@ -50,11 +50,12 @@ def lists(census: Census, candidates: Sequence[CandidateWord]) -> list[str]:
     lines += _list("words that become [UNK]", [w for w in unknown if len(w.word) > 1])
     lines += _list("words in several pieces", [w for w in by_count if w.pieces])
     lines += _compounds(census)
-    if census.lacking.missed:
+    if census.uncovered.missed:
         lines += paragraph(
             "There were too many different words to count all of them at once. The"
-            f" lists lack words that occur at most {census.lacking.missed} times, and a"
-            " count may be so much too low; the rates above are exact."
+            " lists may lack words that occur at most"
+            f" {census.uncovered.missed} times, and each count may be too low by as"
+            " many; the rates above are exact."
         )
     return lines
 

@@ -83,7 +83,7 @@ def is_elastic(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("HOROVOD_ELASTIC") == "1" and "HOROVOD_RANK" in environment
 
 
-def towers(environment: Mapping[str, str] = os.environ) -> int | None:
+def total_towers(environment: Mapping[str, str] = os.environ) -> int | None:
     """The towers of all processes in a restarted elastic job, else None."""
     value = environment.get(TOWERS)
     return int(value) if value else None
@@ -196,11 +196,11 @@ def rejoin(towers: int) -> NoReturn:
     _restart()
 
 
-def start_anew(parts: int) -> NoReturn:
+def restart_in_parts(parts: int) -> NoReturn:
     """Restarts this process with --train_batch_size split into `parts` parts.
 
-    Since devices that wait for each other in a collective may be unusable for the rest
-    of a process once one of them has failed.
+    A new process, since devices that wait for each other in a collective may be
+    unusable for the rest of a process once one of them has failed.
     """
     os.environ[PARTS] = str(parts)
     _restart()

@@ -18,4 +18,4 @@ class Topology(NamedTuple):
 
 def single_process(n_towers: int, devices: list[str]) -> Topology:
     """One process on these devices, with the towers of its job if that was larger."""
-    return Topology(SOLO, devices, launcher.towers() or n_towers)
+    return Topology(SOLO, devices, launcher.total_towers() or n_towers)

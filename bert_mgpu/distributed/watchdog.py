@@ -270,7 +270,7 @@ class Watchdog:
 def _furthest_behind(
     states: Mapping[int, State], patience: float
 ) -> tuple[int | None, str]:
-    """(rank of the process that is, reason of the end): None if all are equally far."""
+    """(rank of the process furthest behind, or None if all are level; reason)."""
     last = min(states, key=lambda rank: states[rank])
     idle = f"no process made progress for {patience:g} s, and"
     if len({*states.values()}) == 1:

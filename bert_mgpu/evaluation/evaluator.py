@@ -97,7 +97,7 @@ class Evaluator:
         return best if comparable and whole else None
 
     @property
-    def stops(self) -> str | None:
+    def stop_reason(self) -> str | None:
         """The reason for early stopping; None while the training goes on."""
         if not (self._patience and self._best and self._evaluated):
             return None
@@ -115,7 +115,7 @@ class Evaluator:
         due = step == steps or step % self._config.eval_every == 0
         return step > 0 and due and step not in self._evaluated
 
-    def after(
+    def evaluate_after(
         self, step: int, towers: Towers, stopping: Callable[[], bool] = lambda: False
     ) -> bool:
         """Evaluates all sets after this step. Returns whether the training ends early.
@@ -147,9 +147,9 @@ class Evaluator:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             if better:
                 self._keep(towers)
-        if why := self.stops:
+        if why := self.stop_reason:
             say(f"{why} ends the training")
-        return self.stops is not None
+        return self.stop_reason is not None
 
     def _scores(
         self, name: str, rows: Rows, towers: Towers, *, stopping: Callable[[], bool]
@@ -179,7 +179,7 @@ class Evaluator:
             return False
         if self._best is None:
             return True
-        sign = -1 if self._metric in self._task.lower else 1
+        sign = -1 if self._metric in self._task.lower_is_better else 1
         return sign * value > sign * self._best.value
 
     def _keep(self, towers: Towers) -> None:

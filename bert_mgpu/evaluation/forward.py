@@ -13,7 +13,7 @@ from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core.errors import Diverged, OutOfMemory, memory_advice
 from bert_mgpu.core.log import progress_bar, say
 from bert_mgpu.core.rows import Outputs, Ragged, Rows
-from bert_mgpu.data import batching, pipeline
+from bert_mgpu.data import forward_batching, pipeline
 from bert_mgpu.distributed import collective
 from bert_mgpu.training.towers import Towers
 
@@ -79,13 +79,13 @@ def forward(
     if not len(rows):
         return {}
     group, batch_size = towers.group, min(options.batch_size, towers.max_rows)
-    placements = batching.forward_placements(
+    placements = forward_batching.forward_placements(
         rows.lengths,
         towers.n_towers,
         batch_size,
         packs=options.packs,
         max_length=options.max_length,
-        counts=rows.counts,
+        target_counts=rows.target_counts,
     )
     padding = f"{pipeline.padding_fraction(placements, rows.lengths):.0%} padding"
     most = placements[0].numbers.shape[2]
@@ -96,7 +96,7 @@ def forward(
         for placement in placements
     ]
     began, compilations = time.perf_counter(), towers.compilations
-    lacking, outputs = None, {}
+    shortage, outputs = None, {}
     try:
         towers.refresh()
         outputs = pipeline.forward_all(
@@ -112,14 +112,14 @@ def forward(
     except Abandoned:
         raise
     except Exception as error:
-        lacking = towers.out_of_memory(error)
-        if lacking is None:
+        shortage = towers.out_of_memory(error)
+        if shortage is None:
             raise
     # Where one process lacks memory, all repeat the pass.
-    facts = collective.all_gather_json(group, {"lacking": lacking})
+    facts = collective.all_gather_json(group, {"shortage": shortage})
     group.pausing()  # not before: whoever waits for a process that hangs is working
-    lacking = next((fact["lacking"] for fact in facts if fact["lacking"]), None)
-    if lacking is None:
+    shortage = next((fact["shortage"] for fact in facts if fact["shortage"]), None)
+    if shortage is None:
         ordered = pipeline.in_order(collective.all_gather_rows(group, outputs))
         seconds = time.perf_counter() - began
         shapes = towers.compilations - compilations
@@ -132,11 +132,11 @@ def forward(
     if batch_size == 1:
         advice = memory_advice(False, options.recompute)
         raise OutOfMemory(
-            f"{options.name}: {lacking}, with one row at a time: {advice}"
+            f"{options.name}: {shortage}, with one row at a time: {advice}"
         )
     towers.max_rows = batch_size // 2
     # Not before the error is gone, whose traceback holds what did not fit.
-    say(f"{lacking}: going on with batches of {batch_size // 2} rows a tower")
+    say(f"{shortage}: going on with batches of {batch_size // 2} rows a tower")
     return forward(rows, towers, options, note=note, stopping=stopping)
 
 

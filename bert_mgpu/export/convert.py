@@ -62,7 +62,7 @@ def convert(config: Any, types: Mapping[str, str]) -> None:
     for note in pretrained.notes(model, settings.hidden_act):
         print(note)
     params = _weights(config.init_checkpoint, model.bert_config)
-    rows, source = _rows(model.tokenizer, model.bert_config, config.input_file)
+    rows, source = _rows(model.required_tokenizer, model.bert_config, config.input_file)
     flags = run_folder.of_model(
         run_folder.folder_of(config.init_checkpoint) / pretrained.RUN_FILE
     )
@@ -116,7 +116,7 @@ def _write_google(
         folder,
         params,
         model.bert_config,
-        vocab_file=model.vocabulary,
+        vocab_file=model.required_vocab_file,
         labels=model.labels,
         flags=flags,
     )
@@ -145,7 +145,7 @@ def _write_hugging_face(
         folder,
         params,
         model.bert_config,
-        vocab_file=model.vocabulary,
+        vocab_file=model.required_vocab_file,
         do_lower_case=model.do_lower_case,
         labels=(model.labels or None) if classifies else None,
         problem_type=(model.huggingface_problem_type or trained)
@@ -248,7 +248,7 @@ def _compare(
     """Reads the folder back as any user of it would: config, vocabulary and weights."""
     settings = FinetuneConfig(init_checkpoint=folder, max_seq_length=1)
     copy = pretrained.find_model(settings, pathlib.Path(os.devnull))
-    ids, _ = _rows(copy.tokenizer, copy.bert_config, file)
+    ids, _ = _rows(copy.required_tokenizer, copy.bert_config, file)
     if not np.array_equal(ids.values, rows.values):
         raise RunError(f"{folder}: its vocabulary gives different ids")
     copied = initial_weights.read_all(folder)

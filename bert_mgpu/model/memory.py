@@ -11,7 +11,7 @@ from bert_mgpu.model.config import BertConfig
 
 
 class _HeldUnits(NamedTuple):
-    """The units of a layer that are held at once."""
+    """The memory of one layer, in units u and v."""
 
     linear: float  # of u
     square: float  # of v

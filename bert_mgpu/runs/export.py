@@ -63,7 +63,7 @@ def write(
     served = saved_model.Served(
         task,
         params,
-        model.tokenizer,
+        model.required_tokenizer,
         truncation=config.truncation,
         head_tokens=config.head_tokens,
     )
@@ -79,7 +79,7 @@ def write(
             _log_difference("texts", len(examples), gap)
     if folder := config.export_onnx:
         say(f"writing the model to {folder}, as ONNX")
-        onnx.write(folder, served, model.vocabulary)
+        onnx.write(folder, served, model.required_vocab_file)
         if rows is not None and outputs is not None:
             gap = onnx.difference(folder, rows, outputs)
             _log_difference("ids", len(rows), gap)

@@ -35,7 +35,7 @@ def finetune(
     towers: of a run with another seed, to use again. Raises RunError where the run
     ends early.
     """
-    config = identity.with_begun_settings(config, [output_dir], topology.group)
+    config = identity.with_original_random_numbers(config, [output_dir], topology.group)
     # 1. The model without its weights, the data, the task.
     model = stages.find_model(config, output_dir)
     files = registry.find_task_files(config)

@@ -21,7 +21,7 @@ from bert_mgpu.distributed.collective import Collective
 AnyConfig = TypeVar("AnyConfig", bound=RunConfig)
 
 
-def with_begun_settings(
+def with_original_random_numbers(
     config: AnyConfig, folders: Iterable[pathlib.Path], group: Collective
 ) -> AnyConfig:
     """The settings, with numpy's random numbers if the run began with them.
@@ -57,10 +57,10 @@ def model_identity(model: Pretrained, task: Task) -> dict[str, Any]:
     """The facts with which any use of a trained model has to agree, as JSON values."""
     facts = {"labels": list(task.labels)} | task.facts
     facts |= {"bert_config_file": dataclasses.asdict(model.bert_config)}
-    if model.words is None:
+    if model.tokenizer is None:
         return facts
     return facts | {
-        "vocab_file": hashing.fingerprint({"tokens": model.words.tokens}),
+        "vocab_file": hashing.fingerprint({"tokens": model.tokenizer.tokens}),
         "do_lower_case": model.do_lower_case,
     }
 

@@ -70,7 +70,7 @@ def _devices(config: RunConfig, process: ProcessRank) -> list[str]:
         return devices.configure(
             config.device,
             config.cpu_devices,
-            launcher.towers() or config.n_gpus,
+            launcher.total_towers() or config.n_gpus,
             deterministic=config.deterministic,
             tf32=config.precision == precision.TF32,
         )
@@ -112,7 +112,7 @@ def _agree(
     }
     collective.check_equal(group, facts)
     # Processes of one host must have different cards.
-    own = {"towers": launcher.towers(), "host": platform.node()}
+    own = {"towers": launcher.total_towers(), "host": platform.node()}
     own |= {"machine": launcher.machine_id(), "card": devices.identify(visible[0])}
     peers = collective.all_gather_json(group, own)
     cards = [(peer["machine"], peer["card"]) for peer in peers]

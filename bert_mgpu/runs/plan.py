@@ -18,7 +18,7 @@ from bert_mgpu.core import units
 from bert_mgpu.core.errors import memory_advice
 from bert_mgpu.core.log import say
 from bert_mgpu.core.task import Batch
-from bert_mgpu.data import packing, padding, pipeline
+from bert_mgpu.data import batching, packing, pipeline
 from bert_mgpu.distributed import devices
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import memory
@@ -42,8 +42,10 @@ def show(run: Run) -> None:
     rows, data_key = run.data.load("train")
     towers = make_towers(run)
     plan, _, state = start(run, len(rows), data_key, towers=towers)
-    orders = padding.training_orders(run.batching, rows)
-    fractions = padding.fractions(orders, rows.lengths, run.batching, steps=plan.steps)
+    orders = batching.training_orders(run.batching, rows)
+    fractions = pipeline.padding_fractions(
+        orders, rows.lengths, run.batching, steps=plan.steps
+    )
     tokens = {
         policy: rows.lengths.mean() * run.batch / (1 - fraction)
         for policy, fraction in fractions.items()
@@ -211,9 +213,9 @@ def _time(
     try:
         first, step = _probe(towers, batches)
     except Exception as error:
-        if not (lacking := towers.out_of_memory(error)):
+        if not (shortage := towers.out_of_memory(error)):
             raise
-        yield f"a step does not fit: {lacking}"
+        yield f"a step does not fit: {shortage}"
         yield "training would start again with smaller micro-batches until one fits,"
         yield "  for the same steps: see also --recompute=block"
         return
@@ -232,7 +234,7 @@ def _time(
     if seconds > _LONG and run.devices[0].startswith("CPU"):
         bert_config, length = run.model.bert_config, batches[-1]["input_ids"].shape[2]
         layers, half = bert_config.num_hidden_layers, bert_config.num_hidden_layers // 2
-        if half and run.task.unused.issuperset(run.frozen):
+        if half and run.task.unused_params.issuperset(run.frozen):
             # A backward pass takes twice the time of a forward pass.
             ratio = (layers + 2 * (layers - half)) / (3 * layers)
             yield (

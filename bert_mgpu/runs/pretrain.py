@@ -24,14 +24,14 @@ def pretrain(
 
     Raises RunError where the run ends early.
     """
-    config = identity.with_begun_settings(config, [output_dir], topology.group)
+    config = identity.with_original_random_numbers(config, [output_dir], topology.group)
     # 1. The model without its weights, the records, the task.
     model = stages.find_model(config, output_dir, dataset.made_with(config))
     if config.do_predict:  # mistakes are reported before time is spent
         text_files.check_file(str(config.predict_file))
-        _ = model.tokenizer.mask_id
+        _ = model.required_tokenizer.mask_id
     if config.export_hf:
-        _ = model.vocabulary
+        _ = model.required_vocab_file
     stages.check_export(config.export_hf, topology.group.rank)
     cache = stages.cache_folder(config.cache_dir, output_dir)
     data = RecordDataset(config, model, cache, topology=topology)

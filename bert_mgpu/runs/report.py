@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_mgpu.core.log import say
-from bert_mgpu.data import padding
+from bert_mgpu.data import batching, pipeline
 from bert_mgpu.evaluation import report
 from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks.base import Family, FinetuningTask
@@ -52,8 +52,8 @@ def write(
     fractions = {}
     if "train" in sets:
         train = sets["train"]
-        orders = padding.training_orders(run.batching, train)
-        fractions = padding.fractions(
+        orders = batching.training_orders(run.batching, train)
+        fractions = pipeline.padding_fractions(
             orders, train.lengths, run.batching, steps=_PADDED_STEPS
         )
     facts = report.ReportFacts(

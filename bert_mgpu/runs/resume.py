@@ -184,7 +184,7 @@ def write_run_files(
     settings["init_checkpoint"] = _absolute(config.init_checkpoint)
     if train_state.saved_steps(output_dir):
         settings["init_checkpoint"] = _began_from(output_dir)
-    if model.words is None:  # not known
+    if model.tokenizer is None:  # not known
         del settings["do_lower_case"]
     facts = {
         "flags": settings,

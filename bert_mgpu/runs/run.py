@@ -12,7 +12,7 @@ from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example, Outputs, Rows
 from bert_mgpu.core.task import Task
-from bert_mgpu.data.padding import Batching
+from bert_mgpu.data.batching import Batching
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.training import rules
 from bert_mgpu.training.optimizers import Optimizer
@@ -63,7 +63,8 @@ class Run(NamedTuple):
         except ValueError as error:
             raise UserError(str(error)) from None
         # Without a gradient, weight decay would wear unused parameters down.
-        return [name for name in names if name in self.task.unused or name in asked]
+        frozen = self.task.unused_params | set(asked)
+        return [name for name in names if name in frozen]
 
     @property
     def optimizer(self) -> Optimizer:

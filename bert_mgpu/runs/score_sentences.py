@@ -22,7 +22,7 @@ def score(run: Run, params: Mapping[str, np.ndarray]) -> None:
     """Writes the pseudo-perplexity of the lines of --predict_file."""
     config, bert_config = run.config, run.model.bert_config
     texts = [text for _, text in text_files.read_lines(str(config.predict_file))]
-    rows = MaskedWords(texts, run.model.tokenizer, config.max_seq_length)
+    rows = MaskedWords(texts, run.model.required_tokenizer, config.max_seq_length)
     if not len(rows):
         raise UserError(f"{config.predict_file}: holds no text")
     content = {"--predict_file": hashlib.sha256("\n".join(texts).encode()).hexdigest()}
@@ -31,7 +31,7 @@ def score(run: Run, params: Mapping[str, np.ndarray]) -> None:
         f"scoring {len(texts)} lines of {config.predict_file}, {len(rows)} words;"
         f" {rows.truncated} lines are truncated at {config.max_seq_length} tokens"
     )
-    task = Scoring(bert_config, config.max_seq_length, int(rows.counts.max()))
+    task = Scoring(bert_config, config.max_seq_length, int(rows.target_counts.max()))
     # It has fewer parameters: those that the training freezes may not be among them.
     unfrozen = dataclasses.replace(config, freeze=None, freeze_layers=None)
     towers = make_towers(run._replace(config=unfrozen, task=task))

@@ -30,7 +30,7 @@ def _run_each(
     seeds = range(config.seed, config.seed + config.seeds)
     folders = [output_dir / f"seed-{seed}" for seed in seeds]
     # The same samples for all seeds.
-    config = identity.with_begun_settings(config, folders, topology.group)
+    config = identity.with_original_random_numbers(config, folders, topology.group)
     finished = None
     for seed, folder in zip(seeds, folders, strict=True):
         say(f"seed {seed}, {seed - config.seed + 1} of {config.seeds}: {folder}")

@@ -158,7 +158,7 @@ def export(
         config.export_hf,
         params,
         model.bert_config,
-        vocab_file=model.vocabulary,
+        vocab_file=model.required_vocab_file,
         do_lower_case=model.do_lower_case,
         labels=run.task.labels or None,  # a regression has none
         problem_type=problem_type,

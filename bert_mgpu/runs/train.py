@@ -1,4 +1,4 @@
-"""The training of a run: its plan, its start, its batches, and where memory lacks."""
+"""The training of a run: its plan, start and batches, and running out of memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bert_mgpu.core.errors import (
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Rows
 from bert_mgpu.core.task import TrainState
-from bert_mgpu.data import padding, pipeline
+from bert_mgpu.data import batching, pipeline
 from bert_mgpu.distributed import collective, launcher
 from bert_mgpu.distributed.collective import Horovod
 from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
@@ -84,20 +84,20 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
     frozen, _ = run.frozen, run.optimizer  # mistakes are reported before time is spent
     rows, data_key = run.data.load("train")
     say(f"effective batch: {run.batch_in_words}")
-    if len(frozen) > len(run.task.unused):
+    if len(frozen) > len(run.task.unused_params):
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
         say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
         say(f"  {trained} values are trained; run.json lists what is frozen")
     return _train(run, rows, data_key, towers=towers, evaluator=evaluator)
 
 
-def _smaller_parts(run: Run, lacking: str) -> OutOfMemory:
+def _smaller_parts(run: Run, shortage: str) -> OutOfMemory:
     """The error of a step that did not fit, with flags for smaller micro-batches."""
     config = run.config
     rows, accumulated = config.train_batch_size, config.gradient_accumulation_steps
     if rows == 1:
         advice = memory_advice(True, config.recompute)
-        return OutOfMemory(f"{lacking}, with one row at a time: {advice}")
+        return OutOfMemory(f"{shortage}, with one row at a time: {advice}")
     parts = next(n for n in range(2, rows + 1) if rows % n == 0)
     flags = (
         f"--train_batch_size={rows // parts}"
@@ -106,8 +106,8 @@ def _smaller_parts(run: Run, lacking: str) -> OutOfMemory:
     saved = bool(train_state.saved_steps(run.output_dir))
     origin = "newest checkpoint" if saved else "start"
     return DoesNotFit(
-        f"{lacking}: pass {flags}",
-        f"{lacking}: going on from the {origin} with {flags}",
+        f"{shortage}: pass {flags}",
+        f"{shortage}: going on from the {origin} with {flags}",
         parts * launcher.batch_parts(),
     )
 
@@ -154,15 +154,17 @@ def _train(
     if evaluator:
         evaluator.begin(state.step, identity)
         if evaluator.missed(state.step, plan.steps):
-            evaluator.after(state.step, towers)
+            evaluator.evaluate_after(state.step, towers)
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
-    if evaluator and (why := evaluator.stops):
+    if evaluator and (why := evaluator.stop_reason):
         say(f"nothing left to train: {why}")
         return state
-    orders = padding.training_orders(run.batching, rows)
-    fractions = padding.fractions(orders, rows.lengths, run.batching, steps=plan.steps)
+    orders = batching.training_orders(run.batching, rows)
+    fractions = pipeline.padding_fractions(
+        orders, rows.lengths, run.batching, steps=plan.steps
+    )
     texts = ", ".join(f"{policy} {value:.0%}" for policy, value in fractions.items())
     say(f"padding, share of tokens: {texts}; using --padding={config.padding}")
     order = orders[config.padding]
@@ -195,7 +197,7 @@ def _train(
 
     def evaluate(step: int, stopping: Callable[[], bool]) -> bool:
         assert evaluator
-        return evaluator.after(step, towers, stopping)
+        return evaluator.evaluate_after(step, towers, stopping)
 
     with (
         pipeline.prefetch(batches()) as prefetched,
@@ -214,8 +216,8 @@ def _train(
                 evaluate=evaluate if evaluator else None,
             )
         except Exception as error:
-            if lacking := towers.out_of_memory(error):
-                raise _smaller_parts(run, lacking) from None
+            if shortage := towers.out_of_memory(error):
+                raise _smaller_parts(run, shortage) from None
             raise
     say(f"saved: {train_state.stem(state.step)} in {run.output_dir}")
     return state

@@ -41,13 +41,15 @@ class FinetuningTask(abc.ABC):
     name: str
     max_seq_length: int
     labels: tuple[str, ...] = ()  # of the classes; empty where there are none
-    unused: frozenset[str] = frozenset()  # parameters that no loss depends on
+    unused_params: frozenset[str] = frozenset()  # parameters that no loss depends on
     token_outputs: frozenset[str] = frozenset()  # outputs with a value for each token
     facts: dict[str, Any]  # a trained model is of no use where these differ
     huggingface_problem_type: str | None = None  # as in its config.json
     metric = "eval_accuracy"  # that chooses the best model by default
     shown: tuple[str, ...] = ("eval_accuracy", "eval_loss")  # scores in the log
-    lower: frozenset[str] = frozenset({"eval_loss"})  # scores that are better if lower
+    lower_is_better: frozenset[str] = frozenset(
+        {"eval_loss"}
+    )  # scores that are better if lower
     score_settings: tuple[str, ...] = ()  # flags on which the scores depend
 
     # The model: see `core.task.Task`.

@@ -106,7 +106,7 @@ class TaskDataset:
             seen = path in (checked.path for checked in sets.values())
             if not (seen and split in self.predicted):  # dev in place of a test file
                 features, _ = self.read(split, source)
-                unknown = self.model.tokenizer.unk_id
+                unknown = self.model.required_tokenizer.unk_id
                 sets[split] = data_checks.CheckedSet(
                     split, path, features, unknown=unknown, labelled=source.labelled
                 )
@@ -220,7 +220,7 @@ class TaskDataset:
         return reader.stream(files, source, "test", label=label, with_label=False)
 
     def featurise(self, examples: Sequence[Example]) -> Features:
-        tokenizer = self.model.tokenizer
+        tokenizer = self.model.required_tokenizer
         return self.family.features(examples, tokenizer, self.files, config=self.config)
 
     def read(
@@ -241,7 +241,7 @@ class TaskDataset:
             "task": files.name,
             "labels": list(files.labels) if source.labelled else None,
             "keep": None if keep is None else [keep, self._seed, config.random_numbers],
-            "tokenizer": self.model.tokenizer.fingerprint,
+            "tokenizer": self.model.required_tokenizer.fingerprint,
             "max_seq_length": config.max_seq_length,
             "truncation": [config.truncation, config.head_tokens],
         }

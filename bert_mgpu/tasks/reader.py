@@ -147,7 +147,7 @@ def _parse(
     if len(cells) < needed:
         plural = "s" * (len(cells) > 1)
         raise ValueError(
-            f"{len(cells)} column{plural}, the task {task.name} needs column"
+            f"{len(cells)} column{plural}, but the task {task.name} needs column"
             f" {needed - 1} (counted from 0, separated by tabs)"
         )
     row_label = None

@@ -195,7 +195,7 @@ def _checked(
         if wrong_bool or not isinstance(value, allowed):
             names = " or ".join(each.__name__ for each in allowed)
             raise UserError(
-                f"{origin(key)} is {short_repr(value)}, it must be of type {names}"
+                f"{origin(key)} is {short_repr(value)}, but must be of type {names}"
             )
         choices = types if key == "type" else _KEYS[key].choices
         if choices is not None and str(value).lower() not in choices:

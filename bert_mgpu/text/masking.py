@@ -86,7 +86,7 @@ def too_few(masking: Masking, max_seq_length: int) -> str | None:
         return None
     longest = int(masking.most / masking.probability)
     return (
-        f"note: beyond {longest} tokens masks are fewer: pass"
+        f"note: rows beyond {longest} tokens get fewer masks: pass"
         f" --max_predictions_per_seq={wanted}"
     )
 

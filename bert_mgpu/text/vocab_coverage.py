@@ -126,7 +126,7 @@ class Census:
         """segment: cuts a text into words of its language, such as jieba's."""
         self.tokenizer = tokenizer
         self.totals = CoverageTotals()
-        self.lacking = Tally(most)  # words that are [UNK] or in pieces
+        self.uncovered = Tally(most)  # words that are [UNK] or in pieces
         self.compounds = Tally(most)  # the segmenter's words of several CJK characters
         self._segment = segment
         self._words = Normalizer(tokenizer.do_lower_case).words
@@ -141,8 +141,8 @@ class Census:
             unknown = ids.values[ids.offsets[:-1]] == self.tokenizer.unk_id
             occurrences = np.fromiter(counts.values(), np.int64, len(counts))
             self.totals.add(ids.lengths, unknown, occurrences)
-            lacking = np.flatnonzero(unknown | (ids.lengths > 1))
-            self.lacking.add({words[i]: counts[words[i]] for i in lacking}, cut)
+            uncovered = np.flatnonzero(unknown | (ids.lengths > 1))
+            self.uncovered.add({words[i]: counts[words[i]] for i in uncovered}, cut)
         self.totals.rows += len(rows)
         if self._segment:
             compounds = [(where, self._compounds(text)) for where, text in rows]
@@ -156,13 +156,13 @@ class Census:
     def candidates(self) -> list[CandidateWord]:
         """The words that are not tokens, the most useful ones first."""
         unknown = self.tokenizer.unk_id
-        words = list(self.lacking.counts)
+        words = list(self.uncovered.counts)
         ids = self.tokenizer.batch_ids(words)
         candidates = []
         for index, word in enumerate(words):
             row = ids.row(index).tolist()
             pieces = () if row == [unknown] else [self.tokenizer.tokens[i] for i in row]
-            count, place = self.lacking.counts[word], self.lacking.locations[word]
+            count, place = self.uncovered.counts[word], self.uncovered.locations[word]
             candidates.append(CandidateWord(word, count, place, pieces=tuple(pieces)))
         return sorted(candidates, key=lambda candidate: candidate.rank)
 

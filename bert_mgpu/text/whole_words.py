@@ -110,7 +110,7 @@ class ChineseWords:
         if not (words := self._cut(text)):
             return b"", b""
         ids, starts, edges = self._joined(words)
-        if _ASKS in edges:
+        if _NEEDS_CONTEXT in edges:
             ids, starts, _ = self._joined([tuple(words)])
         elif _GLUED in edges:
             ids, starts, _ = self._joined(_glue(words, edges))
@@ -129,7 +129,7 @@ class ChineseWords:
 #
 # The edges of a word say whether it is open to its left and right, so that it joins an
 # open neighbour. The edges of a text are those of its words, one after the other.
-_OPEN_LEFT, _OPEN_RIGHT, _CLOSED, _ASKS = b"(", b")", b".", b"?"
+_OPEN_LEFT, _OPEN_RIGHT, _CLOSED, _NEEDS_CONTEXT = b"(", b")", b".", b"?"
 _GLUED = _OPEN_RIGHT + _OPEN_LEFT
 
 _Key = str | tuple[str, ...]  # a word, or words that hang together
@@ -162,7 +162,7 @@ class _Units(dict[_Key, _Unit]):
         self._normalizer = Normalizer(tokenizer.do_lower_case)
 
     def __missing__(self, key: _Key) -> _Unit:
-        unit = self._word(key) if isinstance(key, str) else self._hanging(key)
+        unit = self._word(key) if isinstance(key, str) else self._joined_unit(key)
         if sum(map(len, key)) <= _MAX_REMEMBERED:
             if len(self) >= _MEMO_WORDS:
                 self.clear()
@@ -176,13 +176,13 @@ class _Units(dict[_Key, _Unit]):
 
     def _edges(self, word: str) -> bytes:
         if any(map(_asks, word)):
-            return 2 * _ASKS
+            return 2 * _NEEDS_CONTEXT
         # A character that vanishes leaves nothing between the letters: open.
         between = self._normalizer.words(f"a{word}a")
         left = _CLOSED if between[0] == "a" else _OPEN_LEFT
         return left + (_CLOSED if between[-1] == "a" else _OPEN_RIGHT)
 
-    def _hanging(self, words: tuple[str, ...]) -> _Unit:
+    def _joined_unit(self, words: tuple[str, ...]) -> _Unit:
         word_of = [i for i, word in enumerate(words) for _ in word]
         ids, starts = [], []
         last_word = -1  # that a token so far has a part in

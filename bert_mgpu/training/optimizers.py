@@ -21,8 +21,8 @@ Slots = dict[str, Any]  # of one parameter, by suffix
 Shapes = dict[str, tuple[int, ...]]
 
 
-class ParameterGroup(NamedTuple):
-    """The settings of an update of one parameter."""
+class ParameterSettings(NamedTuple):
+    """How the optimizer updates one parameter."""
 
     rate: Any  # the learning rate, times this parameter's factor
     weight_decay: float
@@ -50,7 +50,7 @@ def _unbiased_ratio(slots: Slots, step: Any, epsilon: float) -> Any:
 
 
 def adamw_google_update(
-    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, settings: ParameterSettings
 ) -> tuple[Any, Slots]:
     """AdamWeightDecayOptimizer of google-research/bert -> (param, slots).
 
@@ -59,23 +59,23 @@ def adamw_google_update(
     """
     slots = _moments(grad, slots)
     update = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + 1e-6)
-    return param - group.rate * (update + group.weight_decay * param), slots
+    return param - settings.rate * (update + settings.weight_decay * param), slots
 
 
 def adamw_update(
-    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, settings: ParameterSettings
 ) -> tuple[Any, Slots]:
     """AdamW (Loshchilov & Hutter 2019), with bias correction -> (param, slots).
 
     Any shape.
     """
     slots = _moments(grad, slots)
-    update = _unbiased_ratio(slots, group.step, 1e-8)
-    return param - group.rate * (update + group.weight_decay * param), slots
+    update = _unbiased_ratio(slots, settings.step, 1e-8)
+    return param - settings.rate * (update + settings.weight_decay * param), slots
 
 
 def lamb_update(
-    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, settings: ParameterSettings
 ) -> tuple[Any, Slots]:
     """LAMB (You et al. 2020), with bias correction -> (param, slots).
 
@@ -83,17 +83,17 @@ def lamb_update(
     it is Adam's. Any shape.
     """
     slots = _moments(grad, slots)
-    update = _unbiased_ratio(slots, group.step, 1e-6) + group.weight_decay * param
-    if not group.layer_adaptation:
-        return param - group.rate * update, slots
+    update = _unbiased_ratio(slots, settings.step, 1e-6) + settings.weight_decay * param
+    if not settings.layer_adaptation:
+        return param - settings.rate * update, slots
     param_norm, update_norm = tf.norm(param), tf.norm(update)
     both = tf.logical_and(param_norm > 0.0, update_norm > 0.0)
     ratio = tf.where(both, param_norm / update_norm, 1.0)
-    return param - group.rate * ratio * update, slots
+    return param - settings.rate * ratio * update, slots
 
 
 def adafactor_update(
-    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, settings: ParameterSettings
 ) -> tuple[Any, Slots]:
     """Adafactor (Shazeer & Stern 2018) with a given rate -> (param, slots).
 
@@ -101,7 +101,7 @@ def adafactor_update(
     of columns [..., C]. No momentum, no step relative to the parameter's size;
     decay as in AdamW.
     """
-    weight = (tf.cast(group.step, tf.float32) + 1.0) ** -0.8  # section 7.2
+    weight = (tf.cast(settings.step, tf.float32) + 1.0) ** -0.8  # section 7.2
 
     def average(old: Any, new: Any) -> Any:
         return (1.0 - weight) * old + weight * new
@@ -120,11 +120,11 @@ def adafactor_update(
         update = update * tf.math.rsqrt(columns)[..., tf.newaxis, :]
     rms = tf.sqrt(tf.reduce_mean(update * update))
     update = update / tf.maximum(1.0, rms)  # section 6, with d = 1
-    return param - group.rate * (update + group.weight_decay * param), slots
+    return param - settings.rate * (update + settings.weight_decay * param), slots
 
 
 def lion_update(
-    grad: Any, param: Any, slots: Slots, *, group: ParameterGroup
+    grad: Any, param: Any, slots: Slots, *, settings: ParameterSettings
 ) -> tuple[Any, Slots]:
     """Lion (Chen et al. 2023) -> (param, slots).
 
@@ -134,7 +134,7 @@ def lion_update(
     m = slots["lion_m"]
     update = tf.sign(0.9 * m + 0.1 * grad)
     slots = {"lion_m": 0.99 * m + 0.01 * grad}
-    return param - group.rate * (update + group.weight_decay * param), slots
+    return param - settings.rate * (update + settings.weight_decay * param), slots
 
 
 def _like_param(*suffixes: str) -> Callable[[tuple[int, ...]], Shapes]:
@@ -236,7 +236,7 @@ class Optimizer:
         for name, param in params.items():
             quantized = name in in_8_bits
             own_slots = {s: slots[f"{name}/{s}"] for s in self._specs(param, quantized)}
-            group = ParameterGroup(
+            settings = ParameterSettings(
                 rate * factors[name], decays[name], adaptations[name], step=step
             )
             if quantized:
@@ -247,10 +247,12 @@ class Optimizer:
                     grad=grads[name],
                     param=param,
                     slots=own_slots,
-                    group=group,
+                    settings=settings,
                 )
             else:
-                new, own_slots = update(grads[name], param, own_slots, group=group)
+                new, own_slots = update(
+                    grads[name], param, own_slots, settings=settings
+                )
             new_params[name] = new
             new_slots |= {f"{name}/{s}": value for s, value in own_slots.items()}
             if self.ema_decay:

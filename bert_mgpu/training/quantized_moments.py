@@ -140,11 +140,11 @@ def update_in_8_bits(
     grad: Any,
     param: Any,
     slots: Mapping[str, Any],
-    group: Any,
+    settings: Any,
 ) -> tuple[Any, dict[str, Any], Any]:
     """An update of slots in 8 bits -> (param, slots, dependency).
 
-    update(grad, param, slots, group) gets all as tables [blocks, 2048] that end in
+    update(grad, param, slots, settings) gets all as tables [blocks, 2048] that end in
     zeros: in this shape XLA makes fewer and faster loops. The dependency is a zero that
     is known only after this update and is passed to the next one: otherwise XLA decodes
     the slots of all parameters at once, in the memory that 8 bits are to save.
@@ -154,7 +154,7 @@ def update_in_8_bits(
     for slot, sign in signed.items():
         codes, scales = slots[f"{slot}_q8"], slots[f"{slot}_scale"] + dependency
         decoded[slot] = dequantize(codes, scales, table.shape, signed=sign)
-    table, decoded = update(_to_blocks(grad), table, decoded, group=group)
+    table, decoded = update(_to_blocks(grad), table, decoded, settings=settings)
     encoded: dict[str, Any] = {}
     dependency = 0.0
     for slot, sign in signed.items():

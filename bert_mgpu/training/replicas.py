@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ from bert_mgpu.training import precision
 from bert_mgpu.training.traced_once import TracedOnce
 
 Variables = dict[str, tf.Variable]
+
+_COPIED_SIZE = 1 << 16  # values of a tensor that is compared on the host
 
 
 class Replica(NamedTuple):
@@ -41,7 +43,6 @@ class Replicas:
         self._replicas: list[Replica] = []
         traced = functools.partial(tf.function, autograph=False)
         self._cast = TracedOnce(traced(_cast, jit_compile=xla))
-        self._checksum = TracedOnce(traced(_checksum, jit_compile=True))
 
     def __getitem__(self, device: int) -> Replica:
         return self._replicas[device]
@@ -103,13 +104,13 @@ class Replicas:
                     for name, variable in table.items():
                         variable.assign(first[name])
             return
-        self._checksum.trace(*self._replicas[0][:2])
-        checksums = []
+        pending = []
         for device, replica in zip(self._devices, self._replicas, strict=True):
             with tf.device(device):
-                checksums.append(self._checksum(*replica[:2]).numpy().tolist())
-        for device, checksum in zip(self._devices, checksums, strict=True):
-            if checksum != checksums[0]:
+                pending.append(_fingerprints(replica))
+        fingerprints = [[value.numpy().tobytes() for value in own] for own in pending]
+        for device, own in zip(self._devices, fingerprints, strict=True):
+            if own != fingerprints[0]:
                 raise RunError(
                     f"the weights on {device} differ from those on {self._devices[0]}:"
                     " nothing is saved: look for a faulty GPU, then start the same"
@@ -149,17 +150,38 @@ def _cast(sources: Variables, targets: Variables) -> None:
         targets[name].assign(tf.cast(value, targets[name].dtype))
 
 
-def _checksum(*tables: Variables) -> tf.Tensor:
-    """uint32 [tensors, 2]: the sum of each tensor's bits, and one weighed by index.
+def _fingerprints(replica: Replica) -> list[tf.Tensor]:
+    """Each tensor's checksum, or itself where it is small.
+
+    One compilation for each size of large tensors: compiled together they would take as
+    long as a training step, on every device.
+    """
+    tensors = [
+        *as_tensors(replica.params).values(),
+        *as_tensors(replica.slots).values(),
+    ]
+    return [
+        value
+        if value.shape.num_elements() <= _COPIED_SIZE
+        else _checksum_of(value.dtype)(tf.reshape(value, [-1]))
+        for value in tensors
+    ]
+
+
+@functools.cache
+def _checksum_of(dtype: tf.DType) -> Callable[[tf.Tensor], tf.Tensor]:
+    """`_checksum` for tensors of this type, traced once for all devices."""
+    traced = tf.function(_checksum, autograph=False, jit_compile=True)
+    with tf.device(None):  # that of the caller
+        return traced.get_concrete_function(tf.TensorSpec([None], dtype))
+
+
+def _checksum(values: tf.Tensor) -> tf.Tensor:
+    """uint32 [2]: the sum of the bits of a tensor [n], and one weighed by index.
 
     In integers, so that the order of the sums does not matter.
     """
-    sums = []
-    for value in (value for table in tables for value in as_tensors(table).values()):
-        bits = tf.reshape(value, [-1])
-        if bits.dtype == tf.float32:
-            bits = tf.bitcast(bits, tf.uint32)
-        bits = tf.cast(bits, tf.uint32)
-        indices = tf.cast(tf.range(bits.shape[0]), tf.uint32)
-        sums.append([tf.reduce_sum(bits), tf.reduce_sum(bits * (2 * indices + 1))])
-    return tf.stack(sums)
+    bits = tf.bitcast(values, tf.uint32) if values.dtype == tf.float32 else values
+    bits = tf.cast(bits, tf.uint32)
+    indices = tf.cast(tf.range(tf.size(bits)), tf.uint32)
+    return tf.stack([tf.reduce_sum(bits), tf.reduce_sum(bits * (2 * indices + 1))])

@@ -122,5 +122,5 @@ def test_sizes_are_the_models(start):
 def test_values_that_are_no_numbers_are_refused(start, value):
     damaged = WEIGHTS[KERNEL].copy()
     damaged[3, 4] = value
-    with pytest.raises(UserError, match=f"{KERNEL} holds values that are no numbers"):
+    with pytest.raises(UserError, match=f"{KERNEL} holds NaN or infinite values"):
         start(WEIGHTS | {KERNEL: damaged})

@@ -45,8 +45,8 @@ def find(tmp_path):
 def test_all_of_it_is_beside_the_weights(tmp_path, find):
     start = leave(tmp_path / "start", labels=["a", "b"], flags={"do_lower_case": False})
     model = find(init_checkpoint=str(start), do_train=True)
-    assert model.words.tokens == VOCAB and model.bert_config.hidden_size == 32
-    assert model.vocabulary == str(start / "vocab.txt")
+    assert model.tokenizer.tokens == VOCAB and model.bert_config.hidden_size == 32
+    assert model.required_vocab_file == str(start / "vocab.txt")
     assert (model.labels, model.do_lower_case) == (["a", "b"], False)
 
 
@@ -55,7 +55,7 @@ def test_flags_come_first(tmp_path, find):
     (start / "bert_model.ckpt.index").write_bytes(b"")
     flags = {"vocab_file": str(named / "vocab.txt"), "hidden_act": "relu"}
     model = find(init_checkpoint=str(start / "bert_model.ckpt"), **flags)
-    assert model.words.tokens == OTHER and model.bert_config.hidden_act == "relu"
+    assert model.tokenizer.tokens == OTHER and model.bert_config.hidden_act == "relu"
     assert model.config_file == str(start / "bert_config.json")
 
 
@@ -66,7 +66,7 @@ def test_a_run_that_has_saved_goes_before_its_start(tmp_path, find, saved):
     leave(tmp_path / "out", OTHER, ["c", "d"], saved=saved)
     model = find(init_checkpoint=str(start), do_train=True)
     assert model.labels == (["c", "d"] if saved else ["a", "b"])
-    assert model.words.tokens == (OTHER if saved else VOCAB)
+    assert model.tokenizer.tokens == (OTHER if saved else VOCAB)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_the_pinned_tensorflow_is_the_one_that_horovod_is_built_for():
 
 
 def test_a_whole_machine_lacks_nothing():
-    assert environment.lacking(WHOLE) == []
+    assert environment.problems(WHOLE) == []
     assert environment.lines(WHOLE)[-1] == "- nothing"
 
 
@@ -176,7 +176,7 @@ def test_a_whole_machine_lacks_nothing():
     ],
 )
 def test_what_is_lacking_is_one_line(changed, told):
-    (line,) = environment.lacking(WHOLE._replace(**changed))
+    (line,) = environment.problems(WHOLE._replace(**changed))
     assert told in line and ": " in line
 
 
@@ -191,7 +191,7 @@ def test_what_is_lacking_is_one_line(changed, told):
     ],
 )
 def test_what_does_no_harm_is_not_told(changed):
-    assert environment.lacking(WHOLE._replace(**changed)) == []
+    assert environment.problems(WHOLE._replace(**changed)) == []
 
 
 def test_the_worst_report_fits_a_terminal():

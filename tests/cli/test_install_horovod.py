@@ -15,6 +15,7 @@ import pytest
 
 from bert_mgpu.cli.doctor import horovod_build, horovod_probe
 from bert_mgpu.core.errors import RunError, UserError
+from tests.support.marks import rarely
 from tests.support.paths import ROOT
 
 NO_HOROVOD = pytest.mark.skipif(
@@ -237,7 +238,7 @@ BASH = 'mount --bind "$(command -v bash)" "$(readlink -f /bin/sh)" && exec "$@"'
 
 
 @NO_HOROVOD
-@pytest.mark.parametrize("shell", ["own", "bash"])
+@pytest.mark.parametrize("shell", ["own", *rarely("bash")])
 def test_a_stopped_run_lets_its_ranks_save(tmp_path, shell):
     start = [] if shell == "own" else ["unshare", "-rm", "bash", "-c", BASH, "bash"]
     if start and subprocess.run([*start, "true"], capture_output=True).returncode:

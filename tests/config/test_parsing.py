@@ -143,8 +143,8 @@ def test_every_flag_has_help_and_a_valid_default():
         assert len(field.metadata["help"]) > 10, field.name
         choices = field.metadata["choices"]
         assert not choices or field.default in (None, *choices), field.name
-        least = field.metadata["least"]
-        assert None in (least, field.default) or field.default >= least, field.name
+        minimum = field.metadata["minimum"]
+        assert None in (minimum, field.default) or field.default >= minimum, field.name
 
 
 def test_help_lists_every_flag():

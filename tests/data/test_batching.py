@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.core import text_files
-from bert_mgpu.data import batching, pipeline
+from bert_mgpu.data import batching, forward_batching, pipeline
 from bert_mgpu.data.packing import EMPTY
 from bert_mgpu.model import params
 from tests.support.features import make_features
@@ -158,7 +158,7 @@ def test_no_row_is_longer_than_the_model_has_positions(padding):
         features.lengths, 2, 4, padding=padding, max_length=30, seed=1
     )
     placements = [order.placement(step) for step in range(25)]
-    placements += batching.forward_placements(
+    placements += forward_batching.forward_placements(
         features.lengths, 2, 4, packs=padding == "pack", max_length=30
     )
     for placement in placements:
@@ -214,7 +214,7 @@ def test_numpy_is_not_asked_for_an_order(monkeypatch):
         batching.TrainingOrder(
             lengths, 2, 4, padding=padding, max_length=16, seed=7
         ).placement(3)
-        batching.forward_placements(
+        forward_batching.forward_placements(
             lengths, 2, 4, packs=padding == "pack", max_length=16
         )
     assert len(text_files.sample_rows(400, 30, 7)) == 30
@@ -300,7 +300,7 @@ def test_no_row_is_longer_than_the_model_has_places(padding):
     order = batching.TrainingOrder(
         lengths, 1, 1, padding=padding, max_length=30, seed=3
     )
-    placements = batching.forward_placements(
+    placements = forward_batching.forward_placements(
         lengths, 1, 1, packs=padding == "pack", max_length=30
     )
     for placed in (order.placement(0), order.widest(), *placements):

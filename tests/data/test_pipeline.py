@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.core.rows import Features, Ragged
-from bert_mgpu.data import batching, packing, pipeline
+from bert_mgpu.data import forward_batching, packing, pipeline
 from bert_mgpu.data.packing import EMPTY, Placement
 from tests.support.features import make_features
 
@@ -34,7 +34,7 @@ def test_outputs_of_many_rows(packs):
 
 
 def check_forward(features, batch, towers, packs):
-    placements = batching.forward_placements(
+    placements = forward_batching.forward_placements(
         features.lengths, towers, batch, packs=packs, max_length=16
     )
 
@@ -76,7 +76,7 @@ def check_forward(features, batch, towers, packs):
 
 
 def test_an_output_that_is_not_of_tokens_is_refused():
-    placements = batching.forward_placements(
+    placements = forward_batching.forward_placements(
         make_features(3).lengths, 1, 4, packs=False, max_length=16
     )
     answer = types.SimpleNamespace(read=lambda: {"logits": np.zeros((4, 2))})
@@ -94,7 +94,7 @@ def test_forward_pads_little_and_compiles_seldom():
     features = make_features(4000, longest=128)
     share = {}
     for packs, most in ((False, 8), (True, 1)):
-        placements = batching.forward_placements(
+        placements = forward_batching.forward_placements(
             features.lengths, 2, 4, packs=packs, max_length=128
         )
         lengths = [placement.length for placement in placements]
@@ -108,7 +108,7 @@ def test_forward_pads_little_and_compiles_seldom():
 @pytest.mark.parametrize(("length", "places"), [(30, 1), (25, 5)])
 def test_rows_are_packed_only_where_that_saves_tokens(length, places):
     """30 tokens need 30 alone; 25 need 26, but five of them 128."""
-    placements = batching.forward_placements(
+    placements = forward_batching.forward_placements(
         np.full(640, length), 2, 8, packs=True, max_length=128
     )
     assert {placed.numbers.shape[2] for placed in placements} == {places}
@@ -118,7 +118,7 @@ def test_a_larger_set_is_worth_more_widths():
     widths = []
     for rows in (100, 1000, 10_000, 100_000):
         lengths = make_features(1000, longest=128).lengths.repeat(rows // 100)[::10]
-        placements = batching.forward_placements(
+        placements = forward_batching.forward_placements(
             lengths, 1, 8, packs=False, max_length=128
         )
         widths.append(len({placed.length for placed in placements}))

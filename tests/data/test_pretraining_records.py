@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.data import batching, pipeline, pretraining_records, tfrecord
+from bert_mgpu.data import (
+    batching,
+    forward_batching,
+    pipeline,
+    pretraining_records,
+    tfrecord,
+)
 from bert_mgpu.data.dynamic_masking import DynamicMasking
 from bert_mgpu.data.pretraining_records import RecordSchema
 from bert_mgpu.data.record_rows import RecordRows
@@ -77,7 +83,7 @@ def test_rows_are_the_records_without_their_padding(made, tmp_path):
         wanted = features[number]
         length = int(wanted["input_mask"].sum())
         count = int(wanted["masked_lm_weights"].sum())
-        assert (rows.lengths[number], rows.counts[number]) == (length, count)
+        assert (rows.lengths[number], rows.target_counts[number]) == (length, count)
         for name in ("input_ids", "segment_ids"):
             found = block.ragged[name].row(place)
             assert found.tolist() == wanted[name][:length].tolist()
@@ -98,7 +104,7 @@ def test_a_batch_of_them_is_googles(made, tmp_path):
         padding="max_length",
         max_length=LENGTH,
         seed=5,
-        counts=rows.counts,
+        target_counts=rows.target_counts,
     )
     placement = order.placement(3)
     assert placement.targets == MOST
@@ -121,22 +127,22 @@ def test_every_target_points_at_its_token(padding, made, tmp_path):
         padding=padding,
         max_length=LENGTH,
         seed=5,
-        counts=rows.counts,
+        target_counts=rows.target_counts,
     )
     placements = [order.placement(step) for step in range(4)]
-    placements += batching.forward_placements(
+    placements += forward_batching.forward_placements(
         rows.lengths,
         2,
         6,
         packs=padding == "pack",
         max_length=LENGTH,
-        counts=rows.counts,
+        target_counts=rows.target_counts,
     )
     for placement in placements:
         batch = pipeline.collate(rows, placement)
         numbers = placement.numbers[placement.numbers >= 0]
         used = batch["masked_lm_weights"] > 0
-        assert used.sum() == rows.counts[numbers % 50].sum()
+        assert used.sum() == rows.target_counts[numbers % 50].sum()
         at = batch["masked_lm_positions"]
         ids = np.take_along_axis(batch["input_ids"], at, -1)
         mask = np.take_along_axis(batch["input_mask"], at, -1)
@@ -167,7 +173,7 @@ def test_every_target_points_at_its_token(padding, made, tmp_path):
 def test_the_first_rows_are_enough(made, tmp_path):
     path, _ = made
     rows, _ = rows_of(path, STATIC, tmp_path / "cache", most=20)
-    assert len(rows) == len(rows.lengths) == len(rows.counts) == 20
+    assert len(rows) == len(rows.lengths) == len(rows.target_counts) == 20
 
 
 def draw(kind="token", seed=7):
@@ -217,8 +223,8 @@ def test_counts_are_bounds(unmasked, tmp_path, kind):
     rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw(kind))
     block = rows.take(np.arange(40))
     counts = block.targets["masked_lm_positions"].lengths
-    assert (counts <= rows.counts).all() and (counts > 0).all()
-    assert (counts == rows.counts).mean() > 0.9
+    assert (counts <= rows.target_counts).all() and (counts > 0).all()
+    assert (counts == rows.target_counts).mean() > 0.9
 
 
 def test_words_stand_and_fall_together(tmp_path):

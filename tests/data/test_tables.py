@@ -108,7 +108,7 @@ def test_packed_files_have_the_format_of_what_is_in_them(tmp_path):
     assert cells(path, ["t"])[:2] == [(1, ["a"]), (2, ["b"])]
     for bad in (packed[:-20], packed[:30] + b"xx" + packed[32:], b"no gzip"):
         with pytest.raises(
-            UserError, match="damaged after line .*: pack the file anew"
+            UserError, match="damaged after line .*: compress the file again"
         ):
             cells(write(tmp_path / "b.jsonl.gz", bad), ["t"])
 
@@ -116,8 +116,8 @@ def test_packed_files_have_the_format_of_what_is_in_them(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "columns", "header", "said"),
     [
-        ("a.tsv", "a\tb\nc\n", [1], False, ":2: 1 column, column 1 is needed"),
-        ("a.csv", "a,b\nc,d,e\n", [2], False, ":1: 2 columns, column 2 is needed"),
+        ("a.tsv", "a\tb\nc\n", [1], False, ":2: 1 column, but column 1"),
+        ("a.csv", "a,b\nc,d,e\n", [2], False, ":1: 2 columns, but column 2"),
         ("a.csv", 'a\n"b" c\n', [0], False, ":2: .*not a row of CSV"),
         ("a.csv", 'a\n"b\nc\nd\n', [0], False, ":2: .*not a row of CSV"),
         ("a.csv", "text,label\na,b\n", ["txt"], True, ":1: no column 'txt': did you"),
@@ -138,7 +138,7 @@ def test_packed_files_have_the_format_of_what_is_in_them(tmp_path):
             False,
             ":1: column 't' contains an unpaired surrogate",
         ),
-        ("a.tsv", "text\n", [0, -1], False, ":1: 1 column, column 1 is needed"),
+        ("a.tsv", "text\n", [0, -1], False, ":1: 1 column, but column 1"),
         ("a.csv", "t,l\ngood, but,x\n", ["t", "l"], True, ":2: 3 cells, the header ha"),
         ("a.jsonl", '{"t": NaN}\n', ["t"], False, ":1: column 't' is 'nan'"),
         ("a.jsonl", '{"t": ' + "9" * 9999 + "}", ["t"], False, ":1: not a JSON object"),

@@ -52,8 +52,8 @@ def test_elastic_jobs_are_those_that_horovodrun_calls_so():
 
 
 def test_towers_stay_those_of_the_first_start():
-    assert launcher.towers({}) is None
-    assert launcher.towers({launcher.TOWERS: "6"}) == 6
+    assert launcher.total_towers({}) is None
+    assert launcher.total_towers({launcher.TOWERS: "6"}) == 6
 
 
 def test_a_process_that_starts_anew_has_all_cores_again():

@@ -86,7 +86,7 @@ def main():
     kind, failure, *rest = sys.argv[1:]
     plant(Failure(**json.loads(failure)))
     start = {"classifier": run_classifier.run, "pretraining": run_pretraining.run}[kind]
-    return start([sys.argv[0], *rest], launcher.start_anew)
+    return start([sys.argv[0], *rest], launcher.restart_in_parts)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ def test_out_of_memory_while_packing_takes_smaller_parts(
     np.testing.assert_allclose(caught, whole, rtol=1e-5)
 
 
+@pytest.mark.nightly
 def test_out_of_memory_with_one_row_says_what_to_do(work, script):
     """Attention of 1,024 heads over 512 tokens: 1 GB for every copy of the scores."""
 

@@ -17,6 +17,8 @@ from tests.support.tiny import rows
 
 # Longer and shorter than 16 tokens, of characters that have to be cut apart.
 TEXTS = ["", "sun", "雨 loss好, rain.", *(a for _, a, _ in rows(20, 3)), "SUN " * 30]
+HEAD_TAIL = {"truncation": "head_tail", "head_tokens": 3, "max_seq_length": 11}
+ALL = {"onnx": True, "threshold": 0.9, "ema_decay": 0.5, "padding": "pack"}
 LABEL = {"single": ["yes", "no"], "multi": ["a,b", "b"], "regression": ["1", "-1"]}
 
 
@@ -83,12 +85,15 @@ def ask(model, texts):
 @pytest.mark.parametrize(
     ("pairs", "flags"),
     [
-        (False, {}),
-        (False, {"truncation": "tail"}),
-        (False, {"truncation": "head_tail", "head_tokens": 3, "max_seq_length": 11}),
-        (True, {"truncation": "head_tail", "head_tokens": 3, "max_seq_length": 11}),
-        (True, {"ema_decay": 0.5, "padding": "pack"}),
-        (False, {"threshold": 0.9}),
+        (False, ALL),
+        (True, HEAD_TAIL),
+        *rarely(
+            (False, {}),
+            (False, {"truncation": "tail"}),
+            (False, HEAD_TAIL),
+            (True, {"ema_decay": 0.5, "padding": "pack"}),
+            (False, {"threshold": 0.9}),
+        ),
     ],
     ids=str,
 )
@@ -110,7 +115,7 @@ def test_texts_get_the_predictions_of_the_run(served, pairs, flags):
 def test_ids_are_taken_too(served, tiny):
     from bert_mgpu.text.tokenization import Tokenizer
 
-    model, _, texts, _ = served("single", False)
+    model, _, texts, _ = served("single", False, **ALL)
     words = Tokenizer(tiny.model / "vocab.txt")
     of_texts = ask(model, texts)
     for number, text in enumerate(TEXTS):
@@ -133,6 +138,7 @@ def test_several_labels_and_a_threshold(served):
     np.testing.assert_allclose(found["probabilities"], shares, 0, 2e-6)
 
 
+@pytest.mark.nightly
 def test_a_number(served):
     model, root, texts, _ = served("regression")
     wanted = np.loadtxt(root / "out" / "predict.txt")
@@ -144,7 +150,7 @@ def test_it_needs_nothing_of_bert_mgpu(served, tmp_path, script):
     import subprocess
     import sys
 
-    folder = served("single", False).root / "served"
+    folder = served("single", False, **ALL).root / "served"
     shutil.move(folder, tmp_path / "moved")
     code = (
         "import sys, tensorflow as tf; m = tf.saved_model.load(sys.argv[1]);"
@@ -201,9 +207,10 @@ def ask_onnx(folder, texts, vocab):
     return dict(zip(names, session.run(names, given), strict=True))
 
 
-@pytest.mark.parametrize("act", ["gelu_tanh", *rarely("gelu_erf", "relu")])
+@pytest.mark.parametrize("act", [None, *rarely("gelu_erf", "relu")])
 def test_onnx_says_what_the_run_says(served, act):
-    _, root, texts, said = served(onnx=True, hidden_act=act)
+    flags = {"hidden_act": act} if act else {}
+    _, root, texts, said = served("single", False, **ALL, **flags)
     folder, out = root / "onnx", root / "out"
     names = {path.name for path in folder.iterdir()}
     assert names == {"model.onnx", "vocab.txt", "bert_mgpu.json"}

@@ -175,7 +175,7 @@ def test_weights_that_are_no_numbers(work, expect_refused):
     name = "bert/encoder/layer_0/output/dense/bias"
     tensors[name][3] = np.nan
     google_read.write(start, tensors)
-    expect_refused(work, f"{start}: {name} holds values that are no numbers")
+    expect_refused(work, f"{start}: {name} holds NaN or infinite values")
 
 
 def test_a_head_for_other_labels_is_not_taken(work, trained, inside):

@@ -71,7 +71,7 @@ def test_positions_beyond_512_are_refused(work, expect_refused):
 TRAIN = "1\t1\t2\tsun\tjoy\n0\t1\t2\train\tloss\n"
 HEADER = f"{MRPC_HEADER}\n"
 BAD_ROWS = [
-    ("1\t1\t2\tsun\n", "4 columns, the task mrpc needs column 4"),
+    ("1\t1\t2\tsun\n", "4 columns, but the task mrpc needs column 4"),
     ("2\t1\t2\tsun\tjoy\n", "label '2' is not one of 0, 1"),
     ("\n", "blank line: delete it"),
     ("1\t1\t2\tsu\0n\tjoy\n", "NUL byte at column 9"),
@@ -126,12 +126,12 @@ BAD_TASKS = [
     ("{", "not a JSON file"),
     ("[]", "not a JSON object"),
     ({"labl": 0}, "unknown key 'labl': did you mean 'label'?"),
-    ({"text_a": [1]}, "'text_a' is [1], it must be of type int or str"),
-    ({"text_a": True}, "'text_a' is True, it must be of type int or str"),
+    ({"text_a": [1]}, "'text_a' is [1], but must be of type int or str"),
+    ({"text_a": True}, "'text_a' is True, but must be of type int or str"),
     ({"text_a": -2}, "'text_a' is -2: columns count from 0"),
     ({"text_a": None}, "'text_a' is missing: give it, or --text_a_column"),
     ({"text_a": "text", "header": False}, "'text_a' is 'text': without a header"),
-    ({"header": 1}, "'header' is 1, it must be of type bool"),
+    ({"header": 1}, "'header' is 1, but must be of type bool"),
     ({"format": "xlsx"}, "'format' is 'xlsx': pass one of tsv, csv, jsonl, parquet"),
     ({"encoding": "utf-16"}, "'encoding' is 'utf-16': pass one of utf-8, gb18030"),
     ({"type": "binary"}, "'type' is 'binary': pass one of single, multi, regression"),
@@ -152,7 +152,10 @@ BAD_OWN_FLAGS = [
     ({"task_type": "multy"}, "--task_type is 'multy': pass one of single"),
     ({"labels": "no,no"}, "--labels names a label twice"),
     ({"labels": "no,,yes"}, "--labels must be a list of strings, not empty"),
-    ({"label_column": 5}, "train.tsv:1: 2 columns, column 5 is needed"),
+    (
+        {"label_column": 5},
+        "train.tsv:1: 2 columns, but column 5 (counted from 0) is needed",
+    ),
     ({"label_column": "label"}, "train.tsv:1: no column 'label'"),
     ({"class_weights": "/no"}, "/no: no such file"),
     ({"threshold": 2}, "--threshold=2: pass a probability"),

@@ -245,7 +245,7 @@ def test_the_doctor_shows_faults_where_no_row_can_be_read(work, capfd):
     flags = work.flags(work.root / "unused", "own", init_checkpoint=None)
     assert environment_lib.main(["data", *flags]) == 2
     out, err = capfd.readouterr()
-    assert "train.tsv:1: 2 columns, column 3 is needed" in out
+    assert "train.tsv:1: 2 columns, but column 3 (counted from 0) is needed" in out
     assert "rows cannot be read" in err
 
 
@@ -282,7 +282,7 @@ def test_the_doctor_looks_through_all_files(work, capfd):
     assert "error: 3 rows cannot be read" in err
     for fault in (
         "train.tsv:28: label 'maybe' is not one of no, yes",
-        "train.tsv:29: 1 column, column 1 is needed",
+        "train.tsv:29: 1 column, but column 1 (counted from 0) is needed",
         "train.tsv:30: blank line: delete it",
         "train.tsv:26: 1 row with the text of an earlier row and another label",
     ):

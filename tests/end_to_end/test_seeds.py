@@ -84,7 +84,7 @@ for number in range(int(sys.argv[1])):
 # XLA compiles each run anew, which takes long.
 @pytest.mark.parametrize(
     ("xla", "count"),
-    [("off", 3), *rarely(("off", 10), ("on", 3))],
+    rarely(("off", 10), ("on", 3)),
 )
 def test_runs_of_one_seed_have_one_hash(tiny, tmp_path, xla, count):
     flags = {**FLAGS, "deterministic": True, "n_gpus": 2, "cpu_devices": 2, "xla": xla}
@@ -119,6 +119,7 @@ sys.exit(run_classifier.run(["", *sys.argv[1:]]))
 """
 
 
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_seeds(tiny, tmp_path):
     """TensorFlow keeps what it compiled for as long as a process lives: here once."""
     flags = {"do_train": True, "do_eval": True, "seeds": 5, "xla": "on"}

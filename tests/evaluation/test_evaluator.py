@@ -37,7 +37,7 @@ def make(tmp_path):
             facts = {"step": best[0], "value": best[1], "of": of}
             (tmp_path / "best/best.json").write_text(json.dumps(facts))
         made = Evaluator(
-            types.SimpleNamespace(lower=frozenset({"eval_loss"})),
+            types.SimpleNamespace(lower_is_better=frozenset({"eval_loss"})),
             {},
             examples=list,
             config=FinetuneConfig(eval_steps=4, early_stopping_patience=patience),
@@ -80,7 +80,7 @@ def test_best_json_without_its_weights_is_none(make, tmp_path):
 @pytest.mark.parametrize(("patience", "stops"), [(None, 0), (2, 1), (1, 1), (3, 0)])
 def test_patience_counts_evaluations_since_the_best(make, patience, stops):
     resumed = make(12, HISTORY, best=(4, 0.75), patience=patience)
-    assert bool(resumed.stops) == bool(stops)
+    assert bool(resumed.stop_reason) == bool(stops)
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def test_what_has_no_place_is_said(google, call, tmp_path):
     [
         (lambda value: value * 1.1, "differs by more than 1e-05"),
         (lambda value: None, "new: lacks bert/encoder/layer_0/output/dense/kernel"),
-        (lambda value: value * np.nan, "holds values that are no numbers"),
+        (lambda value: value * np.nan, "holds NaN or infinite values"),
     ],
     ids=["another", "absent", "no number"],
 )

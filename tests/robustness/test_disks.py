@@ -9,6 +9,7 @@ import pytest
 from bert_mgpu.checkpoints import google_read, train_state
 from bert_mgpu.cli import create_pretraining_data, domain_vocab
 from tests.robustness.full_disk import full_at
+from tests.support.marks import rarely
 from tests.support.runs import assert_refused, assert_same_run
 
 # What is written, as the path says it; in the order of a run.
@@ -131,11 +132,16 @@ def unused(tmp_path, straight):
     return shutil.copytree(straight, out, ignore=unwanted)
 
 
-def test_training(tiny, tmp_path, straight, inside, monkeypatch):
+OFTEN = ("cache", "settings", "metrics", "best", "checkpoint", "next checkpoint")
+
+
+@pytest.mark.parametrize("names", [OFTEN, *rarely((TRAINING,))], ids=["some", "all"])
+def test_training(tiny, tmp_path, straight, inside, monkeypatch, names):
     """The same command again and again ends as a run that nothing disturbs."""
     out = tmp_path / "out"
     args = flags(tiny, out)
-    refused_at_each(monkeypatch, lambda: inside(args), TRAINING, lambda _: whole(out))
+    places = {name: TRAINING[name] for name in names}
+    refused_at_each(monkeypatch, lambda: inside(args), places, lambda _: whole(out))
     assert_same_run(out, straight)
     assert_same_run(out / "best", straight / "best")
     assert history(out) == history(straight)

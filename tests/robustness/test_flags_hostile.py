@@ -105,14 +105,14 @@ def elsewhere(tmp_path, monkeypatch):
 )
 def test_values_of_the_wrong_kind(elsewhere, script, name):
     (field,) = (f for f in base.fields(TABLES[script]) if f.name == name)
-    kind, least = kind_of(field), field.metadata["least"]
-    most = field.metadata["most"] or parsing._MOST
+    kind, least = kind_of(field), field.metadata["minimum"]
+    most = field.metadata["maximum"] or parsing._MOST
     for what, value in VALUES.items():
         said = refusal(script, [f"--{name}={value}"])
         wrong = what in WRONG[kind]
         if not wrong and kind in NUMBERS and least is not None:
             wrong = not least <= float(value) <= (most if kind == "int" else 1e999)
-            wrong = wrong or not float(value) <= (field.metadata["most"] or 1e999)
+            wrong = wrong or not float(value) <= (field.metadata["maximum"] or 1e999)
         assert (said is not None) == wrong, (what, said)
         if said is not None:
             assert f"--{name}" in said and len(said) < 300, (what, said)

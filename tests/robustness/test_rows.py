@@ -46,7 +46,11 @@ TSV_FILES = {
     "CR alone": ("a.tsv", b"yes\tsun\rno\train\r", "a.tsv:1: its lines end in CR"),
     "long line": ("a.tsv", b"no\t" + b"x" * LONG, "a.tsv:1: more than 16777216 bytes"),
     "a column less": ("a.tsv", GOOD["tsv"] + b"no\n", "a.tsv:9: 1 column"),
-    "spaces for tabs": ("a.tsv", b"yes sun\n", "a.tsv:1: 1 column, column 1 is needed"),
+    "spaces for tabs": (
+        "a.tsv",
+        b"yes sun\n",
+        "a.tsv:1: 1 column, but column 1 (counted from 0) is needed",
+    ),
     "packed, no name": ("a.tsv", CUT, "a.tsv:1: packed by gzip: give the file a name"),
     "packed twice": ("a.tsv.gz", gzip.compress(CUT), "a.tsv.gz:1: packed by gzip"),
     "not packed": ("a.tsv.gz", GOOD["tsv"], "a.tsv.gz: damaged after line 0"),

@@ -71,7 +71,9 @@ def written(monkeypatch):
             read=lambda name: (Rows(range(200)), "key"),
             has_pairs=False,
         )
-        model = types.SimpleNamespace(tokenizer=None, vocabulary="vocab.txt")
+        model = types.SimpleNamespace(
+            required_tokenizer=None, required_vocab_file="vocab.txt"
+        )
         job = types.SimpleNamespace(config=data.config, model=model)
         towers = types.SimpleNamespace(
             group=types.SimpleNamespace(rank=rank), devices=["CPU:0"]

@@ -14,7 +14,7 @@ NAMES = ["bert/embeddings/word_embeddings", "bert/encoder/layer_0/x", "head", "u
 
 def make(device="CPU:0", **flags):
     task = types.SimpleNamespace(
-        param_specs=lambda: dict.fromkeys(NAMES), unused=frozenset({"unused"})
+        param_specs=lambda: dict.fromkeys(NAMES), unused_params=frozenset({"unused"})
     )
     model = types.SimpleNamespace(
         bert_config=types.SimpleNamespace(num_hidden_layers=1)

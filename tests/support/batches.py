@@ -4,8 +4,11 @@ import numpy as np
 
 from tests.support.tiny import small_config
 
-CONFIG = small_config()
-NO_DROPOUT = small_config(dropout=0.0)
+# One layer is traced in half the time of two, which a test takes where they matter.
+CONFIG = small_config(num_hidden_layers=1)
+NO_DROPOUT = small_config(dropout=0.0, num_hidden_layers=1)
+TWO_LAYERS = small_config()
+TWO_LAYERS_NO_DROPOUT = small_config(dropout=0.0)
 LABELS = ("a", "b", "c")
 LENGTH = 12
 RATE = 3e-3

@@ -78,7 +78,9 @@ def test_labels_are_not_looked_at_in_a_prediction(read):
 def test_the_last_column_is_the_text_with_or_without_a_label_before_it(read):
     assert read("yes\tmore\tsun\n", text_a=LAST)[0][1] == "sun"
     assert read("sun\n", "test", False, text_a=LAST)[0][1] == "sun"
-    with pytest.raises(UserError, match=r":1: 1 column, the task mine needs column"):
+    with pytest.raises(
+        UserError, match=r":1: 1 column, but the task mine needs column"
+    ):
         read("sun\n", text_a=LAST)
 
 

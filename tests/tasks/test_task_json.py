@@ -48,7 +48,7 @@ def test_named_columns_have_a_header_unless_it_is_said(read):
     ("values", "fragment"),
     [
         ({"text_a": 0, "lable": 1}, "unknown key 'lable': did you mean 'label'"),
-        ({"text_a": True}, "it must be of type int or str"),
+        ({"text_a": True}, "but must be of type int or str"),
         ({"text_a": -2}, "columns count from 0, -1 is the last"),
         ({"text_a": 0, "labels": ["a", "a"]}, "names a label twice"),
         ({"text_a": 0, "type": "other"}, "pass one of single, multi, regression"),

@@ -6,15 +6,20 @@ import unicodedata
 import pytest
 
 from bert_mgpu.text.normalization import Normalizer
+from tests.support.marks import rarely
+
+# Every code point at night; for each change those of every eighth, and the first ones.
+SPARSE_AND_RARELY_ALL = pytest.mark.parametrize("step", [8, *rarely(1)])
+ALWAYS = 0x3400  # alphabets, marks and signs stand before it
 
 
-def code_points():
-    """Every code point: characters, and what is treated alike in the standard.
+def code_points(step):
+    """Code points: characters, and what is treated alike in the standard.
 
     The latter (not assigned, for private use, surrogates) are a million.
     """
     chars, others = [], []
-    for char in map(chr, range(sys.maxunicode + 1)):
+    for char in map(chr, (*range(ALWAYS), *range(ALWAYS, sys.maxunicode + 1, step))):
         alike = unicodedata.category(char) in ("Cn", "Co", "Cs")
         (others if alike else chars).append(char)
     return chars, others
@@ -32,20 +37,23 @@ def assert_same_words(google, vocab_file, lower_case, texts, both_ways=False):
                 assert [word.text for word in sourced] == words, ascii(text)
 
 
+@SPARSE_AND_RARELY_ALL
 @pytest.mark.parametrize("lower_case", [True, False])
-def test_every_code_point_alone_and_in_a_word(google, small_vocab, lower_case):
-    chars, others = code_points()
+def test_every_code_point_alone_and_in_a_word(google, small_vocab, lower_case, step):
+    chars, others = code_points(step)
     texts = [f"{char} a{char}B" for char in chars]
     for start in range(0, len(others), 64):  # many a text, for speed
         texts += [join.join(others[start : start + 64]) for join in (" ", "a")]
     assert_same_words(google, small_vocab, lower_case, texts)
 
 
-def test_every_character_among_ideographs_and_accents(google, small_vocab):
-    texts = [f"e\u0301{char}\u0301中{char}" for char in code_points()[0]]
+@SPARSE_AND_RARELY_ALL
+def test_every_character_among_ideographs_and_accents(google, small_vocab, step):
+    texts = [f"e\u0301{char}\u0301中{char}" for char in code_points(step)[0]]
     assert_same_words(google, small_vocab, True, texts, both_ways=True)
 
 
-def test_every_character_among_marks_and_sigmas(google, small_vocab):
-    texts = [f"\u302f{char}\u302eΣ{char}Σ" for char in code_points()[0]]
+@SPARSE_AND_RARELY_ALL
+def test_every_character_among_marks_and_sigmas(google, small_vocab, step):
+    texts = [f"\u302f{char}\u302eΣ{char}Σ" for char in code_points(step)[0]]
     assert_same_words(google, small_vocab, True, texts)

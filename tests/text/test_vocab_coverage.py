@@ -114,10 +114,10 @@ def test_forgotten_words_are_said_and_rates_stay_exact(small_vocab):
     texts = [f"abc x{n} x0" for n in range(50)]
     census = census_of(small_vocab, texts, most=10)
     assert census.totals.unknown == 100
-    assert census.lacking.counts["x0"] == 51
-    assert census.lacking.missed > 0
+    assert census.uncovered.counts["x0"] == 51
+    assert census.uncovered.missed > 0
     lines = " ".join(vocab_report.lists(census, census.candidates()))
-    assert f"lack words that occur at most {census.lacking.missed} times" in lines
+    assert f"lack words that occur at most {census.uncovered.missed} times" in lines
 
 
 def test_blocks_hold_all_rows_in_order():

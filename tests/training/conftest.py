@@ -2,16 +2,25 @@
 
 import pytest
 
-from tests.support.batches import CONFIG, LABELS, LENGTH, RATE, split
+from tests.support.batches import CONFIG, LABELS, LENGTH, RATE, TWO_LAYERS, split
+
+
+def initialized(config):
+    from bert_mgpu.model import params
+    from bert_mgpu.tasks.classification.task import Classification
+
+    specs = Classification("x", config, LABELS, max_seq_length=LENGTH).param_specs()
+    return params.initialize(specs, 0.1, seed=5)
 
 
 @pytest.fixture(scope="session")
 def first_params():
-    from bert_mgpu.model import params
-    from bert_mgpu.tasks.classification.task import Classification
+    return initialized(CONFIG)
 
-    specs = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH).param_specs()
-    return params.initialize(specs, 0.1, seed=5)
+
+@pytest.fixture(scope="session")
+def two_layer_params():
+    return initialized(TWO_LAYERS)
 
 
 @pytest.fixture(scope="session")

@@ -62,9 +62,13 @@ def test_six_towers_need_little_more_than_one(how):
     assert six < 1.3 * one, f"{one} MB with one tower, {six} MB with six"
 
 
-@pytest.mark.parametrize("how", ["plain", *rarely("xla")])
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", ["plain", "xla"])
 def test_working_it_out_again_saves_memory(how):
-    """Also where a compiler sees both passes and could keep what it has."""
+    """Also where a compiler sees both passes and could keep what it has.
+
+    That it is done: test_recompute_is_done.
+    """
     above = {}
     for recompute in ("none", "attention", "block"):
         peak, before = memory(1, 96, how, recompute)

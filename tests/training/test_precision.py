@@ -172,8 +172,9 @@ def test_scale_leaves_the_update(first_params):
 def followed(finite_steps, scale):
     state = {name: tf.constant(0.0) for name in tensor_names.STATE}
     state[tensor_names.SCALE] = tf.constant(scale)
+    after_step = tf.function(precision.after_step, autograph=False)
     for finite in finite_steps:
-        state = precision.after_step(state, tf.constant(finite))
+        state = after_step(state, tf.constant(finite))
     names = (tensor_names.SCALE, tensor_names.GOOD_STEPS, tensor_names.SKIPS)
     return tuple(float(state[name]) for name in names)
 

@@ -11,7 +11,7 @@ from bert_mgpu.tasks.masked_lm.task import Pretraining
 from bert_mgpu.training import schedule
 from bert_mgpu.training.towers import Towers
 from tests.reference import google_trajectory
-from tests.support.batches import LENGTH, NO_DROPOUT, make_batch, split
+from tests.support.batches import LENGTH, TWO_LAYERS_NO_DROPOUT, make_batch, split
 from tests.support.compare import assert_close
 
 STEPS, ROWS, MOST, PLANNED, WARMUP = 30, 8, 4, 40, 6
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 def made(deviation):
     """First weights and batches [steps, B, ...]; rows have 1 to 4 masked tokens."""
-    specs = Pretraining(NO_DROPOUT, LENGTH, True).param_specs()
+    specs = Pretraining(TWO_LAYERS_NO_DROPOUT, LENGTH, True).param_specs()
     rng = np.random.default_rng(3)
     batches = []
     for _ in range(STEPS):
@@ -46,7 +46,7 @@ def made(deviation):
 
 def ours(params, batches, peak):
     """Two towers whose numbers of masked tokens differ."""
-    task = Pretraining(NO_DROPOUT, LENGTH, next_sentence=True)
+    task = Pretraining(TWO_LAYERS_NO_DROPOUT, LENGTH, next_sentence=True)
     two = Towers(task, 2, devices.configure("cpu", 2), seed=1, xla=False)
     two.load(params, two.first_slots(params))
     losses, norms = [], []
@@ -70,7 +70,7 @@ def test_equals_googles_graph(deviation, peak, how):
         params["cls/predictions/transform/LayerNorm/gamma"] *= 0.1
     plan = {"learning_rate": peak, "steps": PLANNED, "warmup": WARMUP}
     wanted, wanted_losses = google_trajectory.run(
-        NO_DROPOUT, params, batches, plan, how
+        TWO_LAYERS_NO_DROPOUT, params, batches, plan, how
     )
     weights, losses, norms = ours(params, batches, peak)
     assert (norms > 1).sum() > STEPS / 2 if how == "densify" else norms.max() < 1

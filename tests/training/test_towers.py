@@ -31,7 +31,7 @@ def test_placement_changes_no_bit(train, xla):
         assert_same_bits(params, wanted)
 
 
-@pytest.mark.parametrize("xla", [False, True], ids=["plain", "xla"])
+@pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
 def test_towers_equal_one_large_batch(train, xla):
     data = batches(8, 20)
     wanted, losses, _ = train(1, 1, data, xla=xla)

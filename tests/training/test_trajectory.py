@@ -12,7 +12,13 @@ from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import schedule
 from bert_mgpu.training.towers import Towers
 from tests.reference import google_trajectory
-from tests.support.batches import LABELS, LENGTH, NO_DROPOUT, make_batch, split
+from tests.support.batches import (
+    LABELS,
+    LENGTH,
+    TWO_LAYERS_NO_DROPOUT,
+    make_batch,
+    split,
+)
 from tests.support.compare import assert_close
 from tests.support.marks import PLAIN_AND_RARELY_XLA
 
@@ -27,7 +33,11 @@ pytestmark = pytest.mark.skipif(
 def ours(params, batches, peak, xla=False):
     """Two towers, with the schedule that Google's code builds into its graph."""
     task = Classification(
-        "x", NO_DROPOUT, LABELS, max_seq_length=LENGTH, classifier_dropout=0.0
+        "x",
+        TWO_LAYERS_NO_DROPOUT,
+        LABELS,
+        max_seq_length=LENGTH,
+        classifier_dropout=0.0,
     )
     two = Towers(task, 2, devices.configure("cpu", 2), seed=1, xla=xla)
     two.load(params, two.first_slots(params))
@@ -43,7 +53,9 @@ def ours(params, batches, peak, xla=False):
 
 
 def made(deviation, seed=0):
-    specs = Classification("x", NO_DROPOUT, LABELS, max_seq_length=LENGTH).param_specs()
+    specs = Classification(
+        "x", TWO_LAYERS_NO_DROPOUT, LABELS, max_seq_length=LENGTH
+    ).param_specs()
     rng = np.random.default_rng(seed)
     rows = [make_batch(rng, ROWS, ragged=False) for _ in range(STEPS)]
     for row in rows:
@@ -57,7 +69,7 @@ def google(deviation, peak, how):
     """Weights and losses of Google's graph after the steps of `made`."""
     params, batches = made(deviation)
     plan = {"learning_rate": peak, "steps": PLANNED, "warmup": WARMUP}
-    return google_trajectory.run(NO_DROPOUT, params, batches, plan, how)
+    return google_trajectory.run(TWO_LAYERS_NO_DROPOUT, params, batches, plan, how)
 
 
 @pytest.mark.parametrize("xla", PLAIN_AND_RARELY_XLA)
@@ -79,6 +91,7 @@ def test_equals_google_unmodified_where_the_clip_is_out_of_reach():
     assert_close(weights, wanted)
 
 
+@pytest.mark.nightly
 def test_raw_clip_of_google_differs():
     """The one deliberate difference: without it the first test would be idle."""
     wanted, _ = google(0.2, 1e-3, "densify")

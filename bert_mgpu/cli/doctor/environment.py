@@ -25,9 +25,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import bert_mgpu
-from bert_mgpu.cli import process
+from bert_mgpu.cli import script
 from bert_mgpu.cli.doctor import hardware, horovod_probe
-from bert_mgpu.cli.doctor.hardware import SEEN, SMI, Gpu, output, tried, version
+from bert_mgpu.cli.doctor.hardware import SEEN, SMI, Gpu, output, try_probe, version
 from bert_mgpu.cli.doctor.horovod_probe import Installed, Nccl
 from bert_mgpu.core import extras, log
 from bert_mgpu.core.terminal import WIDTH
@@ -63,21 +63,23 @@ def probe() -> Facts:
     host = socket.gethostname()
     return Facts(
         version("tensorflow") or version("tensorflow-cpu"),
-        tried(lambda: hardware.gpus_of(output(SMI))),
-        tried(lambda: json.loads(output([sys.executable, "-c", SEEN]).split("\n")[-2])),
-        nccl=tried(lambda: horovod_probe.find_nccl(os.environ)),
-        shared=tried(lambda: shutil.disk_usage("/dev/shm")[::2]),
-        horovod=tried(horovod_probe.installed),
+        try_probe(lambda: hardware.gpus_of(output(SMI))),
+        try_probe(
+            lambda: json.loads(output([sys.executable, "-c", SEEN]).split("\n")[-2])
+        ),
+        nccl=try_probe(lambda: horovod_probe.find_nccl(os.environ)),
+        shared=try_probe(lambda: shutil.disk_usage("/dev/shm")[::2]),
+        horovod=try_probe(horovod_probe.installed),
         horovodrun=shutil.which("horovodrun")
         or shutil.which("horovodrun", path=scripts),
         ssh=shutil.which("ssh"),
-        host="" if tried(lambda: socket.gethostbyname(host)) else host,
-        open_files=tried(lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        host="" if try_probe(lambda: socket.gethostbyname(host)) else host,
+        open_files=try_probe(lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         environ=os.environ,
     )
 
 
-def lacking(facts: Facts) -> list[str]:
+def problems(facts: Facts) -> list[str]:
     """What a run of several processes or machines lacks, with advice: a line each."""
     return [
         *_horovod(facts),
@@ -210,7 +212,7 @@ def disk_line() -> str:
 
 def lines(facts: Facts) -> list[str]:
     """The report: a line for each fact, and what is missing."""
-    pin = tried(lambda: hardware.pinned(extras.lines())) or horovod_probe.TENSORFLOW
+    pin = try_probe(lambda: hardware.pinned(extras.lines())) or horovod_probe.TENSORFLOW
     nccl, shared, text = facts.nccl, facts.shared, version("tensorflow-text")
     rows: dict[str, Callable[[], str]] = {
         "bert_mgpu": lambda: (
@@ -233,9 +235,9 @@ def lines(facts: Facts) -> list[str]:
         "horovodrun": lambda: facts.horovodrun or "not found",
     }
     report = [
-        *(f"{label:11} {tried(line) or 'unknown'}" for label, line in rows.items()),
+        *(f"{label:11} {try_probe(line) or 'unknown'}" for label, line in rows.items()),
         "missing for a cluster run:",
-        *(f"- {line}" for line in lacking(facts) or ["nothing"]),
+        *(f"- {line}" for line in problems(facts) or ["nothing"]),
     ]
     return [
         part
@@ -249,7 +251,7 @@ def lines(facts: Facts) -> list[str]:
 def main(given: Sequence[str]) -> int:
     """Runs the command; returns the exit code."""
     if [*given[:1]] == ["data"]:
-        with process.redirect_native_stderr(pathlib.Path(os.devnull)):
+        with script.redirect_native_stderr(pathlib.Path(os.devnull)):
             from bert_mgpu.cli.doctor import task_data
 
             return task_data.main(given[1:])

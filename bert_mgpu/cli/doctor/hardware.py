@@ -26,7 +26,7 @@ print(json.dumps({"gpus": len(gpus), **cuda}))
 Result = TypeVar("Result")
 
 
-def tried(probe: Callable[[], Result]) -> Result | None:
+def try_probe(probe: Callable[[], Result]) -> Result | None:
     """The result of a probe; None if it failed, so that a report shows the rest."""
     try:
         return probe()
@@ -70,4 +70,4 @@ def pinned(requirements: Iterable[str]) -> str | None:
 
 
 def version(package: str) -> str | None:
-    return tried(lambda: importlib.metadata.version(package))
+    return try_probe(lambda: importlib.metadata.version(package))

@@ -71,13 +71,13 @@ def for_nccl(environ: Environ) -> tuple[dict[str, str], str]:
             "HOROVOD_NCCL_LIB": str(nccl.library.parent),
             "HOROVOD_NCCL_LINK": "SHARED",
         }, f"NCCL {nccl.version}, {cuda}"
-    lacking = "no libnccl found" if cuda else "no CUDA found"
+    shortage = "no libnccl found" if cuda else "no CUDA found"
     if asked:
         raise UserError(
-            f"{GPU}={asked}: {lacking}: set HOROVOD_CUDA_HOME and HOROVOD_NCCL_HOME, or"
-            f" unset {GPU}"
+            f"{GPU}={asked}: {shortage}: set HOROVOD_CUDA_HOME and HOROVOD_NCCL_HOME,"
+            f" or unset {GPU}"
         )
-    return {}, lacking
+    return {}, shortage
 
 
 def name_for_linkers(folder: pathlib.Path) -> None:
@@ -245,8 +245,8 @@ def works(environ: Environ) -> bool:
 def run(force: bool) -> int:
     """Installs Horovod unless it works already; returns the exit code."""
     environ = dict(os.environ)
-    if lacking := horovod_probe.missing(environ):
-        for line in lacking:
+    if missing := horovod_probe.missing(environ):
+        for line in missing:
             print(f"error: {line}", file=sys.stderr)
         return UserError.exit_code
     if force or not works(environ):

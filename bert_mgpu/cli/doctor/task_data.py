@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bert_mgpu.checkpoints import pretrained
-from bert_mgpu.cli import process
+from bert_mgpu.cli import script
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import RunError, UserError
@@ -44,7 +44,7 @@ class ReadSet(NamedTuple):
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns the exit code."""
-    return process.run(
+    return script.run(
         ["", *argv],
         __doc__,
         FinetuneConfig,
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _explained(config: FinetuneConfig, error: Exception) -> RunError | None:
-    return process.explain(
+    return script.explain(
         error, pathlib.Path(), "data_dir", memory_hint="use a larger machine"
     )
 
@@ -121,9 +121,8 @@ def _tokenizer(config: FinetuneConfig) -> Tokenizer:
     """The tokenizer of --vocab_file, else that of the model."""
     if config.vocab_file:
         return Tokenizer(config.vocab_file, config.do_lower_case)
-    return pretrained.find_model(
-        config, pathlib.Path(config.output_dir or ".")
-    ).tokenizer
+    folder = pathlib.Path(config.output_dir or ".")
+    return pretrained.find_model(config, folder).required_tokenizer
 
 
 def _is_read(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:

@@ -19,7 +19,7 @@ from bert_mgpu.tasks.classification import metrics
 
 
 class Loss(NamedTuple):
-    """The options of the loss of training, which that of evaluation lacks.
+    """The options of the training loss; the loss of evaluation has none.
 
     weights: of each label, float32 [L], or None. focal_gamma: every loss is multiplied
     by (1 - probability of the true label) to this power (Lin et al. 2017).

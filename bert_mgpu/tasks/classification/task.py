@@ -47,7 +47,7 @@ class Classification(FinetuningTask):
         *("eval_accuracy", "eval_loss", "macro_f1", "micro_f1"),
         *("mean_average_precision", "pearson", "spearman", "mae"),
     )
-    lower = frozenset({"eval_loss", "mae", "hamming_loss"})
+    lower_is_better = frozenset({"eval_loss", "mae", "hamming_loss"})
     score_settings = ("threshold",)
 
     def __init__(

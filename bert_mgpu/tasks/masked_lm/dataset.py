@@ -86,10 +86,10 @@ def made_with(config: PretrainConfig) -> dict[str, Any]:
 
 def _check_vocabulary(file: str, model: Pretrained) -> None:
     made = _facts(file).get("vocabulary")
-    if made and model.words and made != model.words.fingerprint:
+    if made and model.tokenizer and made != model.tokenizer.fingerprint:
         raise UserError(
             f"{file}: made with another vocabulary or casing than {model.vocab_file}:"
-            " pass the --vocab_file that it was made with, or make it anew"
+            " pass the --vocab_file that it was made with, or make it again"
         )
 
 
@@ -163,7 +163,7 @@ class RecordDataset:
     ) -> DynamicMasking | None:
         if not config.dynamic_masking:
             return None
-        tokenizer = model.tokenizer
+        tokenizer = model.required_tokenizer
         masking = Masking(
             config.masking,
             tokenizer.mask_id,

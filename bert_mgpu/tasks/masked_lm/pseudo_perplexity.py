@@ -33,7 +33,7 @@ class MaskedWords:
         continues = whole_words.continuing(tokenizer.tokens)[self.lines.values]
         continues[self.lines.offsets[:-1][self.lines.lengths > 0]] = False
         self._starts = np.flatnonzero(~continues)  # of words among all tokens, W
-        self.counts = np.diff(np.append(self._starts, len(continues)))  # pieces
+        self.target_counts = np.diff(np.append(self._starts, len(continues)))  # pieces
         line_of_token = np.repeat(np.arange(len(texts)), self.lines.lengths)
         self._line = line_of_token[self._starts]
         self._words = np.bincount(self._line, minlength=len(texts))  # of each line
@@ -50,7 +50,7 @@ class MaskedWords:
             line = self._line[row]
             tokens = self.lines.row(line).tolist()
             first = int(self._starts[row] - self.lines.offsets[line])
-            pieces = range(first, first + int(self.counts[row]))
+            pieces = range(first, first + int(self.target_counts[row]))
             labels.append([tokens[index] for index in pieces])
             for index in pieces:
                 tokens[index] = tokenizer.mask_id
@@ -76,7 +76,7 @@ class MaskedWords:
         perplexity is exp(sum of all losses / words); a line without words has none.
         """
         tokens = self._tokenizer.tokens
-        is_piece = np.arange(losses.shape[1]) < self.counts[:, None]
+        is_piece = np.arange(losses.shape[1]) < self.target_counts[:, None]
         token_losses = losses[is_piece]  # of all lines, in order
         for line in range(len(self.lines.lengths)):
             here = slice(*self.lines.offsets[line : line + 2])

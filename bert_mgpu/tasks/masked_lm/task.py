@@ -36,7 +36,7 @@ class Pretraining:
 
     name = "pretraining"
     labels: tuple[str, ...] = ()
-    lower = frozenset({"loss", "masked_lm_loss", "perplexity"})
+    lower_is_better = frozenset({"loss", "masked_lm_loss", "perplexity"})
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Pretraining:
         # Where only masked tokens are read, no loss depends on the pooler.
         pooler = frozenset({"bert/pooler/dense/kernel", "bert/pooler/dense/bias"})
         self.token_outputs: frozenset[str] = frozenset()
-        self.unused = frozenset() if next_sentence else pooler
+        self.unused_params = frozenset() if next_sentence else pooler
         self.facts: dict[str, str] = {}
 
     def param_specs(self) -> params_lib.Specs:

@@ -130,7 +130,7 @@ def main():
     from bert_mgpu.distributed import launcher
 
     work = run_pretraining.run if "pretraining" in script else run_classifier.run
-    sys.exit(work(sys.argv, launcher.start_anew))
+    sys.exit(work(sys.argv, launcher.restart_in_parts))
 
 
 if __name__ == "__main__":

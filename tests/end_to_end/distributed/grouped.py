@@ -21,7 +21,7 @@ def main():
     collective.Horovod.__init__ = init
     kind, *rest = sys.argv[1:]
     work = {"classifier": run_classifier.run, "pretraining": run_pretraining.run}[kind]
-    return work([sys.argv[0], *rest], launcher.start_anew)
+    return work([sys.argv[0], *rest], launcher.restart_in_parts)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def test_a_lost_process(tiny, tmp_path, cluster, straight, fault, rank, codes, r
     errors = [line for line in said if "error:" in line]
     assert f"process {rank} was lost at step 12" in errors[0] and len(errors) == 1
     assert not any("Traceback" in line for line in said)
-    assert cluster.run(2, flags_of(tiny, tmp_path / "out"))[0] == 0
+    assert run_alone(flags_of(tiny, tmp_path / "out", n_gpus=2)) == 0
     assert_same_run(straight, tmp_path / "out")
     assert not (tmp_path / "out" / "exit.json").exists()
 

@@ -4,18 +4,20 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from bert_mgpu.cli.doctor import selftest
 from tests.support.paths import ROOT
 
 
+@pytest.mark.nightly
 def test_says_that_towers_and_processes_agree(cluster):
     command = [sys.executable, "-m", "bert_mgpu", "doctor", "--selftest"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False
     )
-    lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
     assert lines[0].startswith("4 towers on 1 CPU device: 100 steps, loss ")
     same = "the same losses and weights, bit for bit"
     assert lines[1:] == [

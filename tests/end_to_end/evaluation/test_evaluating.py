@@ -13,6 +13,7 @@ from bert_mgpu.checkpoints import google_read
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.training.towers import Towers
 from tests.support.evaluations import LOOKS, STEPS, STEPS_SEEN, TRAINED, history, scores
+from tests.support.marks import rarely
 from tests.support.runs import assert_refused, assert_same_run, keep_only, tree
 
 
@@ -44,7 +45,7 @@ def test_looking_changes_no_bit_of_the_training(tiny, looked, inside, tmp_path):
     assert_same_run(looked, tmp_path / "out")
 
 
-@pytest.mark.parametrize("metric", ["eval_accuracy", "eval_loss"])
+@pytest.mark.parametrize("metric", ["eval_loss", *rarely("eval_accuracy")])
 def test_best_holds_the_weights_of_the_best_evaluation(
     tiny, looked, inside, tmp_path, metric
 ):
@@ -92,7 +93,7 @@ def test_averages_are_what_is_looked_at_and_kept(tiny, inside, tmp_path):
     assert scores(out / "eval_results.txt")["eval_loss"] == loss
 
 
-@pytest.mark.parametrize("step", [6, 12])
+@pytest.mark.parametrize("step", [6, *rarely(12)])
 def test_a_resumed_run_leaves_what_the_straight_one_does(
     tiny, looked, later, inside, tmp_path, step
 ):
@@ -111,7 +112,7 @@ def test_a_resumed_run_leaves_what_the_straight_one_does(
     ).read_text()
 
 
-@pytest.mark.parametrize("calls", [1, 15, 35])
+@pytest.mark.parametrize("calls", [15, *rarely(1, 35)])
 def test_stopped_in_an_evaluation_it_is_done_later(
     tiny, looked, later, inside, tmp_path, monkeypatch, calls
 ):

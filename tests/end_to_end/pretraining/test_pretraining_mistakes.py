@@ -99,7 +99,8 @@ def test_a_warm_up_that_does_not_end_and_few_masks_are_told(tmp_path, flags, pre
     code, _, err = pretrain(flags(tmp_path / "out", "unmasked", **few))
     assert code == 0
     assert "WARNING: the warm-up never ends: lower --num_warmup_steps" in err
-    assert "beyond 6 tokens masks are fewer: pass --max_predictions_per_seq=8" in err
+    assert "rows beyond 6 tokens get fewer masks" in err
+    assert ": pass --max_predictions_per_seq=8" in err
 
 
 def test_masks_must_fit_the_records(tmp_path, data, flags, pretrain):

@@ -71,7 +71,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a GPU's 64 rows overrule the flag", "evaluation/forward.py",
            "and not flags & config.given:", "and True:", "evaluation/test_forward.py"),
     Mutant("a loss is better when it is higher", _EVALUATOR,
-           "sign = -1 if self._metric in self._task.lower else 1", "sign = 1",
+           "sign = -1 if self._metric in self._task.lower_is_better else 1", "sign = 1",
            _EVALUATOR_TEST),
     Mutant("the best of another run is a bar", _EVALUATOR,
            'comparable = facts["of"] == self._fingerprint', "comparable = True",
@@ -120,7 +120,7 @@ MUTANTS: list[Mutant] = [
     Mutant("parts of a batch do not multiply", "runs/train.py",
            "parts * launcher.batch_parts(),", "parts,", "runs/test_train.py"),
     Mutant("an unused parameter is worn down", "runs/run.py",
-           "if name in self.task.unused or name in asked]", "if name in asked]",
+           "frozen = self.task.unused_params | set(asked)", "frozen = set(asked)",
            "runs/test_run.py"),
 ]
 # fmt: on

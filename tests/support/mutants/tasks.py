@@ -111,7 +111,7 @@ MUTANTS: list[Mutant] = [
            'batch["input_mask"], batch[POSITIONS], batch_dims=1) % slots',
            "tasks/masked_lm/test_task.py"),
     Mutant("records of another vocabulary are taken", "tasks/masked_lm/dataset.py",
-           "made != model.words.fingerprint", "made == 0", "tasks/masked_lm/test_dataset.py"),
+           "made != model.tokenizer.fingerprint", "made == 0", "tasks/masked_lm/test_dataset.py"),
     Mutant("a copy that lacks records is taken", "tasks/masked_lm/dataset.py",
            "(count < written and not skip_bad)", "(count < written and False)",
            "tasks/masked_lm/test_dataset.py"),

@@ -130,7 +130,7 @@ class PointingFamily(Family):
         )
 
     def task(self, config, model, files, *, data):
-        tokens = model.tokenizer.tokens
+        tokens = model.required_tokenizer.tokens
         return Pointing(files.name, model.bert_config, config.max_seq_length, tokens)
 
     def baseline(self, train, sets, task: Any):

@@ -160,7 +160,10 @@ class TokenFamily(PointingFamily):
 
     def task(self, config, model, files, data):
         return self.made(
-            files.name, model.bert_config, config.max_seq_length, model.tokenizer.tokens
+            files.name,
+            model.bert_config,
+            config.max_seq_length,
+            model.required_tokenizer.tokens,
         )
 
     def baseline(self, train, sets, task):

@@ -105,9 +105,9 @@ def test_task_names_have_no_case_and_typos_get_a_hint(tmp_path):
         ("cola", "dev", "a\t1\t\tx\na\t2\t\tx\n", True, ":2: label '2' is not"
          " one of 0, 1"),
         ("cola", "dev", "a\t1 \t\tx\n", True, ":1: label '1 '"),
-        ("cola", "dev", "a\t1\n", True, ":1: 2 columns, the task cola needs"
+        ("cola", "dev", "a\t1\n", True, ":1: 2 columns, but the task cola needs"
          " column 3"),
-        ("cola", "dev", "one\n", False, ":1: 1 column, the task cola"),
+        ("cola", "dev", "one\n", False, ":1: 1 column, but the task cola"),
         ("cola", "dev", "a\t1\t\tx\n\n", True, ":2: blank line"),
         ("cola", "test", "id\ttext\n0\tx\n", True, "have no labels"),
         ("cola", "test", "id\ttext\n", False, ": no rows for the task cola"),

@@ -24,7 +24,7 @@ def file(tmp_path):
 
 def model(fingerprint):
     words = types.SimpleNamespace(fingerprint=fingerprint)
-    return types.SimpleNamespace(words=words, vocab_file="vocab.txt")
+    return types.SimpleNamespace(tokenizer=words, vocab_file="vocab.txt")
 
 
 def test_records_of_another_vocabulary_are_refused(file):

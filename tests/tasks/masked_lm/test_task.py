@@ -44,7 +44,7 @@ def placements(features):
     numbers = np.arange(ROWS)
     shape = packing.packed_shape([features.lengths], LONGEST)
     packed = packing.pack(numbers, features.lengths, 1, shapes=[shape])
-    most = packing.most_targets(packed.numbers, features.counts)
+    most = packing.most_targets(packed.numbers, features.target_counts)
     assert packed.numbers.shape[2] > 1 and most > 4
     alone = packing.one_a_row(numbers, 1, LONGEST)
     return alone._replace(targets=6), packed._replace(targets=most + 3)
@@ -97,7 +97,7 @@ def test_packed_rows_give_the_losses_of_single_ones(features, next_sentence, com
     for name, values in outputs.items():
         wanted, found = by_row(values, alone), by_row(packed[name], together)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
-    assert counts[MASKED] == others[1][MASKED] == features.counts.sum()
+    assert counts[MASKED] == others[1][MASKED] == features.target_counts.sum()
     assert (NEXT in counts) == next_sentence
     for name, value in sums.items():
         assert others[0][name] == pytest.approx(value, rel=1e-6)
@@ -166,6 +166,6 @@ def test_scores_are_means_over_masked_words_and_over_rows():
 
 def test_the_pooler_is_not_worn_down_where_nothing_reads_it():
     mlm = Pretraining(CONFIG, LONGEST, next_sentence=False)
-    assert mlm.unused == {n for n in mlm.param_specs() if "pooler" in n}
+    assert mlm.unused_params == {n for n in mlm.param_specs() if "pooler" in n}
     assert not any("seq_relationship" in name for name in mlm.param_specs())
-    assert not Pretraining(CONFIG, LONGEST, next_sentence=True).unused
+    assert not Pretraining(CONFIG, LONGEST, next_sentence=True).unused_params

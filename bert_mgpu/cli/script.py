@@ -128,8 +128,8 @@ def explain(
         return UserError(f"{disk}: free some space, or pass another --{flag}")
     if isinstance(error, OSError) and error.errno in _NAME_ERRORS and error.filename:
         return unusable(error, output, flag)
-    if lacking := out_of_memory(error):
-        return OutOfMemory(f"{lacking}: {memory_hint}")
+    if shortage := out_of_memory(error):
+        return OutOfMemory(f"{shortage}: {memory_hint}")
     return None
 
 

@@ -5,14 +5,14 @@ import pathlib
 
 import pytest
 
-from bert_mgpu.cli import process
+from bert_mgpu.cli import script
 from bert_mgpu.core.errors import OutOfMemory, UserError
 
 OUT = pathlib.Path("/data/out")
 
 
 def explained(error):
-    return process.explain(error, OUT, "output_dir", memory_hint="pass --device=cpu")
+    return script.explain(error, OUT, "output_dir", memory_hint="pass --device=cpu")
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_other_errors_are_faults_of_the_program():
 
 
 def test_a_message_is_one_line(capfd):
-    assert process.fail(UserError("a\nb: no such file")) == 2
+    assert script.fail(UserError("a\nb: no such file")) == 2
     assert capfd.readouterr().err == "error: a b: no such file\n"

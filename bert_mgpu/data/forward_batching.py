@@ -1,0 +1,117 @@
+"""The placement of rows in the batches of an evaluation or a prediction.
+
+Letters as in batching.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bert_mgpu.core.rng.shuffles import SHUFFLES
+from bert_mgpu.data import packing
+from bert_mgpu.data.batching import WORTH_A_WIDTH, most_targets_to, widths_for
+from bert_mgpu.data.packing import EMPTY, Placement
+
+_SAMPLE = 300  # rows from which the packed shape is chosen
+
+
+def forward_placements(
+    lengths: np.ndarray,
+    towers: int,
+    rows_per_tower: int,
+    *,
+    packs: bool,
+    max_length: int,
+    target_counts: np.ndarray | None = None,
+) -> list[Placement]:
+    """The placements of every row once, by length, the longest first.
+
+    packs: several may share a row of tokens, where that leaves less padding than a few
+    widths do. The longest come first so that a lack of memory shows at once. A tower
+    gets at most `rows_per_tower` rows of the longest example, or as many
+    tokens. target_counts: targets of each row at most.
+    """
+    target_counts = np.zeros_like(lengths) if target_counts is None else target_counts
+    sorted_rows = _sorted_rows(
+        lengths,
+        towers,
+        rows_per_tower,
+        max_length=max_length,
+        target_counts=target_counts,
+    )
+    if not packs:
+        return sorted_rows
+    packed = _packed_rows(
+        lengths,
+        towers,
+        rows_per_tower,
+        max_length=max_length,
+        target_counts=target_counts,
+    )
+    return min([sorted_rows, packed], key=_tokens) if packed else sorted_rows
+
+
+def _sorted_rows(
+    lengths: np.ndarray,
+    towers: int,
+    rows_per_tower: int,
+    *,
+    max_length: int,
+    target_counts: np.ndarray,
+) -> list[Placement]:
+    """Placements of one example per row, in a few widths."""
+    size = towers * rows_per_tower
+    order = np.argsort(-lengths, kind="stable")
+    full = -(-len(order) // size) * size
+    order = np.concatenate([order, np.full(full - len(order), EMPTY)])
+    batches = order.reshape(-1, size)
+    widths = widths_for(lengths[batches[:, 0]], max_length, WORTH_A_WIDTH)
+    targets = {
+        width: most_targets_to(width, lengths, target_counts) for width in widths
+    }
+    width_of = [next(w for w in widths if w >= lengths[ns[0]]) for ns in batches]
+    return [
+        packing.one_a_row(numbers, towers, width)._replace(targets=targets[width])
+        for numbers, width in zip(batches, width_of, strict=True)
+    ]
+
+
+def _packed_rows(
+    lengths: np.ndarray,
+    towers: int,
+    rows_per_tower: int,
+    *,
+    max_length: int,
+    target_counts: np.ndarray,
+) -> list[Placement]:
+    """Placements of several examples per row; none where no two fit into one."""
+    longest = min(int(packing.rounded(lengths.max())), max_length)
+    few = min(_SAMPLE, len(lengths))
+    sample = lengths[SHUFFLES["counters"].sample(len(lengths), few, 0)]
+    shape = packing.packed_shape([np.append(sample, longest)], longest)
+    per_tower = rows_per_tower * longest // shape.length
+    if per_tower == 0 or shape.examples_per_row == 1:
+        return []
+    rows = packing.fill_rows(lengths, shape.length, shape.examples_per_row)
+    shape = shape._replace(rows=min(per_tower, -(-len(rows) // towers)))
+    placed = _in_batches(rows, lengths, towers, shape=shape)
+    most = max(packing.most_targets(each.numbers, target_counts) for each in placed)
+    return [each._replace(targets=most) for each in placed]
+
+
+def _tokens(placements: list[Placement]) -> int:
+    """The number of tokens of all rows, padding included."""
+    return sum(np.prod(p.numbers.shape[:2]) * p.length for p in placements)
+
+
+def _in_batches(
+    rows: list[list[int]], lengths: np.ndarray, towers: int, *, shape: packing.Shape
+) -> list[Placement]:
+    """Batches of packed rows, shape.rows of them for each tower."""
+    size = towers * shape.rows
+    return [
+        packing.place_rows(
+            packing.split_rows(rows[b : b + size], towers, shape), lengths, shape
+        )
+        for b in range(0, len(rows), size)
+    ]
