@@ -74,7 +74,10 @@ def write_sentence_scores(
 def json_lines(
     predictions: Predictions, features: Features, ids: Sequence[str] | None = None
 ) -> Iterator[str]:
-    """The lines of predictions.jsonl; see `write_predictions`."""
+    """The lines of predictions.jsonl; see `write_predictions`.
+
+    The keys behind "line" are those of the task's `decide`.
+    """
     lines = features.lines[features.first_rows].tolist()
     entries = len(predictions.texts), len(predictions.values), len(predictions.records)
     if {*entries} != {len(lines)}:

@@ -1,4 +1,8 @@
-"""Parameter updates as pure functions of tensors (or numpy arrays)."""
+"""Parameter updates as pure functions of tensors (or numpy arrays).
+
+To add one: a function, a row of OPTIMIZERS, and the choices of --optimizer in
+config/base.py.
+"""
 
 from __future__ import annotations
 

@@ -35,3 +35,26 @@ def test_every_flag_stands_in_one_table():
     # The class that joins the tables has no flags of its own.
     assert not {*vars(FinetuneConfig).get("__annotations__", {})}
     assert dataclasses.is_dataclass(FinetuneConfig)
+
+
+def test_choices_are_those_of_the_code():
+    """config imports none of it, so that they stand in both."""
+    from bert_mgpu.core.activations import ACTIVATIONS
+    from bert_mgpu.data.batching import POLICIES
+    from bert_mgpu.text import masking, truncation
+    from bert_mgpu.training.optimizers import OPTIMIZERS
+
+    known = {
+        "hidden_act": ACTIVATIONS,
+        "optimizer": OPTIMIZERS,
+        "padding": POLICIES,
+        "truncation": truncation.TRUNCATIONS,
+        "masking": masking.STRATEGIES,
+    }
+    fields = {
+        field.name: field
+        for table in (FinetuneConfig, PretrainConfig)
+        for field in base.fields(table)
+    }
+    for name, choices in known.items():
+        assert fields[name].metadata["choices"] == (*choices,), name
