@@ -62,13 +62,12 @@ check: .venv/.dev  ## format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Without a compiler for Horovod the tests of several processes are skipped. Here XLA
+# Without a compiler for Horovod the tests of several processes are skipped. Here code
 # compiles quickly, to slower code; in test-all as users have it. In CI (CI=true) a test
 # that is skipped for another reason than those of tests/support/skips.py is a failure.
 test: check  ## the tests of each change
 	$(if $(CI),,-)@$(MAKE) --no-print-directory .venv/.horovod
-	XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0" $(PYTEST) --durations=20 \
-	  $(if $(CI),--no-skips)
+	$(PYTEST) --quick --durations=20 $(if $(CI),--no-skips)
 
 # Also what takes too long for each change: processes killed, frozen and broken 50 times
 # and more, a million changed files for the readers, memory that lacks in every tower at
@@ -85,8 +84,7 @@ golden: .venv/.parity  ## tests/golden anew, by Google's code and transformers
 
 # Of the processes that the tests start, too; those that are killed tell nothing.
 coverage: .venv/.dev .venv/.horovod  ## lines and branches that `make test` misses
-	XLA_FLAGS="$$XLA_FLAGS --xla_backend_optimization_level=0" \
-	  $(PYTEST) --cov --cov-report=term --cov-report=html
+	$(PYTEST) --quick --cov --cov-report=term --cov-report=html
 
 # Some sixty commands on tiny models, run with both.
 behaviour: .venv/.dev  ## what users get, compared: make behaviour FROM=COMMIT, 4 minutes

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.support import quick
 from tests.support import tiny as tiny_lib
 from tests.support.processes import Cluster, process
 from tests.support.runs import assert_refused, tree
@@ -24,11 +25,14 @@ def pytest_addoption(parser):
     parser.addoption(
         "--no-skips", action="store_true", help="see tests/support/skips.py"
     )
+    parser.addoption("--quick", action="store_true", help="see tests/support/quick.py")
 
 
 def pytest_configure(config):
     if config.getoption("--no-skips") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(NoSkips())
+    if config.getoption("--quick"):
+        quick.ask()
 
 
 # Folders whose files take minutes: xdist hands them out first, so that its processes
@@ -55,6 +59,7 @@ def _divide():
     from bert_mgpu.distributed import devices
 
     devices.configure("cpu", 6)
+    quick.apply()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -68,16 +73,6 @@ def pytest_runtest_setup():
 def logical_cpus():
     """What asks for this imports TensorFlow."""
     _divide()
-
-
-@pytest.fixture
-def quick_graphs(logical_cpus):
-    """A third less work for a small training, whose last bits may be others."""
-    import tensorflow as tf
-
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    yield
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
 
 
 @pytest.fixture(scope="session")

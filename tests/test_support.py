@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.everything import passed
 from tests.support.paths import ROOT
-from tests.support.warm import Forked
+from tests.support.warm import Forked, address
 
 TESTS = """
 import pytest
@@ -74,7 +74,8 @@ def test_what_has_passed_is_not_done_again(tests, tmp_path):
 
 ECHO = """
 import os, sys
-print(sys.argv[1:], os.environ["SAID"], os.getcwd(), "tensorflow" in sys.modules)
+print(sys.argv[1:], os.environ["SAID"], os.getcwd(), "tensorflow" in sys.modules,
+      flush=True)
 for line in sys.stdin:
     print(line.strip().upper(), flush=True)
 sys.exit(7)
@@ -103,3 +104,38 @@ def test_a_fork_can_be_ended(echo):
     echo.terminate()
     assert echo.wait(60) == -signal.SIGTERM
     echo.kill()  # of one that is gone, nothing
+
+
+def stand_in(*command):
+    """A process that is for others what its fork would be."""
+    address()  # which it finds in the environment
+    program = [sys.executable, "-m", "tests.support.warm", "run", *command]
+    return subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["-c", "import sys; sys.exit(3)"], 3),
+        (["-c", "import os; os.abort()"], -signal.SIGABRT),
+        (["-m", "this"], 0),
+    ],
+)
+def test_a_stand_in_ends_as_its_fork_does(command, code):
+    with stand_in(*command) as process:
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert ("Namespaces" in said) == ("this" in command)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_fork_ends_with_its_stand_in(number):
+    """Where that is killed, what the fork has started ends, too."""
+    forks = "os.fork();" if number == signal.SIGKILL else ""
+    code = f"import os, time; {forks} print('sun', flush=True); time.sleep(600)"
+    with stand_in("-c", code) as process:
+        for _ in range(1 + bool(forks)):
+            assert process.stdout.readline() == "sun\n"
+        process.send_signal(number)
+        assert process.stdout.read() == ""  # no one holds the pipe any more
+    assert process.returncode == -number

@@ -118,10 +118,11 @@ def explain(
     is short. TensorFlow reports a full disk only in its messages.
     """
     message = re.sub(r"\{\{.*?\}\} *", "", message_of(error))  # TensorFlow's own names
-    full = re.search(
-        r"[^\n]*(no space left|quota exceeded|file too large)", message, re.I
-    )
-    disk = full[0].strip() if full else None
+    full = re.search("no space left|quota exceeded|file too large", message, re.I)
+    disk = None
+    if full:  # its line, as far as there
+        begin = message.rfind("\n", 0, full.start()) + 1
+        disk = message[begin : full.end()].strip()
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
         disk = f"{error.filename or output}: {error.strerror}"
     if disk:

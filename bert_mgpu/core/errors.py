@@ -110,7 +110,7 @@ class Interrupted(RunError):
 
 _SEARCHED = 10_000  # characters of an error, from either end
 _NO_MEMORY = re.compile(
-    r"(out of memory|\boom\b|\w*alloc_failed|dst tensor is not initialized"
+    r"(out of memory|\boom\b|\b\w*alloc_failed|dst tensor is not initialized"
     # The last: a constant that the optimizer of graphs would have worked out.
     r"|(unable|failed) to allocate|cannot parse tensor from proto"
     # Messages of NVIDIA's libraries that have no memory for their own buffers.

@@ -1,5 +1,6 @@
 """XLA compiles a step once for each shape of batch: no storms of recompilation."""
 
+import os
 import re
 
 import pytest
@@ -14,10 +15,9 @@ def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
     """Counts XLA's own dumps of what it compiles, in a run of many epochs."""
     flags = {"do_train": True, "do_eval": True, "num_train_epochs": 8, "n_gpus": 2}
     flags |= {"xla": "on", "padding": padding, "max_seq_length": 32, "seed": 1}
-    dump = f"--xla_dump_to={tmp_path / 'dump'} --xla_dump_hlo_as_text"
-    code, _, err = script(
-        tiny.flags(tmp_path / "out", **flags), env={"XLA_FLAGS": dump}
-    )
+    xla_flags = [os.environ.get("XLA_FLAGS", ""), f"--xla_dump_to={tmp_path / 'dump'}"]
+    env = {"XLA_FLAGS": " ".join([*xla_flags, "--xla_dump_hlo_as_text"])}
+    code, _, err = script(tiny.flags(tmp_path / "out", **flags), env=env)
     assert code == 0, err
     told = len(re.findall(r"compilation included", err.split("dev:")[0]))
     compiled = [path.name for path in (tmp_path / "dump").glob("*before_opt*.txt")]

@@ -17,11 +17,10 @@ import pytest
 
 from bert_mgpu.cli.doctor import environment
 from bert_mgpu.tasks.classification.builtin import BUILTIN
+from tests.support import warm
 from tests.support.marks import rarely
 from tests.support.paths import ROOT
 from tests.support.tiny import LINES, MRPC_HEADER, rows
-
-pytestmark = pytest.mark.usefixtures("quick_graphs")
 
 EXAMPLES = ROOT / "examples"
 SMALL = ("--max_seq_length=16", "--num_train_epochs=1", "--xla=off", "--report=false")
@@ -242,19 +241,31 @@ def trained_own(trained, tmp_path):
     return shutil.copytree(trained("own"), tmp_path / "trained-own")
 
 
-def real(script, *arguments, **options):
-    env = {name: str(value) for name, value in options.pop("settings").items()}
-    return subprocess.run(
-        ["bash", EXAMPLES / script, *arguments],
-        env={**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": "", **env},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        **options,
+@pytest.fixture
+def real(tmp_path):
+    """real(script, *arguments, settings=...): a subprocess.CompletedProcess."""
+    warm.address()  # where PYTHON finds TensorFlow loaded
+    shim = tmp_path / "python"
+    shim.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -m tests.support.warm run "$@"\n'
     )
+    shim.chmod(0o755)
+
+    def run(script, *arguments, settings, **options):
+        env = {name: str(value) for name, value in settings.items()}
+        return subprocess.run(
+            ["bash", EXAMPLES / script, *arguments],
+            env={**os.environ, "PYTHON": str(shim), "CUDA_VISIBLE_DEVICES": "", **env},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            **options,
+        )
+
+    return run
 
 
-def test_a_stream_as_it_stands(tiny, settings, trained_own):
+def test_a_stream_as_it_stands(tiny, settings, trained_own, real):
     lines = (tiny.data("own") / "test.tsv").read_text()
     done = real(
         "predict_stream.sh", input=lines, settings={**settings, "OUT": trained_own}
@@ -265,7 +276,7 @@ def test_a_stream_as_it_stands(tiny, settings, trained_own):
     assert {one["label"] for one in answers} <= {"no", "yes"}
 
 
-def test_an_own_task_as_it_stands(tmp_path, settings):
+def test_an_own_task_as_it_stands(tmp_path, settings, real):
     settings |= {"DATA": own_data(tmp_path, "single"), "TASK": "reviews", "LENGTH": 16}
     done = real("own_task.sh", *SMALL, settings=settings)
     assert done.returncode == 0, done.stderr

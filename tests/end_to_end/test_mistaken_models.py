@@ -10,8 +10,6 @@ import pytest
 from bert_mgpu.checkpoints import google_read
 from tests.support.tiny import CONFIG, VOCAB, edit_config, write_vocab
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 
 def test_bad_vocabularies(work, expect_refused):
     path = work.model / "vocab.txt"

@@ -15,8 +15,6 @@ from tests.support.processes import process
 from tests.support.runs import assert_refused, tree
 from tests.support.tiny import MRPC_HEADER, edit_config
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 BAD_FLAGS = [
     ({"do_trian": True}, "--do_trian: there is no such flag", "--do_train?"),
     ({"zzz": 1}, "--zzz: there is no such flag (--help"),

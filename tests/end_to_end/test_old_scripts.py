@@ -5,8 +5,6 @@ import pytest
 from tests.support.marks import rarely
 from tests.support.tiny import LINES, rows
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 BERT_AD = """
 python -u run_classifier_mgpu.py --task_name=high_level --do_train=true
 --do_predict=false --do_eval=false --data_dir=DATA/

@@ -12,6 +12,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
+from tests.support.processes import SCRIPT
 from tests.support.runs import tree
 from tests.support.tiny import CONFIG, VOCAB
 
@@ -154,9 +155,10 @@ def test_a_setting_of_the_trained_model_can_be_overridden(tiny, copy, inside):
 
 
 def test_the_same_command_again_changes_nothing(tiny, whole, copy, script):
-    """In another process: nothing that names a run or a cache may differ there."""
+    """In another Python: nothing that names a run or a cache may differ there."""
     before, cache = tree(copy), sorted((copy / "cache").iterdir())
-    code, _, err = script(flags(tiny, copy), anew=True)
+    command = ["tests.support.warm", "here", SCRIPT, *flags(tiny, copy)]
+    code, _, err = script(command, program="-m", anew=True)
     assert code == 0, err
     assert "nothing left to train: step 12 of 12 is done" in err
     assert tree(copy) == before

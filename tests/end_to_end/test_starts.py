@@ -11,8 +11,6 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from tests.support.tiny import write_task
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 
 def weights_of(output_dir):
     return google_read.read(output_dir)

@@ -16,8 +16,6 @@ from bert_mgpu.config import domain_vocab as domain_vocab_lib
 from bert_mgpu.core.errors import UserError
 from tests.support.hostile_rows import everything
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 TABLES = {
     "run_classifier_mgpu.py": finetuning.FinetuneConfig,
     "run_pretraining_mgpu.py": pretraining.PretrainConfig,

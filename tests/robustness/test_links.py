@@ -10,8 +10,6 @@ from bert_mgpu.core import files
 from tests.support.damage import everything, put
 from tests.support.runs import assert_refused, tree
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 SECRET = "of somebody else\n"
 FILES = [
     *("predict.txt", "test_results.tsv", "predictions.jsonl", "eval_results.txt"),

@@ -16,8 +16,6 @@ from bert_mgpu.core.errors import UserError
 from tests.robustness import crafted
 from tests.support.damage import KINDS, put
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 WEIGHTS, SHARDS = "model.safetensors", "model.safetensors.index.json"
 BROKEN = "not a whole safetensors file"
 FLOATS = crafted.floats(4)

@@ -22,8 +22,6 @@ from tests.support.processes import SCRIPT
 from tests.support.runs import assert_refused
 from tests.support.tiny import Tiny
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 NOBODY = 65534
 IS_ROOT = os.geteuid() == 0
 READ, NOTHING = 0o555, 0

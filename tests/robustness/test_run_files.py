@@ -8,8 +8,6 @@ import pytest
 from bert_mgpu.training import recorder
 from tests.support.runs import assert_same_run
 
-# Without quick_graphs: scores of two runs are compared to the last digit.
-
 FILES = ("metrics.jsonl", "evaluations.jsonl", "baseline.json", "best/best.json")
 STRAY = [  # lines that may stand between good ones
     *('{"step": 1}', '{"step": "x", "loss": 1}', '{"step": 1e999, "loss": 1}', "[1]"),

@@ -20,8 +20,6 @@ from tests.support.damage import KINDS, put
 from tests.support.hostile_rows import measured
 from tests.support.runs import assert_refused
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 HALF = r'{"vocab_size": 25, "x": "\ud800"}'
 BOMBS = {
     "deep lists": '{"x": ' + "[" * 10**6,

@@ -21,8 +21,6 @@ from tests.support.hostile_rows import (
     write_own,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 UTF_16 = "yes\tsun\nno\train\n"
 LONG = text_files.LONGEST_LINE + 1
 

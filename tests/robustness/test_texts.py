@@ -20,8 +20,6 @@ from tests.support.marks import rarely
 from tests.support.paths import ROOT
 from tests.support.pretraining import LENGTH, MOST, records
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 MB = 900  # of a process that is refused; TensorFlow's own are 500
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+from tests.support import warm
 from tests.support.paths import ROOT
 from tests.support.warm import Forked
 
@@ -39,18 +40,22 @@ def python(*command):
 class Cluster:
     """Runs of several processes, as horovodrun starts them on this machine."""
 
-    def start(self, processes, args, program=SCRIPT, options=(), env=None):
-        """horovodrun in a session of its own; `options` are its own."""
+    def start(self, processes, args, program=SCRIPT, options=(), env=None, anew=False):
+        """horovodrun in a session of its own; `options` are its own.
+
+        All of them have TensorFlow loaded; anew: they are true starts.
+        """
         launcher = pathlib.Path(sys.executable).with_name("horovodrun")
         where = [] if options else ["-H", f"localhost:{processes}"]
-        np = ["-np", str(processes)]
+        command = [launcher, "-np", str(processes), *where, *options, sys.executable]
+        command += [*([] if anew else ["-m", "tests.support.warm", "run"]), program]
+        warm.address()  # which the processes find in the environment
+        env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        if not anew:
+            return Forked([*command, *args], env, **pipes)
         return subprocess.Popen(
-            [launcher, *np, *where, *options, sys.executable, program, *args],
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+            [*command, *args], env=env, text=True, start_new_session=True, **pipes
         )
 
     def run(self, processes, args, timeout=240, **options):

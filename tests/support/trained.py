@@ -24,8 +24,6 @@ class Trained:
         self._made = {}
 
     def __call__(self, task="mrpc", **flags):
-        import tensorflow as tf
-
         from bert_mgpu.cli import run_classifier
 
         key = task, *sorted((name, str(value)) for name, value in flags.items())
@@ -33,12 +31,7 @@ class Trained:
             out = self._root / f"{len(self._made)}-{task}"
             os.environ.pop(launcher.PARTS, None)
             args = self._tiny.flags(out, task, **{"do_train": True, **flags})
-            # As for a test without quick_graphs, whichever asks first.
-            options = tf.config.optimizer.get_experimental_options()
-            usual = {"disable_meta_optimizer": False}
-            tf.config.optimizer.set_experimental_options(usual)
             assert run_classifier.run(["", *args]) == 0, flags
-            tf.config.optimizer.set_experimental_options({**usual, **options})
             self._made[key] = out, _files(out)
         out, files = self._made[key]
         assert _files(out) == files, f"a test has written into {key}"

@@ -1,7 +1,12 @@
 """Processes that start with TensorFlow loaded: 5 s of a core less for each of them.
 
-They are forks of one process that imports it and does nothing else with it. As a
-program, that process: python -m tests.support.warm SOCKET
+They are forks of one process that imports it and does nothing else with it, and they
+end with the process that asked for them. As a program:
+
+    python -m tests.support.warm serve SOCKET DESCRIPTOR: the process that forks
+    python -m tests.support.warm run PROGRAM ARGUMENTS: a script, where only the name of
+        an executable can be passed
+    python -m tests.support.warm here PROGRAM ARGUMENTS: a script in this process
 """
 
 from __future__ import annotations
@@ -11,24 +16,31 @@ import functools
 import gc
 import json
 import os
+import pathlib
 import runpy
 import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.support import quick
 from tests.support.paths import ROOT
 
 _PIPE = subprocess.PIPE
+_SOCKET = "BERT_MGPU_TESTS_FORK_AT"  # for processes that tests start
 _INT = 4  # bytes of a request's length
 
 
 class Forked:
-    """What tests use of a `subprocess.Popen` of text, for a script or `-c CODE`."""
+    """What tests use of a `subprocess.Popen` of text.
+
+    command: of Python, a script, `-c CODE` or `-m MODULE`, with what follows it.
+    """
 
     def __init__(
         self,
@@ -44,7 +56,9 @@ class Forked:
         for number, wanted in enumerate((stdin, stdout, stderr)):
             pair = os.pipe() if wanted == _PIPE else (None, None)
             mine, other = pair if number else reversed(pair)
-            if wanted is None:
+            if wanted == subprocess.STDOUT:
+                other = os.dup(theirs[1])
+            elif wanted is None:
                 other = os.dup(number)
             elif wanted != _PIPE:
                 other = os.dup(wanted if isinstance(wanted, int) else wanted.fileno())
@@ -56,8 +70,10 @@ class Forked:
         request = {"command": [*map(str, command)], "env": dict(env)}
         message = json.dumps(request | {"cwd": os.getcwd()}).encode()
         head = len(message).to_bytes(_INT, "big")
-        socket.send_fds(_parent(), [head], [*theirs, told])
-        _parent().sendall(message)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.connect(address())
+            socket.send_fds(server, [head], [*theirs, told])
+            server.sendall(message)
         for descriptor in (*theirs, told):
             os.close(descriptor)
         self.pid = self._next_number()
@@ -118,45 +134,66 @@ class Forked:
 
 
 @functools.cache
-def _parent() -> socket.socket:
-    """The other end of the process that forks; that ends with this one."""
-    here, there = socket.socketpair()
+def address() -> str:
+    """Where to ask for forks: a process that ends with the first that has asked."""
+    if _SOCKET in os.environ:
+        return os.environ[_SOCKET]
+    path = str(pathlib.Path(tempfile.mkdtemp(), "socket"))
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path)
+    server.listen(64)
+    theirs, _ = os.pipe()  # the other end stays open as long as this process lives
     subprocess.Popen(
-        [sys.executable, "-m", "tests.support.warm", str(there.fileno())],
+        [
+            sys.executable,
+            "-m",
+            "tests.support.warm",
+            "serve",
+            *map(str, (server.fileno(), theirs)),
+        ],
         cwd=ROOT,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
-        pass_fds=[there.fileno()],
+        pass_fds=[server.fileno(), theirs],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    there.close()
-    return here
+    os.close(theirs)
+    os.environ[_SOCKET] = path
+    return path
 
 
-def _serve(requests: socket.socket) -> None:
+def _serve(server: socket.socket, owner: int) -> None:
+    """Until the process that started this one has closed its end of a pipe."""
     while True:
-        head, descriptors, *_ = socket.recv_fds(requests, _INT, 4)
+        ready, _, _ = select.select([server, owner], [], [])
+        if owner in ready:
+            return
+        request, _ = server.accept()
+        head, descriptors, *_ = socket.recv_fds(request, _INT, 4)
+        message = request.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+        request.close()
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if not head:
-            return
-        size = int.from_bytes(head, "big")
-        message = requests.recv(size, socket.MSG_WAITALL)
         if not os.fork():
-            requests.close()
+            server.close()
+            os.close(owner)
             _run(json.loads(message), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
 def _run(request: dict[str, Any], *descriptors: int) -> None:
-    """In a fork: forks once more, and tells the script's id and its exit code."""
+    """In a fork: forks once more, and tells the script's id and its exit code.
+
+    Ends the script, and what it has started, where nobody wants to know any more.
+    """
     *standard, told = descriptors
     child = os.fork()
     if not child:
         os.close(told)
+        os.setsid()
         for number, descriptor in enumerate(standard):
             os.dup2(descriptor, number)
             os.close(descriptor)
@@ -164,9 +201,18 @@ def _run(request: dict[str, Any], *descriptors: int) -> None:
     for descriptor in standard:
         os.close(descriptor)
     os.write(told, f"{child}\n".encode())
+    threading.Thread(target=_end_with_reader, args=(told, child), daemon=True).start()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.write(told, f"{status}\n".encode())
     os._exit(0)
+
+
+def _end_with_reader(pipe: int, group: int) -> None:
+    closed = select.poll()
+    closed.register(pipe, 0)  # errors alone
+    closed.poll()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _become(command: list[str], env: dict[str, str], cwd: str) -> None:
@@ -174,19 +220,46 @@ def _become(command: list[str], env: dict[str, str], cwd: str) -> None:
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
+    quick.apply()
+    # Those that Python has opened led to other files.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", 1 if os.isatty(1) else -1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # even in the background
-    sys.orig_argv = [sys.executable, *command]
+    # Where the script starts itself anew, in this process.
+    sys.orig_argv = [sys.executable, "-m", "tests.support.warm", "here", *command]
     if command[0] == "-c":
         sys.argv, sys.path[0] = ["-c", *command[2:]], ""
         exec(compile(command[1], "<string>", "exec"), {"__name__": "__main__"})
+    elif command[0] == "-m":
+        sys.argv, sys.path[0] = command[1:], cwd
+        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv, sys.path[0] = command, os.path.dirname(os.path.abspath(command[0]))
         runpy.run_path(command[0], run_name="__main__")
     sys.exit(0)
 
 
+def _stand_in(command: Sequence[str]) -> None:
+    """Is for the process that has started this one what the script would be."""
+    script = Forked(command, os.environ)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: script.send_signal(number))
+    code = script.wait()
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
+    kind, *arguments = sys.argv[1:]
+    if kind == "run":
+        _stand_in(arguments)
     import tensorflow  # noqa: F401
 
+    if kind == "here":
+        _become(arguments, dict(os.environ), os.getcwd())
     gc.freeze()
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    listening, owner = map(int, arguments)
+    _serve(socket.socket(fileno=listening), owner)

@@ -17,8 +17,6 @@ from tests.support.pointing.family import Pointing
 from tests.support.runs import assert_refused
 from tests.support.tiny import rows
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 TASK_JSON = {
     "train": "train.tsv",
     "dev": "dev.tsv",

@@ -237,7 +237,7 @@ def test_forty_kills_at_any_moment(tiny, tmp_path, cluster, straight):
         args = flags_of(tiny, output, save_checkpoints_steps=2)
         while True:
             tag = f"{done}-{kills}"
-            started = cluster.start(2, args, env={"FAULT_RUN": tag})
+            started = cluster.start(2, args, env={"FAULT_RUN": tag}, anew=True)
             started.tag = tag
             began, after = time.monotonic(), rng.uniform(4, 16)
             hit = False

@@ -10,8 +10,6 @@ import pytest
 from tests.support.evaluations import LOOKS, TRAINED, history, scores
 from tests.support.tiny import rows
 
-pytestmark = pytest.mark.usefixtures("quick_graphs")
-
 
 class Page(html.parser.HTMLParser):
     """What stands in a page: its tags with attributes, its text."""

@@ -39,7 +39,7 @@ def arguments(mutant: Mutant) -> list[str]:
     words = mutant.tests.split(" ")
     files = [word for word in words if word.endswith(".py")]
     names = " ".join(word for word in words if not word.endswith(".py"))
-    options = ["-q", "-x", "-n0", "-p", "no:cacheprovider"]
+    options = ["-q", "-x", "-n0", "-p", "no:cacheprovider", "--quick"]
     return [*options, *(["-k", names] if names else []), *(f"tests/{f}" for f in files)]
 
 
@@ -72,7 +72,6 @@ def main() -> int:
     words = sys.argv[1:]
     chosen = [m for m in MUTANTS if not words or any(word in m.name for word in words)]
     survivors = []
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     with tempfile.TemporaryDirectory() as folder:
         tree = pathlib.Path(folder, "tree")
         copied(tree)
