@@ -122,13 +122,13 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     speeds = [_or_nan(row, "examples_per_second") for row in records]
     panels |= {
         "loss": losses,
-        "rows/s": [plots.Line("training", steps, speeds, colour="0.6")],
+        "examples/s": [plots.Line("training", steps, speeds, colour="0.6")],
     }
     path = folder / "curves.png"
     plots.curves(path, panels)
     summary = f"{records[-1]['step']} steps"
     if np.isfinite(speeds).any():
-        summary += f", {np.nanmedian(speeds):.1f} rows a second (median)"
+        summary += f", {np.nanmedian(speeds):.1f} examples a second (median)"
     content = [html.note(summary)]
     content.append(html.image(path, f"{' and '.join(panels)} over steps"))
     if history:

@@ -24,7 +24,7 @@ _BLANKS = [
     (r"\b\d+(\.\d+)? ?(examples|rows|tokens|steps|texts)/s", "SPEED"),
     (r'"(\w*seconds|\w*_per_second)": [\d.e+-]+', r'"\1": TIME'),
     (r"\b\d+:\d\d(:\d\d)?\b", "TIME"),
-    (r"[\d.]+ rows a second", "SPEED"),
+    (r"[\d.]+ (rows|examples) a second", "SPEED"),
     (r"[\d.]+ GB|peak memory of [\w, ]+ [\d.]+ MB", "SIZE"),  # of this machine
     (r"\b(bert_mgpu|Python|TensorFlow|numpy|Horovod) +v?\d+(\.\d+)+", r"\1 VERSION"),
 ]
