@@ -20,6 +20,9 @@ def explained(error):
     [
         OSError(errno.ENOSPC, "No space left on device", "/data/out/x"),
         RuntimeError("{{node save}} /data/out/x; No space left on device"),
+        RuntimeError(
+            "In save:\n/data/out/x; No space left on device\n\t[[{{node s}}]]"
+        ),
     ],
     ids=str,
 )

@@ -85,6 +85,8 @@ MUTANTS = [
            "gradient_accumulation_steps=parts,", "cli/test_session.py"),
     Mutant("a full disk is called a fault of ours", "cli/script.py",
            "    if disk:\n", "    if False:\n", "cli/test_script.py"),
+    Mutant("all lines before a full disk are told", "cli/script.py",
+           'message.rfind("\\n", 0, full.start()) + 1', "0", "cli/test_script.py"),
     Mutant("a name with a line end makes two lines", "cli/script.py",
            'line = " ".join(str(error).split())', "line = str(error)",
            "cli/test_script.py"),
