@@ -40,23 +40,16 @@ def python(*command):
 class Cluster:
     """Runs of several processes, as horovodrun starts them on this machine."""
 
-    def start(self, processes, args, program=SCRIPT, options=(), env=None, anew=False):
-        """horovodrun in a session of its own; `options` are its own.
-
-        All of them have TensorFlow loaded; anew: they are true starts.
-        """
+    def start(self, processes, args, program=SCRIPT, options=(), env=None):
+        """horovodrun with options of its own; all processes have TensorFlow loaded."""
         launcher = pathlib.Path(sys.executable).with_name("horovodrun")
         where = [] if options else ["-H", f"localhost:{processes}"]
         command = [launcher, "-np", str(processes), *where, *options, sys.executable]
-        command += [*([] if anew else ["-m", "tests.support.warm", "run"]), program]
+        command += ["-m", "tests.support.warm", "run", program]
         warm.address()  # which the processes find in the environment
         env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        if not anew:
-            return Forked([*command, *args], env, **pipes)
-        return subprocess.Popen(
-            [*command, *args], env=env, text=True, start_new_session=True, **pipes
-        )
+        return Forked([*command, *args], env, **pipes)
 
     def run(self, processes, args, timeout=240, **options):
         """(exit code, what all processes printed)."""

@@ -24,6 +24,7 @@ KEPT = ROOT / ".test_all"
 COMMANDS = {"make parity": ["make", "parity"]}
 # A process has the tests of a file, with what they share; dear files come first.
 SPREAD = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+LONG = ("-o", "faulthandler_timeout=1180")  # as the tests that take minutes may
 NOTHING_LEFT = 5  # pytest's exit code
 AGAIN = 75
 
@@ -77,7 +78,7 @@ def main() -> int:
     until = time.monotonic() + 60 * asked.minutes
     KEPT.mkdir(exist_ok=True)
     now = KEPT / f"{version()}.passed"
-    env, options = dict(os.environ), [*SPREAD, *asked.pytest]
+    env, options = dict(os.environ), [*SPREAD, *LONG, *asked.pytest]
     if asked.coverage:
         env["COVERAGE_FILE"] = str(now.with_suffix(".coverage"))
         cov = ["--cov=bert_mgpu", "--cov-branch", "--cov-append", "--cov-report="]
