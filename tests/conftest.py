@@ -75,6 +75,13 @@ def logical_cpus():
     _divide()
 
 
+@pytest.fixture
+def usual_graphs(logical_cpus):
+    """The graphs that users have, also with --quick: where their optimizer matters."""
+    with quick.undone():
+        yield
+
+
 @pytest.fixture(scope="session")
 def tiny(logical_cpus, tmp_path_factory):
     """Of one layer: a step is traced in half the time."""

@@ -117,8 +117,16 @@ def train(
             )
             compiled = towers.compilations > compilations
             clock, began = time.perf_counter(), clock
-            times = clock - began, waited, compiled
-            pending.append(_PendingStep(done, rate, result, *times))
+            pending.append(
+                _PendingStep(
+                    step=done,
+                    rate=rate,
+                    result=result,
+                    seconds=clock - began,
+                    waited=waited,
+                    compiled=compiled,
+                )
+            )
             # Reading the newest result would wait for its step.
             is_due = done % plan.read_every == 0
             pending.record(keep=0 if compiled else 1 if is_due else _MAX_PENDING)
@@ -186,8 +194,17 @@ class _PendingStep(NamedTuple):
                 " diverged: lower --learning_rate, or pass --precision=bfloat16 and"
                 " --allreduce_dtype=float32, with another --output_dir"
             )
-        times = self.seconds, self.waited, self.compiled, result.reduction
-        return StepRecord(self.step, losses, self.rate, norm, scaling, *times)
+        return StepRecord(
+            step=self.step,
+            losses=losses,
+            rate=self.rate,
+            norm=norm,
+            scaling=scaling,
+            seconds=self.seconds,
+            waited=self.waited,
+            compiled=self.compiled,
+            reduction=result.reduction,
+        )
 
 
 class _PendingSteps:

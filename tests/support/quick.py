@@ -6,7 +6,9 @@ Sums may be taken in another order, so that last bits differ from those that use
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 _VARIABLE = "BERT_MGPU_TESTS_ARE_QUICK"  # processes that tests start read it, too
 
@@ -21,7 +23,20 @@ def ask() -> None:
 def apply() -> None:
     """What XLA's flags do not say, in a process with TensorFlow."""
     if os.environ.get(_VARIABLE):
-        import tensorflow as tf
+        _disable_optimizer(True)
 
-        options = {"disable_meta_optimizer": True}
-        tf.config.optimizer.set_experimental_options(options)
+
+@contextlib.contextmanager
+def undone() -> Iterator[None]:
+    """In this process, as far as graphs are concerned."""
+    _disable_optimizer(False)
+    try:
+        yield
+    finally:
+        apply()
+
+
+def _disable_optimizer(disabled: bool) -> None:
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": disabled})

@@ -19,6 +19,7 @@ import os
 import pathlib
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -143,14 +144,9 @@ def address() -> str:
     server.bind(path)
     server.listen(64)
     theirs, _ = os.pipe()  # the other end stays open as long as this process lives
+    serve = ["-m", "tests.support.warm", "serve", str(server.fileno()), str(theirs)]
     subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "tests.support.warm",
-            "serve",
-            *map(str, (server.fileno(), theirs)),
-        ],
+        [sys.executable, *serve],
         cwd=ROOT,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
         pass_fds=[server.fileno(), theirs],
@@ -168,6 +164,7 @@ def _serve(server: socket.socket, owner: int) -> None:
     while True:
         ready, _, _ = select.select([server, owner], [], [])
         if owner in ready:
+            shutil.rmtree(os.path.dirname(server.getsockname()))
             return
         request, _ = server.accept()
         head, descriptors, *_ = socket.recv_fds(request, _INT, 4)

@@ -19,9 +19,10 @@ def batches(rows, steps, seed=3, ragged=True):
 
 
 @pytest.mark.parametrize(
-    ("xla", "n_devices"), [(False, 4), (True, 2), *rarely((False, 2), (True, 4))]
+    ("xla", "n_devices"), [(False, 2), (True, 2), *rarely((False, 4), (True, 4))]
 )
-def test_placement_changes_no_bit(train, xla, n_devices):
+def test_placement_changes_no_bit(train, usual_graphs, xla, n_devices):
+    """TensorFlow's graph optimizer must not change the order of sums, either."""
     # Full rows first: sums of four numbers, none of them zero, depend on their order.
     data = batches(8, 10, ragged=False) + batches(8, 10, ragged=True)
     wanted, losses, norms = train(4, 1, data, xla=xla)
