@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import time
@@ -9,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.checkpoints import pretrained, train_state
-from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import files, hashing
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import say
@@ -17,7 +17,7 @@ from bert_mgpu.core.rows import Example, Rows
 from bert_mgpu.core.task import Task, TrainState
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
-from bert_mgpu.evaluation.forward import Abandoned, forward, forward_options
+from bert_mgpu.evaluation.forward import Abandoned, ForwardSettings, scored_rows
 from bert_mgpu.training import recorder
 from bert_mgpu.training.towers import Towers
 
@@ -33,8 +33,18 @@ class BestEvaluation(NamedTuple):
     value: float
 
 
+class EvaluationSettings(NamedTuple):
+    """Settings of the evaluations while a run trains."""
+
+    every: int  # steps
+    metric: str  # of the set MAIN, by which the best weights are chosen
+    measured: dict[str, Any]  # the facts that its values depend on
+    patience: int | None  # evaluations without a better one that end the training
+    forward: ForwardSettings
+
+
 class Evaluator:
-    """Evaluates sets every --eval_steps steps, in all processes alike."""
+    """Evaluates sets as a run trains, in all processes alike."""
 
     def __init__(
         self,
@@ -42,21 +52,14 @@ class Evaluator:
         sets: Mapping[str, Rows],
         *,
         examples: Callable[[str], Sequence[Example]],
-        config: FinetuneConfig,
+        settings: EvaluationSettings,
         group: Collective,
         output_dir: pathlib.Path,
-        metric: str,
-        measured: Mapping[str, Any],
     ):
-        """examples: reads those of a set; metric: of the set MAIN, the best weights are
-        chosen by it; measured: the facts that its values depend on.
-        """
-        self._examples = examples
-        self._task, self._sets, self._group = task, sets, group
-        self._config, self._output_dir = config, output_dir
-        self._metric, self._patience = metric, config.early_stopping_patience
-        self._measured = dict(measured)
-        self._folder = output_dir / BEST
+        """examples: reads those of a set."""
+        self._task, self._sets, self._examples = task, sets, examples
+        self._settings, self._group = settings, group
+        self._output_dir, self._folder = output_dir, output_dir / BEST
         self._identity: dict[str, Any] | None = None
         self._best: BestEvaluation | None = None
         self._evaluated: list[int] = []  # steps
@@ -82,7 +85,7 @@ class Evaluator:
     @property
     def _fingerprint(self) -> str:
         """A hash of the facts without which values are not comparable."""
-        facts = {"run": self._identity, "measured": self._measured}
+        facts = {"run": self._identity, "measured": self._settings.measured}
         return hashing.fingerprint(facts)
 
     def _read_best(self) -> BestEvaluation | None:
@@ -99,20 +102,21 @@ class Evaluator:
     @property
     def stop_reason(self) -> str | None:
         """The reason for early stopping; None while the training goes on."""
-        if not (self._patience and self._best and self._evaluated):
+        patience = self._settings.patience
+        if not (patience and self._best and self._evaluated):
             return None
         since = sum(step > self._best.step for step in self._evaluated)
-        if since < self._patience:
+        if since < patience:
             return None
         return (
             f"step {self._evaluated[-1]}: {since} evaluations without a better"
-            f" {self._metric} than {self._best.value:.4f} of step {self._best.step}:"
-            f" --early_stopping_patience={self._patience}"
+            f" {self._settings.metric} than {self._best.value:.4f} of step"
+            f" {self._best.step}: --early_stopping_patience={patience}"
         )
 
     def missed(self, step: int, steps: int) -> bool:
         """Whether a run was stopped after this step, before it was evaluated."""
-        due = step == steps or step % self._config.eval_every == 0
+        due = step == steps or step % self._settings.every == 0
         return step > 0 and due and step not in self._evaluated
 
     def evaluate_after(
@@ -135,9 +139,10 @@ class Evaluator:
             line = f"step {step}  {name}: {self._shown(scores)}"
             seconds = time.perf_counter() - began
             if name == MAIN:
-                better = self._is_better(scores.get(self._metric))
+                metric = self._settings.metric
+                better = self._is_better(scores.get(metric))
                 if better:
-                    self._best = BestEvaluation(step, scores[self._metric])
+                    self._best = BestEvaluation(step, scores[metric])
                     line += "  best so far"
             say(line)
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
@@ -155,21 +160,20 @@ class Evaluator:
         self, name: str, rows: Rows, towers: Towers, *, stopping: Callable[[], bool]
     ) -> dict[str, Any]:
         """The scores of a set, in all processes: they have to decide alike."""
-        task, scores = self._task, None
-        options = forward_options(self._config, towers, name)
-        outputs = task.infer(
+        scored = scored_rows(
+            self._task,
             rows,
-            lambda rows: forward(
-                rows, towers, options, note=_silence, stopping=stopping
-            ),
+            towers,
+            settings=dataclasses.replace(self._settings.forward, name=name),
+            examples=lambda: self._examples(name),
+            note=_silence,
+            stopping=stopping,
         )
-        if self._group.rank == 0:
-            scored = task.scored_rows(outputs, rows, lambda: self._examples(name))
-            scores = task.scores(scored)
+        scores = self._task.scores(scored) if self._group.rank == 0 else None
         return collective.all_gather_json(self._group, {"scores": scores})[0]["scores"]
 
     def _shown(self, scores: Mapping[str, Any]) -> str:
-        names = dict.fromkeys((self._metric, "eval_loss"))
+        names = dict.fromkeys((self._settings.metric, "eval_loss"))
         return "  ".join(
             f"{name} {scores[name]:.4f}" for name in names if name in scores
         )
@@ -179,7 +183,8 @@ class Evaluator:
             return False
         if self._best is None:
             return True
-        sign = -1 if self._metric in self._task.lower_is_better else 1
+        metric = self._settings.metric
+        sign = -1 if metric in self._task.lower_is_better else 1
         return sign * value > sign * self._best.value
 
     def _keep(self, towers: Towers) -> None:
@@ -199,7 +204,7 @@ class Evaluator:
                     files.write_bytes(self._folder / name, content)
         except OSError as error:
             raise files.unwritable(str(self._folder), "folder", error) from None
-        facts = {**self._best._asdict(), "metric": self._metric, "set": MAIN}
+        facts = {**self._best._asdict(), "metric": self._settings.metric, "set": MAIN}
         facts |= {"of": self._fingerprint}
         files.write_text(self._folder / BEST_FILE, json.dumps(facts) + "\n")
 

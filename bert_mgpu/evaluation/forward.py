@@ -9,22 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core.errors import Diverged, OutOfMemory, memory_advice
 from bert_mgpu.core.log import progress_bar, say
 from bert_mgpu.core.rows import Outputs, Ragged, Rows
+from bert_mgpu.core.task import ReadExamples, Task
 from bert_mgpu.data import forward_batching, pipeline
 from bert_mgpu.distributed import collective
 from bert_mgpu.training.towers import Towers
 
-_ROWS_ON_GPU = 64  # fewer leave most of a card idle
-
 
 @dataclasses.dataclass(frozen=True)
-class ForwardOptions:
-    """Settings of a forward pass over a set."""
+class ForwardSettings:
+    """Settings of the forward passes over a set."""
 
-    name: str  # of the pass, in the log and in errors
+    name: str  # of the passes, in the log and in errors
     batch_size: int  # rows of a tower at a time
     max_length: int  # tokens of a row at most
     precision: str
@@ -32,39 +30,36 @@ class ForwardOptions:
     packs: bool = True  # examples may share a row of tokens
 
 
-def forward_options(
-    config: RunConfig,
-    towers: Towers,
-    name: str,
-    *,
-    predicting: bool = False,
-    packs: bool = True,
-) -> ForwardOptions:
-    """The options that the flags give. A GPU takes larger batches by default."""
-    batch_size = config.prediction_batch if predicting else config.eval_batch_size
-    flags = {"eval_batch_size", "predict_batch_size"}
-    if not predicting:
-        flags.remove("predict_batch_size")
-    if towers.devices[0].startswith("GPU") and not flags & config.given:
-        batch_size = max(batch_size, _ROWS_ON_GPU)
-    return ForwardOptions(
-        name,
-        batch_size,
-        config.max_seq_length,
-        precision=config.precision,
-        recompute=config.recompute,
-        packs=packs,
-    )
-
-
 class Abandoned(Exception):
     """The run is to stop: the pass is repeated when the run goes on."""
+
+
+def scored_rows(
+    task: Task,
+    rows: Rows,
+    towers: Towers,
+    *,
+    settings: ForwardSettings,
+    examples: ReadExamples,
+    note: Callable[[str], None] = say,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Any:
+    """The scored rows of a set (see `Task.scored_rows`); None but in the first process.
+
+    examples: reads the texts of the set. See `forward`.
+    """
+
+    def passed(rows: Rows) -> Outputs:
+        return forward(rows, towers, settings, note=note, stopping=stopping)
+
+    outputs = task.infer(rows, passed)
+    return task.scored_rows(outputs, rows, examples) if towers.group.rank == 0 else None
 
 
 def forward(
     rows: Rows,
     towers: Towers,
-    options: ForwardOptions,
+    settings: ForwardSettings,
     *,
     note: Callable[[str], None] = say,
     stopping: Callable[[], bool] = lambda: False,
@@ -78,13 +73,13 @@ def forward(
     """
     if not len(rows):
         return {}
-    group, batch_size = towers.group, min(options.batch_size, towers.max_rows)
+    group, batch_size = towers.group, min(settings.batch_size, towers.max_rows)
     placements = forward_batching.forward_placements(
         rows.lengths,
         towers.n_towers,
         batch_size,
-        packs=options.packs,
-        max_length=options.max_length,
+        packs=settings.packs,
+        max_length=settings.max_length,
         target_counts=rows.target_counts,
     )
     padding = f"{pipeline.padding_fraction(placements, rows.lengths):.0%} padding"
@@ -105,7 +100,7 @@ def forward(
             towers.place_for_outputs,
             ask=towers.launch_outputs,
             progress=lambda batches: progress_bar(
-                _until(stopping, batches), options.name
+                _until(stopping, batches), settings.name
             ),
             token_outputs=towers.task.token_outputs,
         )
@@ -127,17 +122,17 @@ def forward(
             f", compilation for {shapes} shape{'s' * (shapes > 1)} of batches included"
         )
         note(f"  {len(rows)} rows in {seconds:.1f} s{compiled if shapes else ''}")
-        check_finite(ordered, options.precision, options.name)
+        check_finite(ordered, settings.precision, settings.name)
         return ordered
     if batch_size == 1:
-        advice = memory_advice(False, options.recompute)
+        advice = memory_advice(False, settings.recompute)
         raise OutOfMemory(
-            f"{options.name}: {shortage}, with one row at a time: {advice}"
+            f"{settings.name}: {shortage}, with one row at a time: {advice}"
         )
     towers.max_rows = batch_size // 2
     # Not before the error is gone, whose traceback holds what did not fit.
     say(f"{shortage}: going on with batches of {batch_size // 2} rows a tower")
-    return forward(rows, towers, options, note=note, stopping=stopping)
+    return forward(rows, towers, settings, note=note, stopping=stopping)
 
 
 def _until(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:

@@ -7,12 +7,10 @@ import pathlib
 import numpy as np
 
 from bert_mgpu.core.log import say
-from bert_mgpu.evaluation.forward import forward, forward_options
+from bert_mgpu.evaluation.forward import forward
 from bert_mgpu.export import onnx, saved_model
 from bert_mgpu.runs import stages
-from bert_mgpu.runs.run import Run
-from bert_mgpu.tasks.base import FinetuningTask
-from bert_mgpu.tasks.dataset import TaskDataset
+from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.training.towers import Towers
 
 _COMPARED = 64  # rows
@@ -35,19 +33,12 @@ def check(
     stages.check_export(export_hf, rank)
 
 
-def write(
-    run: Run,
-    task: FinetuningTask,
-    data: TaskDataset,
-    *,
-    params: dict[str, np.ndarray],
-    towers: Towers,
-) -> None:
+def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> None:
     """Writes the exports that the flags ask for, and logs their largest differences.
 
     They are compared with the towers on rows of the last set that the run reads.
     """
-    config, model = data.config, run.model
+    config, model, data = run.config, run.model, run.data
     if not (config.export_saved_model or config.export_onnx):
         return
     outputs, examples, rows = None, [], None
@@ -56,12 +47,12 @@ def write(
         features, _ = data.read(name)
         examples = data.examples(name)[:_COMPARED]
         rows = features.take(features.first_rows[: len(examples)])
-        options = forward_options(config, towers, "compare", predicting=True)
-        outputs = forward(rows, towers, options, note=lambda text: None)
+        settings = run.forward_settings("compare", predicting=True)
+        outputs = forward(rows, towers, settings, note=lambda text: None)
     if towers.group.rank > 0:
         return
     served = saved_model.Served(
-        task,
+        run.task,
         params,
         model.required_tokenizer,
         truncation=config.truncation,

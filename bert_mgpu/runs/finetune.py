@@ -9,7 +9,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.runs import export, identity, plan, predict_stream, report, stages, train
-from bert_mgpu.runs.run import Run
+from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
@@ -54,23 +54,25 @@ def finetune(
         config, files, family, model=model, cache=cache, group=topology.group
     )
     task = family.task(config, model, files, data=data)
-    run = Run(config, model, task, data=data, topology=topology, output_dir=output_dir)
+    run = FinetuningRun(
+        config, model, task, data=data, topology=topology, output_dir=output_dir
+    )
     stages.describe(run, data.warnings if config.do_train else ())
     if config.plan:
         plan.show(run)
         return None
     # 2. The weights: trained, or as they were saved.
-    evaluator = stages.evaluator(run, family, task, data=data)
+    evaluator = stages.evaluator(run)
     state, towers = train.train_or_load(run, evaluator, config.use_best, towers=towers)
     # 3. Their use.
     scored = {}
     if config.do_eval:
         scored = stages.evaluate(run, towers, state.step, names=data.evaluated)
     if config.do_predict and data.streams:
-        predict_stream.predict(task, data, towers)
+        predict_stream.predict(run, towers)
     elif config.do_predict:
-        stages.predict(run, task, data, towers=towers)
+        stages.predict(run, towers)
     stages.export(run, state.averaged, task.huggingface_problem_type)
-    export.write(run, task, data, params=state.averaged, towers=towers)
-    report.write(run, family, task, data=data, scored=scored)
+    export.write(run, state.averaged, towers)
+    report.write(run, scored)
     return Finished(towers, task)

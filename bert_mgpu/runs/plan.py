@@ -175,7 +175,7 @@ def _memory(run: Run, rows: int, length: int, *, targets: int = 0) -> Iterator[s
             config, train_batch_size=batch, gradient_accumulation_steps=accumulated
         )
         needed = memory.by_part(
-            run._replace(config=changed),
+            dataclasses.replace(run, config=changed),
             -(-rows * batch // config.train_batch_size),
             length,
             targets=targets,

@@ -15,14 +15,13 @@ from bert_mgpu.core.rows import Example, Outputs, Rows
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.evaluation.forward import check_finite
-from bert_mgpu.tasks.base import FinetuningTask
-from bert_mgpu.tasks.dataset import TaskDataset
+from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.training.towers import Towers
 
 _SHORTEST = 8  # tokens: shorter rows are padded
 
 
-def predict(task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
+def predict(run: FinetuningRun, towers: Towers) -> None:
     """Writes a line of JSON, as in predictions.jsonl, for each row that is read.
 
     Rows that have come by now are predicted together, up to a batch. The stream ends
@@ -30,7 +29,7 @@ def predict(task: FinetuningTask, data: TaskDataset, towers: Towers) -> None:
     ends it with an error, after the predictions of the rows before it.
     """
     say("predicting standard input, one line at a time, until it ends")
-    count, config = 0, data.config
+    count, config, task, data = 0, run.config, run.task, run.data
     batch, max_length = config.prediction_batch, config.max_seq_length
 
     def forward(rows: Rows) -> Outputs:

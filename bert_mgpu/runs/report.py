@@ -9,26 +9,17 @@ from typing import Any
 from bert_mgpu.core.log import say
 from bert_mgpu.data import batching, pipeline
 from bert_mgpu.evaluation import report
-from bert_mgpu.runs.run import Run
-from bert_mgpu.tasks.base import Family, FinetuningTask
-from bert_mgpu.tasks.dataset import TaskDataset
+from bert_mgpu.runs.run import FinetuningRun
 
 _PADDED_STEPS = 50  # from which the fractions of padding are computed
 
 
-def write(
-    run: Run,
-    family: Family,
-    task: FinetuningTask,
-    *,
-    data: TaskDataset,
-    scored: Mapping[str, Any],
-) -> None:
+def write(run: FinetuningRun, scored: Mapping[str, Any]) -> None:
     """Writes the report of a training or an evaluation, in the first process.
 
     scored: the scored rows of each set that was evaluated.
     """
-    config = data.config
+    config, task, data = run.config, run.task, run.data
     if not (config.report and (config.do_train or config.do_eval)):
         return
     if not report.is_possible():
@@ -62,7 +53,7 @@ def write(
         title=f"{task.name}: {', '.join(scores) or 'trained'}",
         metric=config.best_metric or metric,
         shown=task.shown,
-        floor=family.baseline_name,
+        floor=data.family.baseline_name,
         devices=run.devices,
         batch=run.batch_in_words,
         sets=sets,

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
+from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Example, Outputs, Rows
+from bert_mgpu.core.rows import Example, Rows
 from bert_mgpu.core.task import Task
 from bert_mgpu.data.batching import Batching
 from bert_mgpu.distributed.topology import Topology
+from bert_mgpu.evaluation.forward import ForwardSettings
+from bert_mgpu.tasks.base import FinetuningTask
+from bert_mgpu.tasks.dataset import TaskDataset
 from bert_mgpu.training import rules
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.towers import Towers
+
+_ROWS_ON_GPU = 64  # fewer leave most of a card idle
 
 
 class Data(Protocol):
@@ -28,8 +35,8 @@ class Data(Protocol):
         """(rows, a fingerprint of them) of a set, described in the log."""
         ...
 
-    def check(self, split: str, outputs: Outputs) -> None:
-        """Raises UserError where the outputs of a set have nothing to score."""
+    def check(self, split: str, scored: Any) -> None:
+        """Raises UserError where the scored rows of a set have nothing to score."""
         ...
 
     def examples(self, split: str) -> Sequence[Example]:
@@ -37,7 +44,8 @@ class Data(Protocol):
         ...
 
 
-class Run(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Run:
     """The parts of a run."""
 
     config: RunConfig
@@ -113,6 +121,26 @@ class Run(NamedTuple):
             random_numbers=config.random_numbers,
         )
 
+    def forward_settings(
+        self, name: str, *, predicting: bool = False
+    ) -> ForwardSettings:
+        """The settings of forward passes. A GPU takes larger batches by default.
+
+        name: of the passes.
+        """
+        config = self.config
+        rows = config.prediction_batch if predicting else config.eval_batch_size
+        flags = {"eval_batch_size", *["predict_batch_size"] * predicting}
+        if self.devices[0].startswith("GPU") and not flags & config.given:
+            rows = max(rows, _ROWS_ON_GPU)
+        return ForwardSettings(
+            name,
+            rows,
+            config.max_seq_length,
+            precision=config.precision,
+            recompute=config.recompute,
+        )
+
     @property
     def batch_in_words(self) -> str:
         config, accumulated = self.config, self.config.gradient_accumulation_steps
@@ -123,6 +151,15 @@ class Run(NamedTuple):
             + f" x {accumulated} accumulation steps" * (accumulated > 1)
             + f" = {self.batch} examples a step"
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningRun(Run):
+    """The parts of a fine-tuning run."""
+
+    config: FinetuneConfig
+    task: FinetuningTask
+    data: TaskDataset
 
 
 def make_towers(run: Run) -> Towers:

@@ -13,7 +13,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed import collective
 from bert_mgpu.evaluation import result_files
-from bert_mgpu.evaluation.forward import forward, forward_options
+from bert_mgpu.evaluation.forward import forward
 from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.tasks.masked_lm.pseudo_perplexity import MaskedWords, Scoring
 
@@ -34,11 +34,12 @@ def score(run: Run, params: Mapping[str, np.ndarray]) -> None:
     task = Scoring(bert_config, config.max_seq_length, int(rows.target_counts.max()))
     # It has fewer parameters: those that the training freezes may not be among them.
     unfrozen = dataclasses.replace(config, freeze=None, freeze_layers=None)
-    towers = make_towers(run._replace(config=unfrozen, task=task))
+    towers = make_towers(dataclasses.replace(run, config=unfrozen, task=task))
     towers.load({name: params[name] for name in task.param_specs()}, {})
     # A row has one masked word, so rows are not packed.
-    options = forward_options(config, towers, "predict", predicting=True, packs=False)
-    losses = forward(rows, towers, options)["losses"]
+    settings = run.forward_settings("predict", predicting=True)
+    settings = dataclasses.replace(settings, packs=False)
+    losses = forward(rows, towers, settings)["losses"]
     if towers.group.rank > 0:
         return
     scores = list(rows.scores(losses))

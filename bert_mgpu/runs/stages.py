@@ -15,12 +15,10 @@ from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation import evaluator as evaluations
 from bert_mgpu.evaluation import result_files
-from bert_mgpu.evaluation.evaluator import Evaluator
-from bert_mgpu.evaluation.forward import forward, forward_options
+from bert_mgpu.evaluation.evaluator import EvaluationSettings, Evaluator
+from bert_mgpu.evaluation.forward import scored_rows
 from bert_mgpu.runs import init_distributed
-from bert_mgpu.runs.run import Run
-from bert_mgpu.tasks.base import Family, FinetuningTask
-from bert_mgpu.tasks.dataset import TaskDataset
+from bert_mgpu.runs.run import FinetuningRun, Run
 from bert_mgpu.training.towers import Towers
 
 PREDICTED = "predicted"  # the folder of several predicted files
@@ -64,40 +62,37 @@ def evaluate(
 
     Returns each set's scored rows (see `Task.scored_rows`), in the first process alone.
     """
+    settings = run.forward_settings("evaluate")
     scored = {}
     for name in names:
-        title = f"{name}: " if len(names) > 1 else ""
-        scored[name] = _evaluate(run, towers, step, name=name, title=title)
+        rows, _ = run.data.load(name)
+        read = functools.partial(run.data.examples, name)
+        scored[name] = scored_rows(
+            run.task, rows, towers, settings=settings, examples=read
+        )
+        if run.topology.group.rank == 0:
+            title = f"{name}: " if len(names) > 1 else ""
+            _write_scores(run, step, scored[name], name=name, title=title)
     return scored
 
 
-def _evaluate(run: Run, towers: Towers, step: int, *, name: str, title: str) -> Any:
-    task = run.task
-    rows, _ = run.data.load(name)
-    options = forward_options(run.config, towers, "evaluate")
-    outputs = task.infer(rows, lambda rows: forward(rows, towers, options))
-    if towers.group.rank > 0:
-        return None
-    run.data.check(name, outputs)
-    scored = task.scored_rows(outputs, rows, lambda: run.data.examples(name))
-    scores = task.scores(scored)
-    results = task.results(scores, step)
+def _write_scores(run: Run, step: int, scored: Any, *, name: str, title: str) -> None:
+    run.data.check(name, scored)
+    scores = run.task.scores(scored)
+    results = run.task.results(scores, step)
     other = None if name == evaluations.MAIN else name
     result_files.write_evaluation(run.output_dir, results, other)
-    first, *rest = task.summary(scored, scores)
+    first, *rest = run.task.summary(scored, scores)
     for text in (f"{title}{first}", *rest):
         say(text)
-    return scored
 
 
-def evaluator(
-    run: Run, family: Family, task: FinetuningTask, *, data: TaskDataset
-) -> Evaluator | None:
+def evaluator(run: FinetuningRun) -> Evaluator | None:
     """The evaluator of a training; None without --eval_steps.
 
     Logs and writes the scores of the family's baseline, for comparison.
     """
-    config = data.config
+    config, task, data = run.config, run.task, run.data
     if not config.eval_steps:
         return None
     loaded = {name: data.load(name) for name in data.evaluated}
@@ -106,42 +101,45 @@ def evaluator(
     metric = evaluations.choose_metric(config.best_metric, task.metric, names)
     trained, _ = data.read("train")  # by all processes, like every reading
     if run.topology.group.rank == 0:
-        baseline = family.baseline(trained, sets, task)
+        baseline = data.family.baseline(trained, sets, task)
         for name, scores in baseline.items():
-            say(f"{family.baseline_name}  {name}: {task.line(scores)}")
+            say(f"{data.family.baseline_name}  {name}: {task.line(scores)}")
         result_files.write_baseline(run.output_dir, baseline)
     measured = {"set": loaded[evaluations.MAIN][1], "metric": metric}
-    settings = ("max_eval_examples", *task.score_settings)
-    measured |= {name: getattr(config, name) for name in settings}
+    flags = ("max_eval_examples", *task.score_settings)
+    measured |= {name: getattr(config, name) for name in flags}
+    settings = EvaluationSettings(
+        config.eval_every,
+        metric,
+        measured,
+        patience=config.early_stopping_patience,
+        forward=run.forward_settings("evaluate"),
+    )
     return Evaluator(
         task,
         sets,
         examples=functools.cache(data.examples),
-        config=config,
+        settings=settings,
         group=run.topology.group,
         output_dir=run.output_dir,
-        metric=metric,
-        measured=measured,
     )
 
 
-def predict(
-    run: Run, task: FinetuningTask, data: TaskDataset, *, towers: Towers
-) -> None:
+def predict(run: FinetuningRun, towers: Towers) -> None:
     """Writes the predictions of each file; of several, in a folder for each."""
-    options = forward_options(run.config, towers, "predict", predicting=True)
+    task, data = run.task, run.data
+    settings = run.forward_settings("predict", predicting=True)
     for name in data.predicted:
         folder = run.output_dir
         if len(data.predicted) > 1:
             folder = folder / PREDICTED / data.path(name).name
         features, _ = data.load(name)
-        outputs = task.infer(features, lambda rows: forward(rows, towers, options))
-        if towers.group.rank > 0:
-            continue
         read = functools.partial(data.examples, name)
-        predictions = task.decide(task.scored_rows(outputs, features, read))
+        scored = scored_rows(task, features, towers, settings=settings, examples=read)
+        if run.topology.group.rank > 0:
+            continue
         written = result_files.write_predictions(
-            folder, predictions, features, ids=data.ids(name)
+            folder, task.decide(scored), features, ids=data.ids(name)
         )
         count = len(features.first_rows)
         say(f"predicted {count} rows: {', '.join(written)} in {folder}")

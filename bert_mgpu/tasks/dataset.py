@@ -14,7 +14,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import hashing, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Example, Features, Outputs
+from bert_mgpu.core.rows import Example, Features
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
@@ -152,7 +152,7 @@ class TaskDataset:
             f" {self.config.max_seq_length}"
         )
 
-    def check(self, split: str, outputs: Outputs) -> None:
+    def check(self, split: str, scored: Any) -> None:
         """Nothing: every row has an output."""
 
     @property

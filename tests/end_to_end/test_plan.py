@@ -238,7 +238,7 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
     assert "4 layers x 256" not in text  # this one is smaller
     base = job_of()
     model = dataclasses.replace(base.model, bert_config=BertConfig(1000))
-    base = base._replace(model=model)
+    base = dataclasses.replace(base, model=model)
     assert re.search(r"4 layers x 256: about \d% of that", told(base))
     times["seconds"] = 1.0
     assert "freeze" not in told(job_of())

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import train_state
-from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed.collective import SOLO
 from bert_mgpu.evaluation import evaluator
-from bert_mgpu.evaluation.evaluator import BestEvaluation, Evaluator
+from bert_mgpu.evaluation.evaluator import (
+    BestEvaluation,
+    EvaluationSettings,
+    Evaluator,
+)
 
 IDENTITY = {"seed": 42}
 MEASURED = {"set": "key", "metric": "f1", "max_eval_examples": None, "threshold": None}
@@ -40,11 +43,9 @@ def make(tmp_path):
             types.SimpleNamespace(lower_is_better=frozenset({"eval_loss"})),
             {},
             examples=list,
-            config=FinetuneConfig(eval_steps=4, early_stopping_patience=patience),
+            settings=EvaluationSettings(4, metric, MEASURED, patience, forward=None),
             group=SOLO,
             output_dir=tmp_path,
-            metric=metric,
-            measured=MEASURED,
         )
         made.begin(step, IDENTITY)
         return made

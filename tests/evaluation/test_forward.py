@@ -1,35 +1,11 @@
-"""The options of a forward pass, and outputs that are no numbers."""
-
-import types
+"""Outputs that are no numbers."""
 
 import numpy as np
 import pytest
 
-from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import Diverged
 from bert_mgpu.core.rows import Ragged
-from bert_mgpu.evaluation.forward import check_finite, forward_options
-
-
-@pytest.mark.parametrize(
-    ("device", "predicting", "flags", "batch_size"),
-    [
-        ("CPU:0", False, {}, 8),
-        ("GPU:0", False, {}, 64),
-        ("GPU:0", False, {"eval_batch_size": 4}, 4),
-        ("GPU:0", False, {"predict_batch_size": 4}, 64),
-        ("GPU:0", True, {"predict_batch_size": 4}, 4),
-        ("GPU:0", True, {"eval_batch_size": 4}, 4),
-        ("CPU:0", True, {"eval_batch_size": 4, "predict_batch_size": 3}, 3),
-    ],
-)
-def test_a_gpu_takes_64_rows_where_no_flag_says_how_many(
-    device, predicting, flags, batch_size
-):
-    config = FinetuneConfig(**flags, max_seq_length=9, given=frozenset(flags))
-    towers = types.SimpleNamespace(devices=[device])
-    options = forward_options(config, towers, "x", predicting=predicting)
-    assert options.batch_size == batch_size and options.max_length == 9
+from bert_mgpu.evaluation.forward import check_finite
 
 
 def outputs(bad):

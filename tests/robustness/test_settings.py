@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -289,7 +290,8 @@ def test_a_best_that_is_damaged_is_none(tmp_path, text):
     class Kept(evaluator.Evaluator):
         def __init__(self):
             self._folder = tmp_path
-            self._identity, self._measured = None, {}
+            self._identity = None
+            self._settings = types.SimpleNamespace(measured={})
 
     (tmp_path / "best.json").write_text(text)
     assert Kept()._read_best() is None

@@ -7,7 +7,9 @@ import pytest
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.distributed.topology import single_process
 from bert_mgpu.runs import export
+from bert_mgpu.runs.run import FinetuningRun
 
 FLAGS = ("export_saved_model", "export_hf", "export_onnx")
 
@@ -45,7 +47,7 @@ def written(monkeypatch):
         monkeypatch.setattr(of, "difference", note(f"{module}.difference", 2e-7))
     forwarded = []
 
-    def forward(rows, towers, options, note):
+    def forward(rows, towers, settings, note):
         forwarded.append(rows)
         return {"logits": 0}
 
@@ -65,7 +67,6 @@ def written(monkeypatch):
         calls.clear()
         forwarded.clear()
         data = types.SimpleNamespace(
-            config=FinetuneConfig(**flags),
             needed=list(needed),
             examples=lambda name: [*range(100)],
             read=lambda name: (Rows(range(200)), "key"),
@@ -74,11 +75,13 @@ def written(monkeypatch):
         model = types.SimpleNamespace(
             required_tokenizer=None, required_vocab_file="vocab.txt"
         )
-        job = types.SimpleNamespace(config=data.config, model=model)
-        towers = types.SimpleNamespace(
-            group=types.SimpleNamespace(rank=rank), devices=["CPU:0"]
+        topology = single_process(1, ["CPU:0"])
+        config = FinetuneConfig(**flags)
+        job = FinetuningRun(
+            config, model, None, data=data, topology=topology, output_dir=None
         )
-        export.write(job, None, data, params={}, towers=towers)
+        towers = types.SimpleNamespace(group=types.SimpleNamespace(rank=rank))
+        export.write(job, {}, towers)
         return list(calls), list(forwarded)
 
     return write

@@ -20,7 +20,7 @@ def make(device="CPU:0", **flags):
         bert_config=types.SimpleNamespace(num_hidden_layers=1)
     )
     topology = single_process(2, [device])
-    config = FinetuneConfig(**flags)
+    config = FinetuneConfig(**flags, given=frozenset(flags))
     return Run(config, model, task, data=None, topology=topology, output_dir=None)
 
 
@@ -63,3 +63,23 @@ def test_the_batch_is_in_the_log():
     assert run.batch_in_words == (
         "4 rows x 2 towers x 3 accumulation steps = 24 examples a step"
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "predicting", "flags", "rows"),
+    [
+        ("CPU:0", False, {}, 8),
+        ("GPU:0", False, {}, 64),
+        ("GPU:0", False, {"eval_batch_size": 4}, 4),
+        ("GPU:0", False, {"predict_batch_size": 4}, 64),
+        ("GPU:0", True, {"predict_batch_size": 4}, 4),
+        ("GPU:0", True, {"eval_batch_size": 4}, 4),
+        ("CPU:0", True, {"eval_batch_size": 4, "predict_batch_size": 3}, 3),
+    ],
+)
+def test_a_gpu_takes_64_rows_where_no_flag_says_how_many(
+    device, predicting, flags, rows
+):
+    run = make(device, **flags, max_seq_length=9)
+    settings = run.forward_settings("x", predicting=predicting)
+    assert (settings.batch_size, settings.max_length) == (rows, 9)

@@ -1,5 +1,6 @@
 """What a training will do, and what it says where a step does not fit."""
 
+import dataclasses
 import types
 
 import pytest
@@ -114,7 +115,8 @@ def test_the_weights_it_found_best_are_used_where_that_is_asked_for(
     monkeypatch.setattr(train.init_distributed, "shared_state", lambda _, find: find())
     task = types.SimpleNamespace(param_specs=dict)
     towers = types.SimpleNamespace(load=lambda *_: None)
-    job = job_of(FinetuneConfig(), output_dir=tmp_path)._replace(task=task)
+    job = job_of(FinetuneConfig(), output_dir=tmp_path)
+    job = dataclasses.replace(job, task=task)
     with pytest.raises(UserError, match="best holds no weights: train with"):
         train.train_or_load(job, use_best=True, towers=towers)
     (tmp_path / "best").mkdir()

@@ -15,7 +15,7 @@ from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core import files, hashing
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import progress_bar, say
-from bert_mgpu.core.rows import Example, Outputs
+from bert_mgpu.core.rows import Example
 from bert_mgpu.data import pretraining_records
 from bert_mgpu.data.dynamic_masking import DynamicMasking
 from bert_mgpu.data.pretraining_records import RecordIndex, RecordSchema
@@ -263,12 +263,11 @@ class RecordDataset:
         """No examples: records have no texts."""
         return []
 
-    def check(self, split: str, outputs: Outputs) -> None:
+    def check(self, split: str, scored: Any) -> None:
         """Raises UserError where the masks that were drawn mask nothing."""
-        counts = outputs["masked_lm_counts"]
-        if not counts.any():
+        if not scored["masked_lm_counts"]:
             raise UserError(
                 f"{self.named(split)}: --masking={self._config.masking} masks no"
-                f" token of the {len(counts)} rows that are evaluated: pass records of"
-                " longer texts as --eval_input_file, or leave --do_eval out"
+                f" token of the {scored['rows']} rows that are evaluated: pass records"
+                " of longer texts as --eval_input_file, or leave --do_eval out"
             )
