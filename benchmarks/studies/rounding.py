@@ -60,7 +60,7 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     argv = ["", *(f"--{name}={value}" for name, value in given.items())]
     run, _ = parsing.parse(argv, "", FinetuneConfig)
     output_dir = pathlib.Path(folder)
-    model = pretrained.find_model(run, output_dir)
+    model = pretrained.find_model(run, trains=True)
     files = registry.find_task_files(run)
     family = registry.family_of(files)
     task = Classification(
@@ -73,7 +73,13 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     specs = task.param_specs()
     first_slots = Optimizer().zero_slots
     state = resume.training_state(
-        run, specs, model, identity={}, output_dir=output_dir, first_slots=first_slots
+        run,
+        specs,
+        model,
+        identity={},
+        output_dir=output_dir,
+        first_slots=first_slots,
+        new_head_warnings={},
     )
     steps = run.steps_of(len(features), run.train_batch_size)
     warmup = run.warmup_of(steps)

@@ -20,7 +20,7 @@ from bert_mgpu.checkpoints import (
     train_state,
     vocab_growth,
 )
-from bert_mgpu.config.base import RunConfig
+from bert_mgpu.config.base import ModelFlags, RunConfig
 from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.text_files import check_file
@@ -82,21 +82,29 @@ def _missing(flag: str, name: str) -> UserError:
 
 
 def find_model(
-    config: RunConfig, output_dir: pathlib.Path, data: Mapping[str, Any] | None = None
+    flags: ModelFlags,
+    output_dir: pathlib.Path | None = None,
+    data: Mapping[str, Any] | None = None,
+    *,
+    max_seq_length: int = 1,
+    trains: bool = False,
 ) -> Pretrained:
-    """The model of a run. Raises UserError for what is missing, broken or at odds.
+    """The model that the flags name. Raises UserError for what is missing or at odds.
 
-    data: the vocab_file and the casing that the run's records were made with; they
-    can be read without a vocabulary. None: this run reads text itself.
+    output_dir: of a run, whose model goes before that of --init_checkpoint. data: the
+    vocab_file and the casing that the run's records were made with; they can be read
+    without a vocabulary. None: this run reads text itself. max_seq_length: the
+    positions that the model must have; trains: it may start from random weights.
     """
-    if config.init_checkpoint and not train_state.saved_steps(output_dir):
-        _check_weights(config.init_checkpoint)
-    of_weights = _beside_weights(config.init_checkpoint, output_dir)
+    saved_run = _saved_run(output_dir)
+    if flags.init_checkpoint and not saved_run:
+        _check_weights(flags.init_checkpoint)
+    of_weights = _beside_weights(flags.init_checkpoint, saved_run)
     beside = {**(data or {}), **of_weights}
-    config_file = config.bert_config_file or beside.get("config_file")
-    vocab_file = config.vocab_file or beside.get("vocab_file")
+    config_file = flags.bert_config_file or beside.get("config_file")
+    vocab_file = flags.vocab_file or beside.get("vocab_file")
     if config_file is None or (vocab_file is None and data is None):
-        if not (config.do_train or config.init_checkpoint or beside):
+        if not (trains or flags.init_checkpoint or beside):
             raise UserError(
                 f"--output_dir={output_dir}: holds no trained model: pass the folder"
                 " of one, an --init_checkpoint, or --do_train=true"
@@ -105,14 +113,14 @@ def find_model(
             raise _missing("bert_config_file", CONFIG_FILE)
         raise _missing("vocab_file", VOCAB_FILE)
     check_file(config_file)
-    bert_config = BertConfig.from_json_file(config_file, config.hidden_act)
-    _check_positions(config.max_seq_length, bert_config, config_file)
+    bert_config = BertConfig.from_json_file(config_file, flags.hidden_act)
+    _check_positions(max_seq_length, bert_config, config_file)
     labels = beside.get("labels")
     lower = casing.resolve(
-        config.do_lower_case,
-        "do_lower_case" in config.given,
+        flags.do_lower_case,
+        "do_lower_case" in flags.given,
         of_weights,
-        init_checkpoint=config.init_checkpoint,
+        init_checkpoint=flags.init_checkpoint,
         data=data,
     )
     if vocab_file is None:
@@ -153,10 +161,15 @@ def _check_weights(path: str) -> None:
     )
 
 
+def _saved_run(output_dir: pathlib.Path | None) -> pathlib.Path | None:
+    """output_dir, if a run has saved there; a start that failed leaves other files."""
+    return output_dir if output_dir and train_state.saved_steps(output_dir) else None
+
+
 def _beside_weights(
-    init_checkpoint: str | None, output_dir: pathlib.Path
+    init_checkpoint: str | None, saved_run: pathlib.Path | None
 ) -> dict[str, Any]:
-    """The settings of the model in output_dir, else of --init_checkpoint."""
+    """The settings of a run's model, else of --init_checkpoint."""
     settings: dict[str, Any] = {}
     if init_checkpoint:
         folder = run_folder.folder_of(init_checkpoint)
@@ -166,8 +179,8 @@ def _beside_weights(
             settings["origin"] = str(folder)
         else:
             settings = _left_by_run(folder)
-    if train_state.saved_steps(output_dir):  # else a start that failed left them
-        settings |= _left_by_run(output_dir)
+    if saved_run:
+        settings |= _left_by_run(saved_run)
     return settings
 
 
@@ -195,10 +208,10 @@ def as_trained(
     """
     if config.do_train:
         return config, []
-    trained = _beside_weights(config.init_checkpoint, output_dir)
+    trained = _beside_weights(config.init_checkpoint, _saved_run(output_dir))
     taken = {
         name: trained[name]
-        for name in run_folder.NAMES
+        for name in run_folder.REMEMBERED
         if name in trained
         and hasattr(config, name)  # the other script's flags
         and name not in config.given

@@ -13,11 +13,13 @@ from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.core.text_files import read_lines
 
+_FIELDS = {
+    field.name: field
+    for table in (PretrainConfig, FinetuneConfig)
+    for field in fields(table)
+}
 # Flags that a later run of a trained model need not pass again.
-NAMES = (
-    *("max_seq_length", "truncation", "head_tokens", "max_predictions_per_seq"),
-    *("dynamic_masking", "masking", "masked_lm_prob", "task_type"),
-)
+REMEMBERED = tuple(name for name in _FIELDS if _FIELDS[name].metadata["remembered"])
 
 
 def folder_of(path: str) -> pathlib.Path:
@@ -47,7 +49,7 @@ def read_settings(path: pathlib.Path) -> dict[str, Any]:
         flags = files.read_json(path).get("flags")
         if not isinstance(flags, dict):
             return {}
-        kept = {n: flags[n] for n in (*NAMES, "do_lower_case") if n in flags}
+        kept = {n: flags[n] for n in (*REMEMBERED, "do_lower_case") if n in flags}
         for name, value in kept.items():
             if not _can_be(name, value):
                 raise UserError(f"{path}: {name} is {short_repr(value)}")
@@ -70,13 +72,12 @@ def of_model(path: pathlib.Path) -> dict[str, Any]:
         identity = files.read_json(path).get("identity")
         task_type = identity.get("task_type") if isinstance(identity, dict) else None
         settings |= {"task_type": task_type} if task_type else {}
-    return {name: settings[name] for name in NAMES if name in settings}
+    return {name: settings[name] for name in REMEMBERED if name in settings}
 
 
 def _can_be(name: str, value: Any) -> bool:
     """Whether a flag of this name, of either script, could have this value."""
-    tables = (*fields(FinetuneConfig), *fields(PretrainConfig))
-    field = next(field for field in tables if field.name == name)
+    field = _FIELDS[name]
     if value is None:
         return field.default is None
     type_name = str(field.type).removesuffix(" | None")

@@ -1,14 +1,13 @@
 """The settings of a run: a table of flags, defaults and help for each script.
 
-parsing.py makes the command lines from them. `identity` marks what a run cannot
-change when it resumes; everything else is free.
+parsing.py makes the command lines from them.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 from bert_mgpu.core.activations import ACTIVATIONS
 
@@ -29,15 +28,21 @@ def flag(
     text: str,
     *,
     identity: bool = False,
+    remembered: bool = False,
     choices: tuple[str, ...] = (),
     minimum: float | None = None,
     maximum: float | None = None,
 ) -> Any:
-    """A field that is a flag; minimum and maximum bound its value."""
+    """A field that is a flag; minimum and maximum bound its value.
+
+    identity: a run cannot resume with another value; remembered: a later run of the
+    trained model takes its value from run.json where it is not given.
+    """
     metadata = {
         "group": group,
         "help": text,
         "identity": identity,
+        "remembered": remembered,
         "choices": choices,
         "minimum": minimum,
         "maximum": maximum,
@@ -53,7 +58,20 @@ class FlagTable:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunConfig(FlagTable, abc.ABC):
+class ModelFlags(FlagTable):
+    """The flags that name a model: its weights, sizes, vocabulary and casing."""
+
+    # fmt: off
+    vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, one token a line [beside the weights]")
+    bert_config_file: str | None = flag(None, MODEL, "model sizes, bert_config.json [beside the weights]")
+    init_checkpoint: str | None = flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or an output_dir of bert_mgpu")
+    do_lower_case: bool = flag(True, MODEL, "fold case and accents, as uncased models want; false for cased models")
+    hidden_act: str | None = flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=ACTIVATIONS)
+    # fmt: on
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig(ModelFlags, abc.ABC):
     """The flags that both training scripts have. None means not given."""
 
     sampled_by: int | None = None  # the seed of samples, if not --seed
@@ -68,12 +86,7 @@ class RunConfig(FlagTable, abc.ABC):
 
     plan: bool = flag(False, TASK, "with do_train: print what the run would do, the memory and time it would need, and what to change; train nothing")
 
-    vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, one token a line")
-    bert_config_file: str | None = flag(None, MODEL, "model sizes, bert_config.json")
-    init_checkpoint: str | None = flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or an output_dir of bert_mgpu")
-    do_lower_case: bool = flag(True, MODEL, "fold case and accents, as uncased models want; false for cased models")
-    max_seq_length: int = flag(128, MODEL, "tokens of a row, [CLS] and [SEP] included, at most 512 and at most max_position_embeddings of the model; longer rows are truncated", identity=True, minimum=3)
-    hidden_act: str | None = flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=ACTIVATIONS)
+    max_seq_length: int = flag(128, MODEL, "tokens of a row, [CLS] and [SEP] included, at most 512 and at most max_position_embeddings of the model; longer rows are truncated", identity=True, remembered=True, minimum=3)
 
     n_gpus: int = flag(1, TRAIN, "towers: each takes train_batch_size rows of every micro-batch, on GPUs or on a CPU", minimum=1, maximum=4096)
     train_batch_size: int = flag(32, TRAIN, "rows of a micro-batch per tower: of a step, without accumulation", minimum=1, maximum=2**20)
@@ -119,6 +132,9 @@ class RunConfig(FlagTable, abc.ABC):
         """Rows of a prediction step per tower."""
         return self.predict_batch_size or self.eval_batch_size
 
+    # The flag that makes the warm-up shorter.
+    warmup_flag: ClassVar[str]
+
     @property
     def eval_every(self) -> int:
         """Steps of a training between evaluations; 0: none."""
@@ -126,7 +142,10 @@ class RunConfig(FlagTable, abc.ABC):
 
     @abc.abstractmethod
     def steps_of(self, rows: int, batch: int) -> int:
-        """Optimizer steps of a run; batch: the effective batch size."""
+        """Optimizer steps of a run; batch: the effective batch size.
+
+        Raises UserError where there is none.
+        """
 
     @abc.abstractmethod
     def warmup_of(self, steps: int) -> int:

@@ -6,6 +6,7 @@ import dataclasses
 
 from bert_mgpu.config.base import FILES, INPUT, MODEL, TEST, TRAIN, RunConfig, flag
 from bert_mgpu.config.classification import ClassificationFlags
+from bert_mgpu.core.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +27,9 @@ class FinetuneFlags(RunConfig):
     label_column: str | None = flag(None, INPUT, "your own task: column of the label")
     id_column: str | None = flag(None, INPUT, "your own task: column that names a row in predictions.jsonl")
     labels: str | None = flag(None, INPUT, "your own task: its labels in the order of the classes, separated by commas [those of the training file, sorted]")
-    task_type: str | None = flag(None, INPUT, "your own task: single (one label a row), multi (several) or regression (a number) [single]")
-    truncation: str = flag("head", MODEL, "which part of a long text is kept; pairs lose the end of the longer text", identity=True, choices=("head", "tail", "head_tail"))
-    head_tokens: int = flag(128, MODEL, "tokens kept from the head with --truncation=head_tail", identity=True, minimum=0)
+    task_type: str | None = flag(None, INPUT, "your own task: single (one label a row), multi (several) or regression (a number) [single]", remembered=True)
+    truncation: str = flag("head", MODEL, "which part of a long text is kept; pairs lose the end of the longer text", identity=True, remembered=True, choices=("head", "tail", "head_tail"))
+    head_tokens: int = flag(128, MODEL, "tokens kept from the head with --truncation=head_tail", identity=True, remembered=True, minimum=0)
     num_train_epochs: float = flag(3.0, TRAIN, "passes over the training set; more of them continue a finished run", minimum=0, maximum=1e6)
     seeds: int = flag(1, TRAIN, "train this many times, with seed, seed + 1 and so on, each in a folder of output_dir, and report mean and deviation of the scores", minimum=1, maximum=1000)
     warmup_proportion: float = flag(0.1, TRAIN, "share of the steps in which the learning rate rises from 0", identity=True, minimum=0, maximum=1)
@@ -45,6 +46,8 @@ class FinetuneFlags(RunConfig):
     export_onnx: str | None = flag(None, FILES, "write the model to this folder as an ONNX model that takes ids; needs the extra onnx")
     # fmt: on
 
+    warmup_flag = "warmup_proportion"
+
     @property
     def eval_every(self) -> int:
         return self.eval_steps or 0
@@ -53,7 +56,14 @@ class FinetuneFlags(RunConfig):
         """Rounded down as bert-ad does. Batches run on across the ends of epochs, so
         every row is seen; only the very last part of a batch is not.
         """
-        return int(rows / batch * self.num_train_epochs)
+        steps = int(rows / batch * self.num_train_epochs)
+        if steps < 1:
+            raise UserError(
+                f"{rows} rows x {self.num_train_epochs:g} epochs are less than one batch"
+                f" of {batch}: lower --train_batch_size or --n_gpus, or raise"
+                " --num_train_epochs"
+            )
+        return steps
 
     def warmup_of(self, steps: int) -> int:
         return int(steps * self.warmup_proportion)

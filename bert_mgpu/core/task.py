@@ -44,6 +44,8 @@ class Task(Protocol):
     labels: tuple[str, ...]  # of the classes; empty where there are none
     unused_params: frozenset[str]  # parameters that no loss depends on
     token_outputs: frozenset[str]  # names of outputs with a value for each token
+    # Parameter -> a line for the log where it is new, and the rest of the model is not.
+    new_head_warnings: Mapping[str, str]
     facts: dict[str, Any]  # flag -> value that a trained model must agree with
 
     def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]:

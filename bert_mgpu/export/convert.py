@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import itertools
-import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -22,7 +20,8 @@ from bert_mgpu.checkpoints import (
     weight_names,
 )
 from bert_mgpu.checkpoints.pretrained import Pretrained
-from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.config.base import ModelFlags
+from bert_mgpu.config.convert import ConvertConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import RunError, UserError, listed
 from bert_mgpu.core.rows import Ragged
@@ -45,7 +44,7 @@ class Target(NamedTuple):
     names: Callable[[Params, BertConfig], list[str]]  # of the weights to be written
 
 
-def convert(config: Any, types: Mapping[str, str]) -> None:
+def convert(config: ConvertConfig, types: Mapping[str, str]) -> None:
     """Writes the folders that a ConvertConfig asks for, and compares them.
 
     types: transformers' problem_type -> its name in task.json.
@@ -55,17 +54,13 @@ def convert(config: Any, types: Mapping[str, str]) -> None:
         TARGETS[name].check(pathlib.Path(folder))
     if config.input_file:
         text_files.check_file(config.input_file)
-    shared = config.given & {field.name for field in dataclasses.fields(FinetuneConfig)}
-    given = {name: getattr(config, name) for name in shared}
-    settings = FinetuneConfig(**given, max_seq_length=1, given=config.given)
-    model = pretrained.find_model(settings, pathlib.Path(os.devnull))
-    for note in pretrained.notes(model, settings.hidden_act):
+    model = pretrained.find_model(config)
+    for note in pretrained.notes(model, config.hidden_act):
         print(note)
-    params = _weights(config.init_checkpoint, model.bert_config)
+    checkpoint = str(config.init_checkpoint)
+    params = _weights(checkpoint, model.bert_config)
     rows, source = _rows(model.required_tokenizer, model.bert_config, config.input_file)
-    flags = run_folder.of_model(
-        run_folder.folder_of(config.init_checkpoint) / pretrained.RUN_FILE
-    )
+    flags = run_folder.of_model(run_folder.folder_of(checkpoint) / pretrained.RUN_FILE)
     for name, folder in folders.items():
         target = TARGETS[name]
         target.write(folder, model, params, flags=flags, types=types)
@@ -246,8 +241,7 @@ def _compare(
     rows: Ragged,
 ) -> None:
     """Reads the folder back as any user of it would: config, vocabulary and weights."""
-    settings = FinetuneConfig(init_checkpoint=folder, max_seq_length=1)
-    copy = pretrained.find_model(settings, pathlib.Path(os.devnull))
+    copy = pretrained.find_model(ModelFlags(init_checkpoint=folder))
     ids, _ = _rows(copy.required_tokenizer, copy.bert_config, file)
     if not np.array_equal(ids.values, rows.values):
         raise RunError(f"{folder}: its vocabulary gives different ids")

@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation.forward import forward
 from bert_mgpu.export import onnx, saved_model
@@ -18,12 +19,21 @@ _COMPARED = 64  # rows
 
 def check(
     rank: int,
+    exportable: bool,
     *,
     export_saved_model: str | None,
     export_onnx: str | None,
     export_hf: str | None,
 ) -> None:
-    """Raises UserError where a folder holds other files, or a package is missing."""
+    """Raises UserError where a folder holds other files, or a package is missing.
+
+    exportable: see `tasks.base.Family`.
+    """
+    if not exportable and (export_saved_model or export_onnx):
+        flag = "export_saved_model" if export_saved_model else "export_onnx"
+        raise UserError(
+            f"--{flag}: tasks of this type have no such export: pass --export_hf"
+        )
     if rank > 0:  # the first process alone writes
         return
     if export_saved_model:

@@ -45,6 +45,7 @@ def finetune(
     files = family.resolve_labels(config, files, model, output_dir=output_dir)
     export.check(
         topology.group.rank,
+        family.exportable,
         export_saved_model=config.export_saved_model,
         export_onnx=config.export_onnx,
         export_hf=config.export_hf,
@@ -53,6 +54,7 @@ def finetune(
     data = TaskDataset(
         config, files, family, model=model, cache=cache, group=topology.group
     )
+    data.check_files()
     task = family.task(config, model, files, data=data)
     run = FinetuningRun(
         config, model, task, data=data, topology=topology, output_dir=output_dir

@@ -25,8 +25,6 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.runs.identity import check_identity
 from bert_mgpu.training import precision
 
-_HEAD = "cls/predictions/transform/dense/kernel"
-
 
 def training_state(
     config: RunConfig,
@@ -36,12 +34,14 @@ def training_state(
     identity: dict[str, Any],
     output_dir: pathlib.Path,
     first_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
+    new_head_warnings: Mapping[str, str],
     labels: Sequence[str] = (),
 ) -> TrainState:
     """The state to train from: the newest of output_dir, else the first weights.
 
     model: its vocabulary may be larger than that of --init_checkpoint. first_slots:
-    gives the optimizer's slots for weights, before the first step.
+    gives the optimizer's slots for weights, before the first step. new_head_warnings:
+    see `core.task.Task`.
     """
     saved = train_state.newest(output_dir, say)
     if saved is None:
@@ -51,13 +51,10 @@ def training_state(
         params = initial_weights.first_weights(
             specs, random, config.init_checkpoint, say=say, model=model, labels=labels
         )
-        new_head = _HEAD in specs and params[_HEAD] is random[_HEAD]
-        if new_head and config.init_checkpoint and not config.freeze:
-            say(
-                "  a random masked-word head damages trained weights: train it alone"
-                " first with --freeze=^bert/, then pass that output_dir as"
-                " --init_checkpoint, with another --output_dir"
-            )
+        if config.init_checkpoint and not config.freeze:
+            for name, warning in new_head_warnings.items():
+                if params[name] is random[name]:
+                    say(f"  {warning}")
         return TrainState(params, first_slots(params), 0, identity=identity)
     state, prefix = saved
     check_identity(config, state.identity, identity, output_dir=output_dir)

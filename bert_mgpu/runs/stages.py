@@ -31,7 +31,13 @@ def find_model(
 
     data: see `pretrained.find_model`.
     """
-    model = pretrained.find_model(config, output_dir, data)
+    model = pretrained.find_model(
+        config,
+        output_dir,
+        data,
+        max_seq_length=config.max_seq_length,
+        trains=config.do_train,
+    )
     for note in pretrained.notes(model, config.hidden_act):
         say(note)
     return model

@@ -13,7 +13,6 @@ from bert_mgpu.checkpoints import train_state
 from bert_mgpu.core.errors import (
     DoesNotFit,
     OutOfMemory,
-    UserError,
     listed,
     memory_advice,
 )
@@ -137,6 +136,7 @@ def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
             output_dir=run.output_dir,
             first_slots=towers.first_slots,
             labels=run.task.labels,
+            new_head_warnings=run.task.new_head_warnings,
         ),
     )
     towers.load(state.params, state.slots)
@@ -184,8 +184,7 @@ def _train(
         f" {config.seed}"
     )
     if plan.warmup >= plan.steps:
-        (flag,) = {"num_warmup_steps", "warmup_proportion"} & {*vars(config)}
-        say(f"  WARNING: the warm-up never ends: lower --{flag}")
+        say(f"  WARNING: the warm-up never ends: lower --{config.warmup_flag}")
 
     def batches() -> Iterator[PlacedBatch]:
         for step in itertools.count(state.step):
@@ -245,14 +244,8 @@ def _recorder(
 
 
 def _plan(run: Run, rows: int) -> loop.TrainingPlan:
-    config, batch = run.config, run.batch
-    steps = config.steps_of(rows, batch)
-    if steps < 1:
-        epochs = getattr(config, "num_train_epochs", 1.0)
-        raise UserError(
-            f"{rows} rows x {epochs:g} epochs are less than one batch of {batch}: lower"
-            " --train_batch_size or --n_gpus, or raise --num_train_epochs"
-        )
+    config = run.config
+    steps = config.steps_of(rows, run.batch)
     return loop.TrainingPlan(
         steps=steps,
         warmup=config.warmup_of(steps),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import pathlib
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -43,6 +44,7 @@ class FinetuningTask(abc.ABC):
     labels: tuple[str, ...] = ()  # of the classes; empty where there are none
     unused_params: frozenset[str] = frozenset()  # parameters that no loss depends on
     token_outputs: frozenset[str] = frozenset()  # outputs with a value for each token
+    new_head_warnings: Mapping[str, str] = types.MappingProxyType({})
     facts: dict[str, Any]  # a trained model is of no use where these differ
     huggingface_problem_type: str | None = None  # as in its config.json
     metric = "eval_accuracy"  # that chooses the best model by default
@@ -134,6 +136,9 @@ class Family(abc.ABC):
     """The code that reads, checks, trains and compares the tasks of some types."""
 
     baseline_name = ""  # the name of the model that `baseline` scores
+    # Whether one pass of one row, [CLS] a [SEP] or [CLS] a [SEP] b [SEP], answers an
+    # example: exported models do no more.
+    exportable = True
 
     @abc.abstractmethod
     def read_label(
@@ -151,6 +156,13 @@ class Family(abc.ABC):
         config: FinetuneConfig,
     ) -> Features:
         """Examples as rows of ids, with `cache.length_notes`."""
+
+    def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
+        """The family's own flags that `features` depends on, as JSON values.
+
+        Cached features are made anew where they differ.
+        """
+        return {}
 
     @abc.abstractmethod
     def task(

@@ -46,7 +46,7 @@ def code_of(family: type[Family]) -> str:
     return hashing.fingerprint({"code": [hashing.hash_of_code(*shared), *own]})
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class TaskDataset:
     """The files of a task, read as features."""
 
@@ -60,9 +60,9 @@ class TaskDataset:
     group: Collective = SOLO
     _logged: set[str] = dataclasses.field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        """Reads all sets: a mistake in one is found before the training."""
-        for split in self.needed[1:]:  # the run reads the first one at once
+    def check_files(self) -> None:
+        """Reads all sets, so that a mistake in one is found before the training."""
+        for split in self.needed:
             self.read(split)
 
     @property
@@ -245,6 +245,8 @@ class TaskDataset:
             "max_seq_length": config.max_seq_length,
             "truncation": [config.truncation, config.head_tokens],
         }
+        if own := self.family.feature_settings(config):
+            settings["family"] = own
 
         def make() -> tuple[cache_lib.Tensors, dict[str, Any]]:
             features = self.featurise(self.examples(split))

@@ -37,7 +37,14 @@ def find(tmp_path):
     """find(**flags) -> the model of a run whose output_dir is out."""
 
     def call(data=None, **flags):
-        return pretrained.find_model(settings(**flags), tmp_path / "out", data)
+        config = settings(**flags)
+        return pretrained.find_model(
+            config,
+            tmp_path / "out",
+            data,
+            max_seq_length=config.max_seq_length,
+            trains=config.do_train,
+        )
 
     return call
 

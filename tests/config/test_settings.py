@@ -8,17 +8,24 @@ from bert_mgpu.config import base
 from bert_mgpu.config.classification import ClassificationFlags
 from bert_mgpu.config.finetuning import FinetuneConfig, FinetuneFlags
 from bert_mgpu.config.pretraining import PretrainConfig
+from bert_mgpu.core.errors import UserError
 
 
 @pytest.mark.parametrize(
     ("rows", "batch", "epochs", "steps"),
-    [(100, 32, 3.0, 9), (100, 32, 1.0, 3), (100, 32, 0.5, 1), (31, 32, 1.0, 0)],
+    [(100, 32, 3.0, 9), (100, 32, 1.0, 3), (100, 32, 0.5, 1), (31, 32, 1.1, 1)],
 )
 def test_steps_of_finetuning_are_bert_ads(rows, batch, epochs, steps):
     """int(len(train_examples) / batch * num_train_epochs)."""
     config = FinetuneConfig(num_train_epochs=epochs, warmup_proportion=0.1)
     assert config.steps_of(rows, batch) == steps
     assert config.warmup_of(99) == 9
+
+
+def test_less_than_a_batch_trains_nothing():
+    config = FinetuneConfig(num_train_epochs=1.0)
+    with pytest.raises(UserError, match="31 rows x 1 epochs.* one batch of 32"):
+        config.steps_of(31, 32)
 
 
 def test_steps_of_pretraining_are_its_flags():

@@ -19,12 +19,12 @@ def test_what_is_no_export_is_not_replaced(tmp_path, flag):
     """The first process alone looks, and writes."""
     folder = tmp_path / "served"
     flags = dict.fromkeys(FLAGS) | {flag: str(folder)}
-    export.check(0, **flags)
+    export.check(0, True, **flags)
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
-    export.check(1, **flags)
+    export.check(1, True, **flags)
     with pytest.raises(UserError, match=f"{folder}: exists and is not just an export"):
-        export.check(0, **flags)
+        export.check(0, True, **flags)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ MODEL = Pretrained(
     CONFIG, "config", None, vocab_file=None, do_lower_case=True, labels=None
 )
 IDENTITY = {"seed": 42}
+HEAD, ADVICE = "output_weights", "train the head alone first"
 
 
 @pytest.fixture
@@ -50,7 +51,13 @@ def start(folder, identity=IDENTITY, optimizer="adamw_google", **flags):
     run = FinetuneConfig(optimizer=optimizer, **flags)
     first = Optimizer(optimizer).zero_slots
     return resume.training_state(
-        run, SPECS, MODEL, identity=identity, output_dir=folder, first_slots=first
+        run,
+        SPECS,
+        MODEL,
+        identity=identity,
+        output_dir=folder,
+        first_slots=first,
+        new_head_warnings={HEAD: ADVICE},
     )
 
 
@@ -77,6 +84,25 @@ def test_without_one_the_seed_gives_the_first_weights(tmp_path, said):
     name = "bert/pooler/dense/kernel"
     assert not np.array_equal(one.params[name], other.params[name])
     assert all(not value.any() for value in one.slots.values())
+
+
+def test_a_new_head_on_a_trained_encoder_has_a_warning(tmp_path, said):
+    checkpoint = str(tmp_path / "bert_model.ckpt")
+
+    def warns(params, **flags):
+        google_read.write(checkpoint, params)
+        start(tmp_path / "out", init_checkpoint=checkpoint, **flags)
+        warned = f"  {ADVICE}" in said
+        said.clear()
+        return warned
+
+    whole = weights()
+    encoder = {name: one for name, one in whole.items() if name.startswith("bert/")}
+    assert warns(encoder)
+    assert not warns(encoder, freeze="^bert/")
+    assert not warns(whole)
+    start(tmp_path / "out")  # all weights are new
+    assert f"  {ADVICE}" not in said
 
 
 def test_another_run_is_refused_by_what_differs(tmp_path, said):

@@ -49,7 +49,6 @@ TESTED_BY = {
     "runs/seeds.py": "end_to_end/test_seeds.py",
     "runs/stages.py": "end_to_end/test_outputs.py",
     "tasks/base.py": "tasks/test_token_outputs.py",
-    "tasks/classification/family.py": "tasks/test_registry.py",
     "tasks/classification/report.py": "end_to_end/evaluation/test_reporting.py",
     "training/failures.py": "end_to_end/test_out_of_memory.py",
     "training/programs.py": "training/test_towers.py",

@@ -8,6 +8,7 @@ from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks import registry
+from bert_mgpu.tasks.classification.family import ClassificationFamily
 from bert_mgpu.tasks.dataset import TaskDataset
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -20,7 +21,15 @@ ROWS = [("no", "A b c a b", "b"), ("yes", "b a a c c", "c"), ("no", "c c b", "a"
 def read(tmp_path):
     """read(...) -> the names of the cache's files after a set was read once more."""
 
-    def call(rows=ROWS, task=(), tokens=TOKENS, lower=True, split="train", **flags):
+    def call(
+        rows=ROWS,
+        task=(),
+        tokens=TOKENS,
+        lower=True,
+        split="train",
+        family=None,
+        **flags,
+    ):
         lines = ("\t".join(row) + "\n" for row in rows)
         (tmp_path / "train.tsv").write_text("".join(lines))
         described = {**TASK, "labels": ["no", "yes"], **dict(task)}
@@ -38,7 +47,7 @@ def read(tmp_path):
         values = {"max_seq_length": 6, "data_dir": str(tmp_path), **flags}
         config = FinetuneConfig(task_name="own", do_train=True, **values)
         files = registry.find_task_files(config)
-        family, cache = registry.family_of(files), tmp_path / "cache"
+        family, cache = family or registry.family_of(files), tmp_path / "cache"
         TaskDataset(config, files, family, model=model, cache=cache).read(split)
         return {path.name for path in cache.iterdir() if path.suffix != ".lock"}
 
@@ -75,6 +84,20 @@ def test_what_differs_is_made_anew(read, what):
     assert len(before) == 1
     assert len(read(**CHANGES[what])) == 2
     assert len(read()) == 2
+
+
+class WithFlag(ClassificationFamily):
+    """Its features depend on a flag that no other family has."""
+
+    def feature_settings(self, config):
+        return {"focal_gamma": config.focal_gamma}
+
+
+def test_a_flag_of_the_family_makes_its_rows_anew(read):
+    family = WithFlag()
+    assert len(read(family=family, focal_gamma=0.0)) == 1
+    assert len(read(family=family, focal_gamma=2.0)) == 2
+    assert len(read(family=family, focal_gamma=0.0)) == 2
 
 
 def test_changes_differ_from_each_other(read):

@@ -16,6 +16,7 @@ from bert_mgpu.tasks import registry
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.pointing import script as pointing_script
 from tests.support.pointing.forms import CLOSE, WINDOW
+from tests.support.runs import assert_refused
 from tests.support.tiny import rows
 from tests.tasks.test_registry import longest
 
@@ -168,6 +169,16 @@ def test_two_passes_by_two_processes(trained, flags, cluster, data, tmp_path):
     wanted, _ = twice_by_hand(out, data)
     assert (out / "predict.txt").read_text().splitlines() == wanted
     assert (out / "eval_results.txt").read_text() == before
+
+
+@pytest.mark.parametrize("form", ["pointing_tokens", "pointing_twice"])
+@pytest.mark.parametrize("export", ["export_saved_model", "export_onnx"])
+def test_more_than_one_row_or_pass_is_not_exported(
+    flags, inside, tmp_path, form, export
+):
+    asked = {"do_predict": True, export: tmp_path / "served"}
+    args = flags(tmp_path / "out", form, **asked)
+    assert_refused(inside(args), f"--{export}: ", "pass --export_hf")
 
 
 @pytest.mark.parametrize("owners", [[1, 1], [0, 2], [0], [1, 0], [0, 0, 1]])

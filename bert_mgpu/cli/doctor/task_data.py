@@ -122,7 +122,9 @@ def _tokenizer(config: FinetuneConfig) -> Tokenizer:
     if config.vocab_file:
         return Tokenizer(config.vocab_file, config.do_lower_case)
     folder = pathlib.Path(config.output_dir or ".")
-    return pretrained.find_model(config, folder).required_tokenizer
+    length = config.max_seq_length
+    model = pretrained.find_model(config, folder, max_seq_length=length)
+    return model.required_tokenizer
 
 
 def _is_read(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:

@@ -6,6 +6,7 @@ row, M = R * P, V vocabulary.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -19,7 +20,13 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 
 MASKED, NEXT = "masked_lm_loss", "next_sentence_loss"
+MASKED_HEAD = "cls/predictions/transform/dense/kernel"
 NEXT_HEAD = "cls/seq_relationship/output_weights"
+_NEW_HEAD_WARNING = (
+    "a random masked-word head damages trained weights: train it alone first with"
+    " --freeze=^bert/, then pass that output_dir as --init_checkpoint, with another"
+    " --output_dir"
+)
 
 
 class _Losses(NamedTuple):
@@ -37,6 +44,9 @@ class Pretraining:
     name = "pretraining"
     labels: tuple[str, ...] = ()
     lower_is_better = frozenset({"loss", "masked_lm_loss", "perplexity"})
+    new_head_warnings: Mapping[str, str] = types.MappingProxyType(
+        {MASKED_HEAD: _NEW_HEAD_WARNING}
+    )
 
     def __init__(
         self,

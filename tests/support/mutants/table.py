@@ -83,6 +83,8 @@ MUTANTS = [
     Mutant("a cache of other columns", "tasks/dataset.py",
            '"columns": _described(files.columns_of(source.split)),', '"columns": 0,',
            _CACHE),
+    Mutant("a cache of another flag of the family", "tasks/dataset.py",
+           'settings["family"] = own', "pass", _CACHE),
     Mutant("a cache of other rows", "tasks/dataset.py",
            '"data": hashing.file_hash(source.path),', '"data": 0,', _CACHE),
     Mutant("ten times as many rows are not told", "tasks/classification/label_checks.py",

@@ -135,6 +135,7 @@ class TokenFamily(PointingFamily):
     """The type "pointing_tokens"; the label is the longest word."""
 
     made = TokenPointing
+    exportable = False  # an example has several rows
 
     def features(self, examples, tokenizer, files, config):
         texts = tokenizer.batch_ids([example.text_a for example in examples])
