@@ -36,11 +36,11 @@ RUN pip install --no-cache-dir --disable-pip-version-check -c constraints.txt ".
 
 # From a folder without the source: what was installed is what is built for.
 WORKDIR /data
-RUN if [ "$HOROVOD" = true ]; then python -m bert_mgpu install_horovod; fi
+RUN if [ "$HOROVOD" = true ]; then bert_mgpu install_horovod; fi
 
 # Libraries that keep something at home find a place, whatever -u says.
 RUN useradd --create-home --uid 1000 bert && rm -rf /src && chown bert /data
 USER bert
 ENV HOME=/tmp PYTHONUNBUFFERED=1
 
-CMD ["python", "-m", "bert_mgpu", "doctor"]
+CMD ["bert_mgpu", "doctor"]

@@ -46,7 +46,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "2 processes of 1 core": {"processes": 2},
     "4 processes on 2 cores": {"processes": 4, "train_batch_size": 8},
     "2 processes, float16": {"processes": 2, "allreduce_dtype": "float16"},
-    "2 processes, 4 turns a step": {"processes": 2, "gradient_accumulation_steps": 4},
+    "2 processes, 4 micro-batches a step": {
+        "processes": 2,
+        "gradient_accumulation_steps": 4,
+    },
 }
 WANTED_PAIRS = {
     "2 processes of 1 core": "1 process of 2 cores, 2 towers",
@@ -172,7 +175,7 @@ def _median(name: str, measure: str) -> float | None:
 
 def table() -> str:
     first = _median(next(iter(SETTINGS)), MEASURED[0])
-    lines = ["| 32 rows a turn | rows/s | ratio | of a step waiting for sums |"]
+    lines = ["| 32 rows a micro-batch | rows/s | ratio | of a step waiting for sums |"]
     lines.append("|---|---|---|---|")
     for name in SETTINGS:
         speed, share = _median(name, MEASURED[0]), _median(name, MEASURED[1])

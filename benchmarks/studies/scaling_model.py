@@ -222,12 +222,12 @@ class Case(NamedTuple):
 
 CASES: dict[str, dict[str, Any]] = {
     **{name: {"between": name} for name in BETWEEN},
-    **{f"{name}, 8 turns": {"between": name, "turns": 8} for name in BETWEEN},
+    **{f"{name}, 8 micro-batches": {"between": name, "turns": 8} for name in BETWEEN},
     "25, PCIe in the node": {"inside": "PCIe 3"},
     "25, hierarchical": {"reduce": hierarchical},
     "25, float16 sums": {"wire": 2},
     "25, 128 rows a GPU": {"rows": 128},
-    "25, float16, 128, 8 turns": {"wire": 2, "rows": 128, "turns": 8},
+    "25, float16, 128, 8 micro-batches": {"wire": 2, "rows": 128, "turns": 8},
 }
 
 
@@ -266,7 +266,7 @@ def plot(spread: float) -> None:
             for turns, style in ((1, "--"), (8, "-")):
                 case = Case(model, name, turns)
                 shares = [100 * case.efficiency(n, spread) for n in SIZES]
-                label = f"{name}, {turns} turn{'s' * (turns > 1)}"
+                label = f"{name}, {turns}"
                 axes.plot(SIZES, shares, style, color=f"C{i}", label=label)
         axes.set_xscale("log", base=2)
         axes.set_xticks(SIZES, SIZES, rotation=45)
@@ -274,7 +274,9 @@ def plot(spread: float) -> None:
         axes.set_ylim(0, 102)
         axes.grid(alpha=0.3)
     names = axes.get_legend_handles_labels()
-    figure.legend(*names, loc="outside lower center", ncols=5, fontsize="small")
+    title = "network, micro-batches per step"
+    place = {"loc": "outside lower center", "ncols": 5}
+    figure.legend(*names, title=title, fontsize="small", **place)
     figure.savefig(ROOT / "docs" / "scaling.png", dpi=120)
 
 

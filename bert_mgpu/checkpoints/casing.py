@@ -1,4 +1,4 @@
-"""The casing of a model: of its flag, its folder, or the data made for it."""
+"""The casing of a model, from its flag, its folder or the data made for it."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     params: dict[str, np.ndarray] = {}
     for file, shard in _weight_files(pathlib.Path(path)).items():
         for name, value in _load(file, shard):
-            row = weight_names.of_hugging_face(name)
+            row = weight_names.row_by_hugging_face(name)
             key = row.google if row else name
             value = value.T if row and row.transposed else value
             if key in params and not np.array_equal(params[key], value):

@@ -117,7 +117,7 @@ def _tensors(
 ) -> dict[str, np.ndarray]:
     tensors = {}
     unpooled = "bert/pooler/dense/kernel" not in params
-    for row in weight_names.of_architecture(
+    for row in weight_names.rows_of_architecture(
         architecture, bert_config.num_hidden_layers
     ):
         if (

@@ -127,7 +127,7 @@ def check_encoder(
     for name in difference.mismatched:
         if name.startswith("bert/"):
             raise UserError(
-                f"{path}: {name} has shape {list(shapes[name])}, the model wants"
+                f"{path}: {name} has shape {list(shapes[name])}, the model expects"
                 f" {list(wanted[name])}: pass the --bert_config_file that belongs to it"
             )
     absent = [name for name in difference.missing if name.startswith(_REQUIRED)]

@@ -39,7 +39,7 @@ def read_labels(path: pathlib.Path) -> list[str]:
 
 
 def read_settings(path: pathlib.Path) -> dict[str, Any]:
-    """The flags in run.json that a model's use depends on; empty if it is not ours.
+    """The flags in run.json that the use of a model needs; empty if it has none.
 
     Raises UserError where it is damaged.
     """
@@ -62,7 +62,7 @@ def read_settings(path: pathlib.Path) -> dict[str, Any]:
         ) from None
 
 
-def of_model(path: pathlib.Path) -> dict[str, Any]:
+def model_settings(path: pathlib.Path) -> dict[str, Any]:
     """The settings in run.json that are not None, with the type of the model's task.
 
     The type may stand in task.json alone; then the flags do not name it.

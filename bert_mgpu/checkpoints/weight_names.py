@@ -106,12 +106,12 @@ _BY_GOOGLE = {row.google: row for row in ROWS}
 _BY_HUGGING_FACE = {row.hugging_face: row for row in ROWS}
 
 
-def of_google(name: str) -> Row | None:
+def row_by_google(name: str) -> Row | None:
     """Both names of the parameter with this Google name; None if unknown."""
     return _lookup(_BY_GOOGLE, name)
 
 
-def of_hugging_face(name: str) -> Row | None:
+def row_by_hugging_face(name: str) -> Row | None:
     """Both names of a Hugging Face parameter, in any of its spellings."""
     for pattern, replacement in _SPELLINGS:
         name = pattern.sub(replacement, name)
@@ -137,7 +137,7 @@ def architecture_of(params: Iterable[str]) -> str:
     return next((_HEADS[name] for name in _HEADS if name in names), ENCODER)
 
 
-def of_architecture(architecture: str, num_hidden_layers: int) -> list[Row]:
+def rows_of_architecture(architecture: str, num_hidden_layers: int) -> list[Row]:
     """Every parameter of a model of transformers, by both names."""
     scope = "bert." if architecture == ENCODER else ""  # it is that part itself
     return [

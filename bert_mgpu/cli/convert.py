@@ -1,12 +1,12 @@
-"""Converts a model to another program's format: python -m bert_mgpu convert FLAGS
+"""Converts a model to another program's format: bert_mgpu convert FLAGS
 
-  python -m bert_mgpu convert --init_checkpoint=model/bert_model.ckpt \\
+  bert_mgpu convert --init_checkpoint=model/bert_model.ckpt \\
     --export_hf=model_hf --input_file=texts.txt
-  python -m bert_mgpu convert --init_checkpoint=model_hf --export_google=model_tf1
+  bert_mgpu convert --init_checkpoint=model_hf --export_google=model_tf1
 
---init_checkpoint is a checkpoint of google-research/bert or of bert_mgpu, or a folder
-of Hugging Face. The written model is read back and compared on lines of --input_file.
-Exit codes: 0 done; 1 the written model differs; 2 wrong flags, or no model.
+--init_checkpoint is a checkpoint of google-research/bert or of bert_mgpu, or a
+Hugging Face folder. The written model is read back, and its outputs are compared
+with the original's. Exit codes: 0 done; 1 they differ; 2 wrong flags, or no model.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """Makes records for run_pretraining_mgpu.py from raw text.
 
-The text has one sentence a line and blank lines between documents. Pairs of
-texts with masks, as google-research/bert makes them:
+The text has one sentence per line and blank lines between documents. To make
+masked pairs of texts, as google-research/bert does:
 
   python data_prep/create_pretraining_data.py --input_file='corpus/*.txt.xz' \\
     --output_file=data/train.tfrecord --vocab_file=model/vocab.txt \\
     --max_seq_length=128 --max_predictions_per_seq=20 --dupe_factor=5
 
-Documents for masks that are drawn anew in every epoch, whole Chinese words:
+To make rows of whole documents for masks that are drawn anew in every epoch
+and cover whole Chinese words:
 
   python data_prep/create_pretraining_data.py --input_file=corpus.txt \\
     --output_file=data/train.tfrecord --vocab_file=model/vocab.txt \\
     --objective=documents --dynamic_masking=true --segmenter=jieba
 
-The same command resumes a stopped one. Exit codes: 0 done, 1 a fault of
+After a stop, the same command resumes. Exit codes: 0 done, 1 a bug in
 bert_mgpu, 2 bad usage or data, 4 out of memory, 75 stopped by SIGTERM,
 130 Ctrl-C.
 """
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             error, config.outputs[0], "output_file", memory_hint=fewer
         )
 
-    stopped = "the same command goes on from its parts"
+    stopped = "run the same command again to resume from the finished parts"
     argv = sys.argv if argv is None else argv
     usage = str(__doc__)
     return script.run(

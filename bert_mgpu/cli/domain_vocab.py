@@ -3,12 +3,12 @@
     python data_prep/domain_vocab.py --input_file='corpus/*.txt' \\
       --vocab_file=model/vocab.txt
 
-reports which words become [UNK] and which fall into pieces. With
+reports which words become [UNK] and which are split into pieces. With
 
       --output_vocab_file=model/vocab_domain.txt --add=90
 
-it also writes a vocabulary in which new words take the places of [unusedN], or
-with --place=append follow all others, and measures it on the same texts.
+it also writes a vocabulary in which new words replace [unusedN] (with
+--place=append they follow the last token), and reports how well that one fits.
 """
 
 from __future__ import annotations

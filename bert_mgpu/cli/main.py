@@ -1,11 +1,12 @@
-"""Commands beside training: bert_mgpu COMMAND FLAGS
+"""The commands besides training: bert_mgpu COMMAND FLAGS
 
   bert_mgpu convert FLAGS      converts a model to another program's format
   bert_mgpu doctor             reports what this machine has for training
   bert_mgpu doctor data FLAGS  checks a task's files
   bert_mgpu install_horovod    builds Horovod, for several processes or machines
 
-Each command has its own --help.
+Each command has its own --help. Where bert_mgpu is not in PATH, write
+python -m bert_mgpu instead.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Fine-tunes BERT on N towers, evaluates it and predicts.
 
-Train on two GPUs (or on a CPU), measure on the dev set, predict the test set:
+Train on two GPUs (or on a CPU), evaluate on the dev set, predict the test set:
 
   python run_classifier_mgpu.py --task_name=mrpc --data_dir=data/MRPC \\
     --vocab_file=model/vocab.txt --bert_config_file=model/bert_config.json \\
@@ -12,7 +12,7 @@ Predict another file with the trained model:
   python run_classifier_mgpu.py --task_name=mrpc --data_dir=data/MRPC \\
     --output_dir=out --do_predict=true --predict_file=new.tsv
 
-Exit codes: 0 done, 1 a fault of bert_mgpu, 2 bad usage or data, 3 diverged,
+Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
 4 out of memory, 5 lost another process, 75 stopped by SIGTERM and resumable,
 130 Ctrl-C.
 """

@@ -1,7 +1,7 @@
-"""Pretrains BERT on N towers, from nothing or further on texts of your domain.
+"""Pretrains BERT on N towers: from random weights, or further on your own texts.
 
-Make records of a text file (a sentence a line, blank lines between documents),
-train on two GPUs (or on a CPU), and measure:
+Make records from a text file (one sentence per line, blank lines between
+documents), train on two GPUs (or on a CPU), and evaluate:
 
   python data_prep/create_pretraining_data.py --input_file=corpus.txt \\
     --output_file=corpus.tfrecord --vocab_file=model/vocab.txt
@@ -12,7 +12,7 @@ train on two GPUs (or on a CPU), and measure:
     --num_train_steps=10000 --num_warmup_steps=1000 --learning_rate=5e-5 \\
     --n_gpus=2
 
-Exit codes: 0 done, 1 a fault of bert_mgpu, 2 bad usage or data, 3 diverged,
+Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
 4 out of memory, 5 lost another process, 75 stopped by SIGTERM and resumable,
 130 Ctrl-C.
 """

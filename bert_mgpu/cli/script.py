@@ -1,4 +1,4 @@
-"""The end of a script: its exit code, and one line on standard error that says why."""
+"""The exit codes of scripts, and their one-line messages on standard error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bert_mgpu.core.errors import (
 )
 from bert_mgpu.core.log import print_stdout
 
-# Errors of the user's disk are not faults of bert_mgpu.
+# Errors of the user's disk are not bugs in bert_mgpu.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NAME_ERRORS = (
     *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR),
@@ -188,7 +188,7 @@ def run(
         return print_stdout("")
     except Exception:
         traceback.print_exc()
-        print("this is a fault of bert_mgpu: please report it", file=sys.stderr)
+        print("this is a bug in bert_mgpu: please report it", file=sys.stderr)
         return 1
     finally:
         signal.signal(signal.SIGTERM, before)

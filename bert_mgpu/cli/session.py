@@ -53,7 +53,7 @@ def run(
     watchdog = Watchdog(ProcessRank(), None, 0)
 
     def preempt(number: int, frame: object) -> None:
-        raise Preempted("the same command goes on from what is saved")
+        raise Preempted("run the same command again to resume from what is saved")
 
     def end(number: int, frame: object) -> None:
         """Ends at once while TensorFlow loads: its import swallows exceptions."""
@@ -124,12 +124,12 @@ def in_parts(config: Any, parts: int) -> Any:
 
 
 class _InternalError(RunError):
-    """A fault of bert_mgpu: a traceback follows."""
+    """A bug in bert_mgpu; a traceback is printed."""
 
     def __init__(self, error: Exception, output_dir: pathlib.Path):
         super().__init__(f"{type(error).__name__}: {error}")
         self.report = "".join(traceback.format_exception(error)) + (
-            "this is a fault of bert_mgpu: please report it, with the file"
+            "this is a bug in bert_mgpu: please report it, with the file"
             f" {output_dir / _TENSORFLOW_LOG}"
         )
 

@@ -62,11 +62,11 @@ class ModelFlags(FlagTable):
     """The flags that name a model: its weights, sizes, vocabulary and casing."""
 
     # fmt: off
-    vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, one token a line [beside the weights]")
-    bert_config_file: str | None = flag(None, MODEL, "model sizes, bert_config.json [beside the weights]")
+    vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, one token per line [beside the weights]")
+    bert_config_file: str | None = flag(None, MODEL, "the model's bert_config.json [beside the weights]")
     init_checkpoint: str | None = flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or an output_dir of bert_mgpu")
-    do_lower_case: bool = flag(True, MODEL, "fold case and accents, as uncased models want; false for cased models")
-    hidden_act: str | None = flag(None, MODEL, "overrides the config's activation: Google's gelu is gelu_tanh, Hugging Face's and bert-ad's is gelu_erf", choices=ACTIVATIONS)
+    do_lower_case: bool = flag(True, MODEL, "lower-case and strip accents, as uncased models expect; false for cased models")
+    hidden_act: str | None = flag(None, MODEL, "activation function, instead of the config's; gelu means gelu_tanh in Google's code, gelu_erf in Hugging Face's and bert-ad's", choices=ACTIVATIONS)
     # fmt: on
 
 
@@ -79,52 +79,52 @@ class RunConfig(ModelFlags, abc.ABC):
     # runs that began before there were counters (see `identity.with_original_random_numbers`).
     random_numbers: str = "counters"
     # fmt: off
-    output_dir: str | None = flag(None, TASK, "folder for everything the run leaves; the same command resumes from it")
-    do_train: bool = flag(False, TASK, "train; resumes by itself where output_dir holds a run")
-    do_eval: bool = flag(False, TASK, "measure the model on the dev set")
+    output_dir: str | None = flag(None, TASK, "folder for everything the run writes; the same command resumes from it")
+    do_train: bool = flag(False, TASK, "train; resumes the run in output_dir, if there is one")
+    do_eval: bool = flag(False, TASK, "evaluate the model on the dev set")
     do_predict: bool = flag(False, TASK, "predict the test set, or --predict_file")
 
-    plan: bool = flag(False, TASK, "with do_train: print what the run would do, the memory and time it would need, and what to change; train nothing")
+    plan: bool = flag(False, TASK, "with do_train: print what the run would do, the memory and time it would need, and what to change; do not train")
 
-    max_seq_length: int = flag(128, MODEL, "tokens of a row, [CLS] and [SEP] included, at most 512 and at most max_position_embeddings of the model; longer rows are truncated", identity=True, remembered=True, minimum=3)
+    max_seq_length: int = flag(128, MODEL, "tokens per row, [CLS] and [SEP] included; at most 512 and the model's max_position_embeddings; longer texts are truncated", identity=True, remembered=True, minimum=3)
 
-    n_gpus: int = flag(1, TRAIN, "towers: each takes train_batch_size rows of every micro-batch, on GPUs or on a CPU", minimum=1, maximum=4096)
-    train_batch_size: int = flag(32, TRAIN, "rows of a micro-batch per tower: of a step, without accumulation", minimum=1, maximum=2**20)
-    gradient_accumulation_steps: int = flag(1, TRAIN, "micro-batches of train_batch_size that each tower accumulates in a step, in the memory of one", minimum=1, maximum=2**20)
-    learning_rate: float = flag(5e-5, TRAIN, "peak of the learning rate", minimum=0)
-    lr_scaling: str = flag("none", TRAIN, "multiplies the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
-    layer_lr_decay: float = flag(1.0, TRAIN, "factor of the learning rate from each layer to the one below; the head has the full rate", identity=True, minimum=0.01, maximum=1)
-    lr_decay_power: float = flag(1.0, TRAIN, "the learning rate falls as (1 - step / steps) to this power; 1 is linear, LAMB is often run with 0.5", identity=True, minimum=0, maximum=10)
-    optimizer: str = flag("adamw_google", TRAIN, "google-research/bert's AdamWeightDecay, which has no bias correction, or another", identity=True, choices=("adamw_google", "adamw", "lamb", "adafactor", "lion"))
-    weight_decay: float = flag(0.01, TRAIN, "weight decay, times the learning rate, on all weights but biases and layer norms", identity=True, minimum=0, maximum=10)
-    ema_decay: float = flag(0.0, TRAIN, "keep a moving average of the weights with this decay (less in the first steps) and use it to evaluate, predict and export; 0 keeps none", identity=True, minimum=0, maximum=0.999999)
-    freeze: str | None = flag(None, TRAIN, "regular expression: parameters whose names match are not trained", identity=True)
-    freeze_layers: str | None = flag(None, TRAIN, "parts that are not trained: embeddings, pooler, layers from 0, e.g. embeddings,0-5", identity=True)
+    n_gpus: int = flag(1, TRAIN, "number of towers (copies of the model), spread over the GPUs, or on the CPU; each adds its own examples to the batch", minimum=1, maximum=4096)
+    train_batch_size: int = flag(32, TRAIN, "examples per tower and step; with accumulation, per tower and micro-batch", minimum=1, maximum=2**20)
+    gradient_accumulation_steps: int = flag(1, TRAIN, "micro-batches of train_batch_size examples whose gradients each tower sums in a step; only one is in memory at a time", minimum=1, maximum=2**20)
+    learning_rate: float = flag(5e-5, TRAIN, "peak learning rate", minimum=0)
+    lr_scaling: str = flag("none", TRAIN, "multiply the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
+    layer_lr_decay: float = flag(1.0, TRAIN, "factor on the learning rate from each layer to the one below it; the head has the full rate", identity=True, minimum=0.01, maximum=1)
+    lr_decay_power: float = flag(1.0, TRAIN, "the learning rate falls as (1 - step / steps) to this power; 1 is linear; 0.5 is common with LAMB", identity=True, minimum=0, maximum=10)
+    optimizer: str = flag("adamw_google", TRAIN, "adamw_google is google-research/bert's AdamWeightDecay, without bias correction", identity=True, choices=("adamw_google", "adamw", "lamb", "adafactor", "lion"))
+    weight_decay: float = flag(0.01, TRAIN, "decoupled weight decay, multiplied by the learning rate; not on biases and layer norms", identity=True, minimum=0, maximum=10)
+    ema_decay: float = flag(0.0, TRAIN, "decay of a moving average of the weights (smaller in the first steps), which is then used to evaluate, predict and export; 0: no average", identity=True, minimum=0, maximum=0.999999)
+    freeze: str | None = flag(None, TRAIN, "regular expression; parameters whose names match are not trained", identity=True)
+    freeze_layers: str | None = flag(None, TRAIN, "parts that are not trained: embeddings, pooler, layers numbered from 0; e.g. embeddings,0-5", identity=True)
     seed: int = flag(42, TRAIN, "seed of the initial weights, shuffling, dropout and masks", identity=True, minimum=0, maximum=2**63 - 1)
 
-    deterministic: bool = flag(False, TRAIN, "only operations that give the same bits in every run, on GPUs too; slower there")
+    deterministic: bool = flag(False, TRAIN, "use only operations that give the same bits in every run, also on GPUs, where they are slower")
 
-    eval_batch_size: int = flag(8, TEST, "rows of an evaluation step per tower; if not given, at least 64 on GPUs", minimum=1, maximum=2**20)
-    predict_batch_size: int | None = flag(None, TEST, "rows of a prediction step per tower [eval_batch_size]", minimum=1, maximum=2**20)
-    predict_file: str | None = flag(None, TEST, "file to predict, in the format of the task's test file; several, separated by commas; or - for standard input, predicted line by line to standard output")
+    eval_batch_size: int = flag(8, TEST, "examples per tower and evaluation step; unless given, at least 64 on GPUs", minimum=1, maximum=2**20)
+    predict_batch_size: int | None = flag(None, TEST, "examples per tower and prediction step [eval_batch_size]", minimum=1, maximum=2**20)
+    predict_file: str | None = flag(None, TEST, "file to predict, in the format of the task's test file; several, comma-separated; or - for standard input, predicted line by line to standard output")
 
-    device: str = flag("auto", SPEED, "auto takes the GPUs of CUDA_VISIBLE_DEVICES, else the CPU", choices=("auto", "cpu", "gpu"))
-    cpu_devices: int = flag(1, SPEED, "splits the CPU into this many logical devices, to try out towers", minimum=1, maximum=1024)
-    padding: str = flag("longest", SPEED, "how rows of unequal length share a batch: padded to max_seq_length, to the longest of the batch, the same with batches of similar length, or several packed into a row; evaluation and prediction pack where that saves tokens", identity=True, choices=("max_length", "longest", "bucket", "pack"))
-    precision: str = flag("float32", SPEED, "number format of the encoder's matrix products; weights, statistics, softmax and losses are always float32; tf32 is float32 whose products have inputs rounded to 10 bits of mantissa, on NVIDIA cards from 2020 on", identity=True, choices=("float32", "tf32", "bfloat16", "float16"))
-    slot_bits: str = flag("32", SPEED, "bits of the optimizer's moments; 8 quantises those of adamw_google, adamw and lamb in blocks, embeddings excepted", identity=True, choices=("32", "8"))
-    recompute: str = flag("none", SPEED, "what a training step recomputes instead of keeping in memory: nothing, attention (all of length x length), or whole layers", choices=("none", "attention", "block"))
-    xla: str = flag("auto", SPEED, "compile the step with XLA; auto is on, except for bfloat16 on a CPU, where XLA is slower", choices=("auto", "on", "off"))
+    device: str = flag("auto", SPEED, "auto: the GPUs in CUDA_VISIBLE_DEVICES, or the CPU if there are none", choices=("auto", "cpu", "gpu"))
+    cpu_devices: int = flag(1, SPEED, "split the CPU into N logical devices, to try out towers", minimum=1, maximum=1024)
+    padding: str = flag("longest", SPEED, "max_length: pad to max_seq_length; longest: to the longest row of the batch; bucket: the same, in batches of similar length; pack: put several examples in a row; evaluation and prediction pack where that saves tokens", identity=True, choices=("max_length", "longest", "bucket", "pack"))
+    precision: str = flag("float32", SPEED, "number format of the encoder's matrix products; weights, softmax and losses are always float32; tf32 rounds the inputs of products to 10 bits of mantissa and needs an NVIDIA card from 2020 or later", identity=True, choices=("float32", "tf32", "bfloat16", "float16"))
+    slot_bits: str = flag("32", SPEED, "bits of the optimizer's moments; 8 quantises them in blocks, except for embeddings, with adamw_google, adamw and lamb", identity=True, choices=("32", "8"))
+    recompute: str = flag("none", SPEED, "what to recompute in the backward pass instead of keeping it in memory: nothing, attention (its tensors of length x length), or whole layers", choices=("none", "attention", "block"))
+    xla: str = flag("auto", SPEED, "compile the step with XLA; auto: on, except for bfloat16 on a CPU, where XLA is slower", choices=("auto", "on", "off"))
 
-    allreduce_dtype: str = flag("float32", SPEED, "between processes (horovodrun): number format of the gradients that are sent; float16 halves the bytes, bfloat16 is refused, since gloo lacks it", identity=True, choices=("float32", "float16", "bfloat16"))
-    peer_timeout: float = flag(600.0, SPEED, "between processes (horovodrun): the run ends if no process completes a step for this many seconds", minimum=1, maximum=1e6)
+    allreduce_dtype: str = flag("float32", SPEED, "under horovodrun: number format in which gradients are sent; float16 halves the traffic; bfloat16 is refused, since gloo lacks it", identity=True, choices=("float32", "float16", "bfloat16"))
+    peer_timeout: float = flag(600.0, SPEED, "under horovodrun: end the run if no process completes a step for this many seconds", minimum=1, maximum=1e6)
 
     save_checkpoints_steps: int = flag(1000, FILES, "steps between checkpoints", minimum=1)
-    keep_checkpoint_max: int = flag(5, FILES, "newest checkpoints to keep; 0 keeps all", minimum=0)
-    cache_dir: str | None = flag(None, FILES, "folder for tokenized rows and for indices of records [output_dir/cache]")
-    export_hf: str | None = flag(None, FILES, "write the model to this folder as Hugging Face's transformers reads it")
-    log_steps: int = flag(10, FILES, "steps between records of loss, learning rate and speed", minimum=1)
-    tf_log: bool = flag(False, FILES, "show TensorFlow's own messages; else they go to output_dir/tensorflow.log")
+    keep_checkpoint_max: int = flag(5, FILES, "keep the N newest checkpoints; 0 keeps all", minimum=0)
+    cache_dir: str | None = flag(None, FILES, "folder for tokenized examples and indices of records [output_dir/cache]")
+    export_hf: str | None = flag(None, FILES, "write the model to this folder in the format of Hugging Face's transformers")
+    log_steps: int = flag(10, FILES, "log loss, learning rate and speed every N steps", minimum=1)
+    tf_log: bool = flag(False, FILES, "show TensorFlow's own messages; otherwise they go to output_dir/tensorflow.log")
     # fmt: on
 
     @property

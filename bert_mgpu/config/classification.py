@@ -6,15 +6,18 @@ import dataclasses
 
 from bert_mgpu.config.base import INPUT, MODEL, TEST, TRAIN, FlagTable, flag
 
+# For the help of --task_type: a "type" of task.json and its meaning.
+TASK_TYPES = "single (one label), multi (several labels) or regression (a number)"
+
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationFlags(FlagTable):
     """The flags of classes, of several labels and of regression."""
 
     # fmt: off
-    label_separator: str | None = flag(None, INPUT, "your own task of type multi: separator between the labels of a row [,]")
+    label_separator: str | None = flag(None, INPUT, "your own task of type multi: separator between the labels of an example [,]")
     classifier_dropout: float | None = flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, minimum=0, maximum=0.99)
-    class_weights: str | None = flag(None, TRAIN, "weight of each label in the loss: balanced (rare labels count more), or a file of lines label TAB weight", identity=True)
-    focal_gamma: float = flag(0.0, TRAIN, "focal loss: each row's loss times (1 - probability of its label) to this power, so that hard rows count more; often 2", identity=True, minimum=0, maximum=10)
-    threshold: str | None = flag(None, TEST, "least probability with which a row gets a label, a number or a file of lines label TAB number: for type multi of each label, 0.5 if not given; for two labels of the second, if not given the likelier one wins")
+    class_weights: str | None = flag(None, TRAIN, "weight of each label in the loss: balanced (rare labels count more), or a file with lines label TAB weight", identity=True)
+    focal_gamma: float = flag(0.0, TRAIN, "focal loss: multiply each example's loss by (1 - probability of its label) to this power, so that hard examples count more; often 2; 0: off", identity=True, minimum=0, maximum=10)
+    threshold: str | None = flag(None, TEST, "lowest probability at which a label is predicted: a number, or a file with lines label TAB number; applies to every label of type multi (0.5 unless given), or to the second of two classes (unless given, the more probable class is predicted)")
     # fmt: on

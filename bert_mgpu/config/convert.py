@@ -14,20 +14,21 @@ class ConvertConfig(ModelFlags):
     init_checkpoint: str | None = flag(
         None,
         MODEL,
-        "the model: a checkpoint's name without .index, an output_dir, or a"
+        "the model: a Google checkpoint (name without .index), an output_dir, or a"
         " Hugging Face folder",
     )
     export_hf: str | None = flag(
-        None, TASK, "write to this folder as Hugging Face's transformers reads it"
+        None, TASK, "write to this folder in the format of Hugging Face's transformers"
     )
     export_google: str | None = flag(
         None,
         TASK,
-        "write to this folder as google-research/bert and bert_mgpu read it",
+        "write to this folder in the format of google-research/bert, which bert_mgpu"
+        " reads too",
     )
     input_file: str | None = flag(
         None,
         INPUT,
-        "text whose first 64 lines are compared; without it: rows of tokens drawn at"
-        " random",
+        "text whose first 64 lines serve to compare the outputs of both models;"
+        " without it, random token ids do",
     )

@@ -14,33 +14,41 @@ class DomainVocabConfig(FlagTable):
     input_file: str | None = flag(
         None,
         INPUT,
-        "text to look at, one sentence a line: names and globs, comma-separated; .gz"
-        " and .xz are unpacked",
+        "text to analyse, one sentence per line: names and globs, comma-separated;"
+        " .gz and .xz are unpacked",
     )
     max_lines: int | None = flag(
-        None, INPUT, "look at a seeded sample of this many lines [all]", minimum=1
+        None, INPUT, "analyse a random sample of N lines [all]", minimum=1
     )
     random_seed: int = flag(
         12345, INPUT, "seed of that sample", minimum=0, maximum=2**63 - 1
     )
-    vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, a token a line")
+    vocab_file: str | None = flag(
+        None, MODEL, "WordPiece vocabulary, one token per line"
+    )
     do_lower_case: bool = flag(
-        True, MODEL, "fold case and accents, as uncased models want; false for cased"
+        True,
+        MODEL,
+        "lower-case and strip accents, as uncased models expect; false for cased"
+        " models",
     )
     segmenter: str = flag(
         "none",
         MODEL,
-        "finds words of several CJK characters for the report; jieba needs the package"
-        " rjieba",
+        "jieba finds words of several Chinese characters for the report, and needs"
+        " the package rjieba",
         choices=("none", "jieba"),
     )
     output_vocab_file: str | None = flag(
-        None, TASK, "write a vocabulary with new tokens; without it: a report only"
+        None,
+        TASK,
+        "write the vocabulary with new tokens to this file; without it, only the"
+        " report is printed",
     )
     add: int | None = flag(
         None,
         TASK,
-        "new tokens at most, those that save the most pieces [all]",
+        "add at most N new tokens, those first that save the most pieces [all]",
         minimum=1,
     )
     min_count: int = flag(
@@ -49,13 +57,16 @@ class DomainVocabConfig(FlagTable):
     place: str = flag(
         "unused",
         TASK,
-        "new tokens take the places of [unused1], [unused2] and so on, and the model"
-        " keeps its size; or they are appended, and its embeddings get more rows",
+        "unused: new tokens replace [unused1], [unused2] and so on, and the model"
+        " keeps its size; append: they follow the last token, and the word embeddings"
+        " grow",
         choices=("unused", "append"),
     )
     bert_config_file: str | None = flag(
         None, TASK, "with --place=append: the model's bert_config.json"
     )
     output_config_file: str | None = flag(
-        None, TASK, "with --place=append: write it with the new vocab_size"
+        None,
+        TASK,
+        "with --place=append: write that config with the new vocab_size to this file",
     )

@@ -85,6 +85,7 @@ def help_text(usage: str, table: type[FlagTable]) -> str:
             width=78,
             initial_indent=" " * 8,
             subsequent_indent=" " * 8,
+            break_on_hyphens=False,
         )
     return "\n".join(lines)
 

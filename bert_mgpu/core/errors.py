@@ -1,7 +1,7 @@
 """Errors that end a run with one line and a documented exit code.
 
 A message says what is wrong, where (file:line), which value was seen and what
-to pass instead. Any other exception is a fault of bert_mgpu: exit code 1.
+to pass instead. Any other exception is a bug in bert_mgpu: exit code 1.
 """
 
 import re
@@ -53,7 +53,7 @@ class UserError(RunError):
 
 
 class Diverged(RunError):
-    """The loss or a gradient is no longer a finite number."""
+    """The loss or a gradient is NaN or infinite."""
 
     exit_code = 3
 
@@ -71,7 +71,7 @@ def memory_advice(training: bool, recompute: str) -> str:
 
 
 class OutOfMemory(RunError):
-    """A device has no memory left for the step."""
+    """A device ran out of memory."""
 
     exit_code = 4
 
@@ -89,20 +89,20 @@ class DoesNotFit(OutOfMemory):
 
 
 class PeerLost(RunError):
-    """Another process of the run ended, or was lost: this one cannot go on."""
+    """Another process of the run failed or was lost; the same command resumes."""
 
     exit_code = 5
 
 
 class Preempted(RunError):
-    """SIGTERM came, the state is saved: start the same command again."""
+    """Stopped by SIGTERM, after saving; the same command resumes."""
 
     exit_code = 75
     label = "stopped"
 
 
 class Interrupted(RunError):
-    """Ctrl-C came, the state is saved: start the same command again."""
+    """Stopped by Ctrl-C, after saving; the same command resumes."""
 
     exit_code = 130
     label = "stopped"

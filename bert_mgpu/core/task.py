@@ -119,4 +119,4 @@ class Predictions(NamedTuple):
 
     texts: list[str]  # predict.txt
     values: np.ndarray  # [examples, W], test_results.tsv
-    records: list[dict[str, Any]]  # predictions.jsonl, beside id and line
+    records: list[dict[str, Any]]  # of predictions.jsonl, without id and line

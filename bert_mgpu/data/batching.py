@@ -3,7 +3,7 @@
 All of it follows from (seed, step) alone. To add a policy: POLICIES, --padding in
 config/base.py, and TrainingOrder.
 
-Letters: N towers, R rows of tokens per tower, S slots for examples per row.
+Letters: N towers, R rows of tokens per tower, S examples per row at most.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TrainingOrder:
         longest = int(packing.rounded(lengths.max()))
         self._longest = min(longest, max_length)
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
-        # Of a few widths; each looks through all rows.
+        # Of a few widths, since each is a search over all rows.
         self._most_targets = functools.cache(
             lambda width: most_targets_to(width, lengths, self._target_counts)
         )

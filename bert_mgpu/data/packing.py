@@ -1,7 +1,7 @@
 """The placement of the examples of a batch: one per row, or several packed into one.
 
-Letters: N towers, R rows of tokens per tower, S slots for examples per row, T tokens
-of a row, P targets of a row. An example never crosses the end of a row.
+Letters: N towers, R rows of tokens per tower, S examples per row at most, T tokens of
+a row, P targets of a row. An example never crosses the end of a row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-EMPTY = -1  # the number of a slot without an example
+EMPTY = -1  # in place of an example's number, where a row has fewer than S
 _LONGEST_PACKED = 512  # tokens of a row, unless an example is longer
 
 
@@ -25,14 +25,14 @@ class Shape(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """The examples of a batch by row and slot: int64 [N, R, S] each."""
+    """The examples of a batch, by row and order in the row: int64 [N, R, S] each."""
 
-    numbers: np.ndarray  # of examples; EMPTY where a slot has none
+    numbers: np.ndarray  # of examples; EMPTY where there is none
     offsets: np.ndarray  # tokens before the example in its row
     length: int  # T
     targets: int = 0  # P
 
-    def of_towers(self, towers: range, total_towers: int) -> Placement:
+    def share(self, towers: range, total_towers: int) -> Placement:
         """The part of these towers, of `total_towers` that have equal parts."""
         parts = len(self.numbers) // total_towers
         own = slice(towers.start * parts, towers.stop * parts)
@@ -134,8 +134,8 @@ def most_targets(numbers: np.ndarray, counts: np.ndarray) -> int:
 
     numbers: int64 [N, R, S], EMPTY allowed; counts: int, targets of each example.
     """
-    of_slots = np.where(numbers == EMPTY, 0, counts[numbers % len(counts)])
-    return int(of_slots.sum(-1).max())
+    by_example = np.where(numbers == EMPTY, 0, counts[numbers % len(counts)])
+    return int(by_example.sum(-1).max())
 
 
 def rounded(length: Any, multiple: int = 8) -> Any:

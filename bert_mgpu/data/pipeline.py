@@ -1,6 +1,6 @@
 """Batches made of rows, and the outputs of batches put back in the order of rows.
 
-Letters: N towers, R rows of tokens per tower, S slots for examples per row, T tokens,
+Letters: N towers, R rows of tokens per tower, S examples per row at most, T tokens,
 P targets of a row.
 """
 
@@ -19,7 +19,7 @@ from bert_mgpu.data.batching import Batching, TrainingOrder
 from bert_mgpu.data.packing import EMPTY, Placement
 
 Item = TypeVar("Item")
-NUMBERS = "numbers"  # of rows, beside their outputs
+NUMBERS = "numbers"  # of rows, returned with their outputs
 
 
 def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
@@ -32,34 +32,36 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
     where each example starts. If P > 0 also every column of targets [N, R, P], and
     `masked_lm_weights`, 1 where one is.
     """
-    towers, per_tower, slots = placement.numbers.shape
+    towers, per_tower, per_row = placement.numbers.shape
     shape = (towers, per_tower, placement.length)
-    filled = np.flatnonzero(placement.numbers.reshape(-1) != EMPTY)  # slots
+    filled = np.flatnonzero(placement.numbers.reshape(-1) != EMPTY)
     block = rows.take(placement.numbers.reshape(-1)[filled])
     offsets = placement.offsets.reshape(-1)[filled]
     indices = placement.token_indices(block.lengths)
 
-    def of_tokens(values: np.ndarray) -> np.ndarray:
+    def scatter_tokens(values: np.ndarray) -> np.ndarray:
         tokens = np.zeros(np.prod(shape), np.int32)
         tokens[indices] = values
         return tokens.reshape(shape)
 
-    def of_slots(values: np.ndarray) -> np.ndarray:
+    def scatter_examples(values: np.ndarray) -> np.ndarray:
         inner = values.shape[1:]
         examples = np.zeros((placement.numbers.size, *inner), values.dtype)
         examples[filled] = values
-        return examples.reshape(towers, per_tower * slots, *inner)
+        return examples.reshape(towers, per_tower * per_row, *inner)
 
-    batch = {name: of_tokens(column.values) for name, column in block.ragged.items()}
-    batch["input_mask"] = of_tokens(np.repeat(filled % slots + 1, block.lengths))
-    if slots > 1:
-        batch["position_ids"] = of_tokens(block.ragged["input_ids"].positions)
+    batch = {
+        name: scatter_tokens(column.values) for name, column in block.ragged.items()
+    }
+    batch["input_mask"] = scatter_tokens(np.repeat(filled % per_row + 1, block.lengths))
+    if per_row > 1:
+        batch["position_ids"] = scatter_tokens(block.ragged["input_ids"].positions)
         batch["first_tokens"] = placement.offsets.astype(np.int32)
     for name, values in block.dense.items():
-        batch[name] = of_slots(values)
-    batch["is_real_example"] = of_slots(np.ones(len(filled), np.float32))
+        batch[name] = scatter_examples(values)
+    batch["is_real_example"] = scatter_examples(np.ones(len(filled), np.float32))
     if placement.targets:
-        batch |= _targets(block, filled // slots, offsets, placement=placement)
+        batch |= _targets(block, filled // per_row, offsets, placement=placement)
     return batch
 
 

@@ -96,7 +96,7 @@ def _words(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRo
 
 
 def _numbered(batch: Batch) -> np.ndarray:
-    """The number of each token's word, from 1, and 0 beside the text: int64 [R, T]."""
+    """The number of each token's word, from 1, and 0 outside the text: int64 [R, T]."""
     begins = batch.is_text.copy()
     if batch.starts is not None:
         begins &= batch.starts
@@ -120,9 +120,9 @@ def _replaced(
     result = _without_masks(masking, batch)
     result.input_ids[row, position] = masks
     counts = chosen.sum(axis=1)
-    slot = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    result.positions[row, slot] = position
-    result.labels[row, slot] = labels
-    result.weights[row, slot] = 1
+    index = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    result.positions[row, index] = position
+    result.labels[row, index] = labels
+    result.weights[row, index] = 1
     result.kept[:] = counts > 0
     return result

@@ -66,15 +66,15 @@ class Part(NamedTuple):
     document_hashes: np.ndarray  # uint64 [documents]
 
 
-def _path(job: Preparation, share: Share) -> pathlib.Path:
+def _path(preparation: Preparation, share: Share) -> pathlib.Path:
     block = [share.block.number, share.block.digest, *share[1:]]
-    name = {"settings": tools(job).key, "block": block}
-    return job.folder / f"{hashing.fingerprint(name)}.rows"
+    name = {"settings": tools(preparation).key, "block": block}
+    return preparation.folder / f"{hashing.fingerprint(name)}.rows"
 
 
-def find(job: Preparation, share: Share) -> Part | None:
+def find(preparation: Preparation, share: Share) -> Part | None:
     """A part, or None where it has not been made or is damaged."""
-    path = _path(job, share)
+    path = _path(preparation, share)
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))
@@ -88,22 +88,24 @@ def find(job: Preparation, share: Share) -> Part | None:
     return Part(runs, counts, facts["longest"], facts["malformed"], *hashes)
 
 
-def make(job: Preparation, share: Share) -> None:
+def make(preparation: Preparation, share: Share) -> None:
     """Makes a part, unless it exists.
 
     Raises:
       UserError: with file:line, a fault of the text.
     """
-    if find(job, share):
+    if find(preparation, share):
         return
-    path = _path(job, share)
+    path = _path(preparation, share)
     temporary = path.with_suffix(".making")
-    text = Text(job, share.block)
+    text = Text(preparation, share.block)
     if share.number:
         text.clear_counts()
     key = share.block.number, share.number
-    rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=key))
-    runs = shuffle.write_runs(temporary, _frames(job, share, text, rng=rng), rng)
+    rng = np.random.default_rng(np.random.SeedSequence(preparation.seed, spawn_key=key))
+    runs = shuffle.write_runs(
+        temporary, _frames(preparation, share, text, rng=rng), rng
+    )
     temporary.replace(path)
     facts = {
         "runs": runs,
@@ -123,23 +125,23 @@ def make(job: Preparation, share: Share) -> None:
 
 
 def _frames(
-    job: Preparation, share: Share, text: Text, *, rng: np.random.Generator
+    preparation: Preparation, share: Share, text: Text, *, rng: np.random.Generator
 ) -> Iterator[bytes]:
     """The records of a part, framed as in a file, and counted."""
-    tokenizer, masking = tools(job).tokenizer, tools(job).masking
-    draws = random.Random(f"{job.seed} {share.block.number} {share.number}")
-    width, documents = job.max_seq_length, text.documents
-    for _ in range(share.number, job.repeats, share.shares):
+    tokenizer, masking = tools(preparation).tokenizer, tools(preparation).masking
+    draws = random.Random(f"{preparation.seed} {share.block.number} {share.number}")
+    width, documents = preparation.max_seq_length, text.documents
+    for _ in range(share.number, preparation.repeats, share.shares):
         plan = instances.plan(
-            job.objective,
+            preparation.objective,
             documents,
             width,
-            short_seq_prob=job.short_seq_prob,
+            short_seq_prob=preparation.short_seq_prob,
             rng=draws,
         )
         text.counts["cut"] += plan.cut
         text.counts["lost"] += plan.lost
-        if job.objective == "infill":
+        if preparation.objective == "infill":
             text.counts["skipped"] += len(documents.documents) - 1 - len(plan.spans)
         for first in range(0, len(plan.spans), _ROWS):
             here = slice(first, first + _ROWS)

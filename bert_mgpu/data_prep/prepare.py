@@ -3,7 +3,7 @@
 The text is cut into blocks. Each becomes parts (`parts.py`) in a folder beside the
 first output, made by several processes; then the parts are merged. Random numbers
 follow from the seed and a block's number alone, so that the records are the same for
-any number of processes, and a run that was stopped goes on from its parts.
+any number of processes, and a stopped run resumes from its parts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Progress:
 
 
 def prepare(
-    job: Preparation,
+    preparation: Preparation,
     files: Sequence[str],
     outputs: Sequence[pathlib.Path],
     *,
@@ -90,15 +90,15 @@ def prepare(
     Raises:
       UserError: with file:line, a fault of a file; there is no row at all.
     """
-    key = tools(job).tokenizer.fingerprint
-    with _locked(job.folder):
-        totals, runs = _make_parts(job, files, workers)
-        if fault := _fault(job.objective, files, totals):
-            shutil.rmtree(job.folder)  # there is nothing to go on from
+    key = tools(preparation).tokenizer.fingerprint
+    with _locked(preparation.folder):
+        totals, runs = _make_parts(preparation, files, workers)
+        if fault := _fault(preparation.objective, files, totals):
+            shutil.rmtree(preparation.folder)  # there is nothing to resume from
             raise UserError(fault)
         facts = {"settings": settings, "vocabulary": key, "counts": totals.counts}
-        _write(runs, outputs, job.seed, facts=facts)
-        shutil.rmtree(job.folder)
+        _write(runs, outputs, preparation.seed, facts=facts)
+        shutil.rmtree(preparation.folder)
     return totals
 
 
@@ -124,18 +124,20 @@ def _clean(folder: pathlib.Path) -> None:
 
 
 def _make_parts(
-    job: Preparation, files: Sequence[str], workers: int
+    preparation: Preparation, files: Sequence[str], workers: int
 ) -> tuple[PreparationTotals, list[SortedRun]]:
     """All parts made, in order: their counts together, and their runs."""
     total = sum(map(os.path.getsize, files))
-    window = corpus.WINDOW if job.objective == "nsp" else 0
-    blocks = corpus.blocks(files, job.folder, Cut(job.each_line, window))
+    window = corpus.WINDOW if preparation.objective == "nsp" else 0
+    blocks = corpus.blocks(
+        files, preparation.folder, Cut(preparation.each_line, window)
+    )
     totals, runs = PreparationTotals(), list[SortedRun]()
     is_cut = False
     position = 0
-    make = functools.partial(parts.make, job)
+    make = functools.partial(parts.make, preparation)
     shares = itertools.chain.from_iterable(
-        parts.split(block, job.repeats) for block in blocks
+        parts.split(block, preparation.repeats) for block in blocks
     )
     with (
         _Progress("text", total) as progress,
@@ -143,9 +145,12 @@ def _make_parts(
         contextlib.closing(processes.in_order(make, shares, workers)) as made,
     ):
         for share in made:
-            part, block = parts.find(job, share), share.block
+            part, block = parts.find(preparation, share), share.block
             if part is None:
-                raise UserError(f"{job.folder}: a part of it is damaged: start again")
+                raise UserError(
+                    f"{preparation.folder}: a part in it is damaged: run the same"
+                    " command again"
+                )
             totals.add(share, part)
             runs += part.runs
             read = (block.position - position) // (share.shares - share.number)
@@ -170,15 +175,15 @@ def _fault(
     if counts["rows"]:
         return None
     if not counts["documents"]:
-        return f"{files[0]}: no text: --input_file names nothing but blanks"
+        return f"{files[0]}: no text: the files of --input_file are blank"
     if counts["malformed"] == counts["documents"]:
         return (
             f"{totals.malformed}: fewer than 4 columns, as in every line: write flag,"
             " anything, phrase, ad, with tabs between"
         )
     return (
-        f"{files[0]}: none of {counts['documents']} documents makes a row: is this text"
-        f" for --objective={objective}?"
+        f"{files[0]}: {counts['documents']} documents, but none can be made into a row:"
+        f" is this text for --objective={objective}?"
     )
 
 

@@ -50,8 +50,8 @@ def _done(item: Item, future: Future[None]) -> Item:
         future.result()
     except BrokenProcessPool:
         raise OutOfMemory(
-            "a worker process was killed, as happens where memory is short: pass a"
-            " smaller --workers; the same command goes on from its parts"
+            "a worker process was killed, as happens when memory runs out: run the same"
+            " command again with a smaller --workers to resume from the finished parts"
         ) from None
     return item
 

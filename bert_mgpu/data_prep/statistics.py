@@ -32,7 +32,7 @@ class PreparationTotals:
         self.distinct_lines.add(part.line_hashes)
         self.distinct_documents.add(part.document_hashes)
 
-    def report(self, job: Preparation, seconds: float) -> list[str]:
+    def report(self, preparation: Preparation, seconds: float) -> list[str]:
         """Lines for the user; there is at least one row."""
         counts, rows = self.counts, self.counts["rows"]
         mean = counts["places"] / rows
@@ -42,7 +42,7 @@ class PreparationTotals:
             f" {self.longest} characters",
             f"sentences: {counts['sentences']}, {_duplicates(self.distinct_lines)}",
         ]
-        if not job.each_line:
+        if not preparation.each_line:
             lines.append(
                 f"documents: {counts['documents']}, {counts['empty']} empty ones left"
                 f" out, {_duplicates(self.distinct_documents)}"
@@ -50,12 +50,12 @@ class PreparationTotals:
         lines += [
             f"tokens: {counts['tokens']}, {unknown:.2%} of them [UNK]",
             f"rows: {rows} of {mean:.1f} tokens on average,"
-            f" {1 - mean / job.max_seq_length:.1%} padding at {job.max_seq_length},"
-            f" {rows / seconds:.0f} rows/s",
+            f" {1 - mean / preparation.max_seq_length:.1%} padding at"
+            f" {preparation.max_seq_length}, {rows / seconds:.0f} rows/s",
         ]
-        if job.masking:
+        if preparation.masking:
             lines.append(f"masked: {counts['masked'] / counts['places']:.2%} of them")
-        if job.objective in instances.LABELLED:
+        if preparation.objective in instances.LABELLED:
             lines.append(f"next_sentence_labels: {counts['label_1'] / rows:.1%} are 1")
         if counts["malformed"]:
             lines.append(
@@ -63,19 +63,20 @@ class PreparationTotals:
                 f" first is {self.malformed}"
             )
         if counts["cut"]:
-            lost = counts["lost"] / job.repeats / max(1, counts["tokens"])
+            lost = counts["lost"] / preparation.repeats / max(1, counts["tokens"])
             lines.append(
-                f"cut at --max_seq_length={job.max_seq_length}:"
-                f" {counts['cut'] // job.repeats} rows lose {lost:.1%} of all tokens"
+                f"cut at --max_seq_length={preparation.max_seq_length}:"
+                f" {counts['cut'] // preparation.repeats} rows lose {lost:.1%} of all"
+                " tokens"
             )
-            if job.objective == "mlm":
+            if preparation.objective == "mlm":
                 lines.append("  --objective=documents would keep them")
         if counts["skipped"]:
             lines.append(f"left out: {counts['skipped']} rows too short to be masked")
-        masking = tools(job).masking
-        if masking and (note := too_few(masking, job.max_seq_length)):
+        masking = tools(preparation).masking
+        if masking and (note := too_few(masking, preparation.max_seq_length)):
             lines.append(note)
-        return lines + self._notes(job.objective)
+        return lines + self._notes(preparation.objective)
 
     def _notes(self, objective: str) -> list[str]:
         """Notes where the text does not suit the objective."""

@@ -66,31 +66,33 @@ class Tools(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def tools(job: Preparation) -> Tools:
+def tools(preparation: Preparation) -> Tools:
     """The tools of a preparation, made once in a process.
 
     Raises:
       UserError: a fault of the vocabulary or of the user dictionary; no rjieba.
     """
-    tokenizer = Tokenizer(job.vocab_file, job.do_lower_case)
+    tokenizer = Tokenizer(preparation.vocab_file, preparation.do_lower_case)
     chinese = continuing = masking = None
     user_words: list[segmenter_lib.UserWord] = []
-    if job.segmenter == "jieba":
+    if preparation.segmenter == "jieba":
         user_words = (
-            segmenter_lib.read_user_dict(job.user_dict) if job.user_dict else []
+            segmenter_lib.read_user_dict(preparation.user_dict)
+            if preparation.user_dict
+            else []
         )
         chinese = whole_words_lib.ChineseWords(tokenizer, user_words)
-    elif job.whole_words:
+    elif preparation.whole_words:
         continuing = whole_words_lib.continuing(tokenizer.tokens)
-    if job.masking:
+    if preparation.masking:
         masking = Masking(
-            job.masking,
+            preparation.masking,
             tokenizer.mask_id,
             len(tokenizer.tokens),
-            probability=job.masked_lm_prob,
-            most=job.max_predictions_per_seq,
+            probability=preparation.masked_lm_prob,
+            most=preparation.max_predictions_per_seq,
         )
-    settings = dataclasses.asdict(job)
+    settings = dataclasses.asdict(preparation)
     for name in ("folder", "vocab_file", "user_dict"):
         del settings[name]
     settings |= {"vocabulary": tokenizer.fingerprint, "user_words": user_words}
@@ -113,27 +115,27 @@ class Text:
       UserError: with file:line, a fault of the text.
     """
 
-    def __init__(self, job: Preparation, block: Block) -> None:
+    def __init__(self, preparation: Preparation, block: Block) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         self.longest = 0
         self.malformed: str | None = None
         self.line_hashes, self.document_hashes = bytearray(), bytearray()
-        self._job, self._tools = job, tools(job)
+        self._preparation, self._tools = preparation, tools(preparation)
         # Space for one token per byte, which takes memory only when it is used.
         fits = len(self._tools.tokenizer.tokens) <= 1 << 16
         dtype = np.uint16 if fits else np.int32
         self._ids = np.empty(block.text.stat().st_size, dtype)
-        self._starts = np.empty(len(self._ids) if job.whole_words else 0, bool)
+        self._starts = np.empty(len(self._ids) if preparation.whole_words else 0, bool)
         self._sentences, self._documents = array.array("q", [0]), array.array("q", [0])
         self._labels = array.array("i")
-        documents = corpus.documents(block, job.each_line)
+        documents = corpus.documents(block, preparation.each_line)
         context = itertools.islice(documents, block.context)
         self._tokenize(document.sentences for document in context)
         first, before = len(self._documents) - 1, self._sentences[-1]
         self._tokenize(map(self._texts, documents))
         self.documents = Documents(
             self._ids[: self._sentences[-1]],
-            self._starts[: self._sentences[-1]] if job.whole_words else None,
+            self._starts[: self._sentences[-1]] if preparation.whole_words else None,
             self._sentences,
             documents=self._documents,
             labels=np.array(self._labels, np.int32),
@@ -156,9 +158,9 @@ class Text:
         self.counts["sentences"] += len(sentences)
         self.longest = max(self.longest, *map(len, sentences))
         self.line_hashes += duplicates.hashes(sentences)
-        if not self._job.each_line:
+        if not self._preparation.each_line:
             self.document_hashes += duplicates.hashes(["\n".join(sentences)])
-        if self._job.objective == "infill":
+        if self._preparation.objective == "infill":
             return self._pair(sentences[0], f"{document.path}:{document.lines[0]}")
         return sentences
 
@@ -195,7 +197,7 @@ class Text:
 
         Texts without a token are no sentences, except the two of a pair.
         """
-        is_pair = self._job.objective == "infill"
+        is_pair = self._preparation.objective == "infill"
         ids, starts = self._split([text for texts in group for text in texts])
         sizes = iter(ids.lengths.tolist())
         end = self._sentences[-1]

@@ -241,11 +241,8 @@ def describe_placement(device_towers: list[range], devices: list[str]) -> str:
         f" device{'s' * (len(counts) > 1)}"
     )
     if len(set(counts)) > 1:
-        empty = len(counts) * max(counts) - sum(counts)
-        text += (
-            f" ({', '.join(map(str, counts))}: {empty} of"
-            f" {len(counts) * max(counts)} slots stay empty)"
-        )
+        waiting = counts.count(min(counts))
+        text += f" ({', '.join(map(str, counts))}: {waiting} wait for the others)"
     elif counts[0] > 1:
         text += f" ({counts[0]} each)"
     unused = len(devices) - len(device_towers)

@@ -38,7 +38,7 @@ class State(NamedTuple):
 
 
 class Watchdog:
-    """The connections of this process to the others, and what is known of them."""
+    """The connections of this process to the others, and their latest states."""
 
     def __init__(
         self, process: ProcessRank, output_dir: pathlib.Path | None, patience: float

@@ -109,9 +109,8 @@ class Evaluator:
         if since < patience:
             return None
         return (
-            f"step {self._evaluated[-1]}: {since} evaluations without a better"
-            f" {self._settings.metric} than {self._best.value:.4f} of step"
-            f" {self._best.step}: --early_stopping_patience={patience}"
+            f"stopped early: no better {self._settings.metric} than"
+            f" {self._best.value:.4f} (step {self._best.step}) in {since} evaluations"
         )
 
     def missed(self, step: int, steps: int) -> bool:
@@ -152,8 +151,8 @@ class Evaluator:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             if better:
                 self._keep(towers)
-        if why := self.stop_reason:
-            say(f"{why} ends the training")
+        if reason := self.stop_reason:
+            say(f"step {step}: {reason}")
         return self.stop_reason is not None
 
     def _scores(

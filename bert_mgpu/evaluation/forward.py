@@ -87,8 +87,7 @@ def forward(
     packed = f"packed up to {most} texts per row; " if most > 1 else ""
     note(f"  {packed}{padding}")
     own = [
-        placement.of_towers(towers.own_towers, towers.n_towers)
-        for placement in placements
+        placement.share(towers.own_towers, towers.n_towers) for placement in placements
     ]
     began, compilations = time.perf_counter(), towers.compilations
     shortage, outputs = None, {}
@@ -159,6 +158,6 @@ def check_finite(outputs: Outputs, precision: str, name: str) -> None:
             if precision in ("float32", "tf32"):
                 advice = "train again with a lower --learning_rate"
             raise Diverged(
-                f"{name}: the {output} of {len(rows)} of {count} rows are no finite"
-                f" numbers, first in row {rows[0] + 1}; nothing is written: {advice}"
+                f"{name}: the {output} of {len(rows)} of {count} rows are not finite,"
+                f" first in row {rows[0] + 1}; nothing is written: {advice}"
             )

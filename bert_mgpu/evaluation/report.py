@@ -27,14 +27,14 @@ Sections = list[tuple[str, str]]
 
 
 class ReportFacts(NamedTuple):
-    """The facts of a report beside the sections of the task."""
+    """The facts of a report, besides the sections of the task."""
 
     output_dir: pathlib.Path
     config: RunConfig
     title: str
     metric: str  # to draw over steps
     shown: Sequence[str]  # names of the scores in the table of evaluations
-    floor: str  # the name of the model whose scores are in baseline.json
+    baseline_name: str  # the name of the model whose scores are in baseline.json
     devices: Sequence[str]
     batch: str  # in words
     sets: Mapping[str, Features]
@@ -87,7 +87,7 @@ def _block(folder: pathlib.Path, block: str | ReportTable | ConfusionMatrix) -> 
 
 
 def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
-    """Losses and the metric over steps, beside the baseline's."""
+    """Losses and the metric over steps, with the baseline's."""
     records = recorder.read_records(facts.output_dir / recorder.METRICS_FILE)
     records = [row for row in records if row.get("loss") is not None]
     if not records:
@@ -115,7 +115,7 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
                 values,
                 colour=colour,
                 level=baseline.get(name, {}).get(metric),
-                level_name=f"{facts.floor}, {name}",
+                level_name=f"{facts.baseline_name}, {name}",
             )
         )
     panels = {metric: scores} if scores else {}
@@ -145,7 +145,9 @@ def _evaluations(
         names.append(facts.metric)
     rows: list[list[object]] = [["set", "step", *names]]
     for name, scores in baseline.items():
-        rows.append([name, facts.floor, *(_number(scores.get(n)) for n in names)])
+        rows.append(
+            [name, facts.baseline_name, *(_number(scores.get(n)) for n in names)]
+        )
     for row in history[-_EVALUATIONS:]:
         rows.append([row["set"], row["step"], *(_number(row.get(n)) for n in names)])
     left_out = max(0, len(history) - _EVALUATIONS)

@@ -60,7 +60,9 @@ def convert(config: ConvertConfig, types: Mapping[str, str]) -> None:
     checkpoint = str(config.init_checkpoint)
     params = _weights(checkpoint, model.bert_config)
     rows, source = _rows(model.required_tokenizer, model.bert_config, config.input_file)
-    flags = run_folder.of_model(run_folder.folder_of(checkpoint) / pretrained.RUN_FILE)
+    flags = run_folder.model_settings(
+        run_folder.folder_of(checkpoint) / pretrained.RUN_FILE
+    )
     for name, folder in folders.items():
         target = TARGETS[name]
         target.write(folder, model, params, flags=flags, types=types)
@@ -83,7 +85,9 @@ def _weights(path: str, bert_config: BertConfig) -> Params:
     """The weights of BERT and its heads; prints the names of others."""
     stored = initial_weights.read_all(path)
     params = {
-        name: value for name, value in stored.items() if weight_names.of_google(name)
+        name: value
+        for name, value in stored.items()
+        if weight_names.row_by_google(name)
     }
     wanted = {n: shape for n, (shape, _) in params_lib.bert_specs(bert_config).items()}
     shapes = {name: value.shape for name, value in params.items()}
@@ -151,7 +155,9 @@ def _write_hugging_face(
 
 def _of_architecture(params: Params, bert_config: BertConfig) -> list[str]:
     architecture = weight_names.architecture_of(params)
-    rows = weight_names.of_architecture(architecture, bert_config.num_hidden_layers)
+    rows = weight_names.rows_of_architecture(
+        architecture, bert_config.num_hidden_layers
+    )
     return [row.google for row in rows if row.google in params]
 
 

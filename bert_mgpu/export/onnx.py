@@ -83,7 +83,7 @@ def _converted(served: Served) -> Any:
 
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
     ids = [tf.TensorSpec([None, None], tf.int32, name) for name in IDS_INPUTS]
-    call = tf.function(served.of_ids, input_signature=ids, autograph=False)
+    call = tf.function(served.answers_for_ids, input_signature=ids, autograph=False)
     model, _ = tf2onnx.convert.from_function(
         call, ids, opset=_OPSET, custom_op_handlers={"Erfc": (_erfc, [])}
     )

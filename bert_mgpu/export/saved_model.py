@@ -74,7 +74,7 @@ class Served(tf.Module):  # type: ignore[misc]
         sizes = (value.shape.num_elements() for value in self._params.values())
         return sum(sizes) * np.dtype(np.float32).itemsize
 
-    def of_ids(
+    def answers_for_ids(
         self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """int32 [B, T], padded with zeros -> the task's answers for each row."""
@@ -90,11 +90,13 @@ class Served(tf.Module):  # type: ignore[misc]
             raise ValueError(f"answers() of {self._task.name} has none of {[*outputs]}")
         return answers
 
-    def of_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answers_for_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
         """string [B], UTF-8 -> the task's answers for each text."""
-        return self.of_pairs(text_a, tf.zeros_like(text_a))
+        return self.answers_for_pairs(text_a, tf.zeros_like(text_a))
 
-    def of_pairs(self, text_a: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answers_for_pairs(
+        self, text_a: tf.Tensor, text_b: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
         """string [B] each -> answers; a row without tokens in text_b is no pair."""
         a, b = self._tokenize(text_a), self._tokenize(text_b)
         pair = b.row_lengths() > 0
@@ -109,7 +111,9 @@ class Served(tf.Module):  # type: ignore[misc]
         dense = ids.to_tensor()
         positions = tf.range(tf.shape(dense, tf.int64)[1])[None]
         mask = tf.cast(positions < lengths, tf.int32)
-        return self.of_ids(dense, mask, mask * tf.cast(positions >= first, tf.int32))
+        return self.answers_for_ids(
+            dense, mask, mask * tf.cast(positions >= first, tf.int32)
+        )
 
     def _truncate(
         self, a: tf.RaggedTensor, b: tf.RaggedTensor, budget: tf.Tensor
@@ -139,10 +143,10 @@ def write(target: str, served: Served, with_pairs: bool) -> None:
     folder = pathlib.Path(target).absolute()
     check_replaceable(folder)
     texts, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int32)
-    call = served.of_pairs if with_pairs else served.of_texts
+    call = served.answers_for_pairs if with_pairs else served.answers_for_texts
     signatures = {
         TEXTS: _signature(call, ("text_a", "text_b")[: 1 + with_pairs], texts),
-        IDS: _signature(served.of_ids, IDS_INPUTS, ids),
+        IDS: _signature(served.answers_for_ids, IDS_INPUTS, ids),
     }
     try:
         with files.replacing_folder(folder) as new:

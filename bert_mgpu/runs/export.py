@@ -86,5 +86,5 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
             _log_difference("ids", len(rows), gap)
 
 
-def _log_difference(inputs: str, rows: int, gap: float) -> None:
-    say(f"  from the {inputs} of {rows} rows its outputs differ by {gap:.1e}")
+def _log_difference(inputs: str, examples: int, gap: float) -> None:
+    say(f"  given the {inputs} of {examples} examples, its outputs differ by {gap:.1e}")

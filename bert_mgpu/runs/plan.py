@@ -32,7 +32,7 @@ _HIGH_RATE = 1e-4  # google-research/bert trains with 2e-5 to 5e-5
 _MANY_TOWERS = 4
 _KEPT = 99  # per cent of the rows that a proposed length leaves untruncated
 _LONG = 24 * 3600.0  # seconds on a CPU; above it a smaller model is proposed
-_SAMPLED_STEPS = 50  # among which a batch of the usual size is looked for
+_SAMPLED_STEPS = 50  # searched for a batch of the usual size
 _PROBES = 3  # steps that are timed, after one that compiles
 
 

@@ -55,7 +55,7 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
         if not log.write_stdout("".join(lines)):
             return
         count += len(examples)
-    say(f"predicted {count} rows")
+    say(f"predicted {count} examples")
 
 
 def placements(

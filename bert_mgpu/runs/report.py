@@ -53,7 +53,7 @@ def write(run: FinetuningRun, scored: Mapping[str, Any]) -> None:
         title=f"{task.name}: {', '.join(scores) or 'trained'}",
         metric=config.best_metric or metric,
         shown=task.shown,
-        floor=data.family.baseline_name,
+        baseline_name=data.family.baseline_name,
         devices=run.devices,
         batch=run.batch_in_words,
         sets=sets,

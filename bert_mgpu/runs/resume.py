@@ -67,8 +67,9 @@ def training_state(
         wanted, slot = first[name], state.slots[name]
         if (wanted.shape, wanted.dtype) != (slot.shape, slot.dtype):
             raise UserError(
-                f"{prefix}: {name}: the optimizer wants shape {list(wanted.shape)},"
-                f" {wanted.dtype}, but finds {list(slot.shape)}, {slot.dtype}:"
+                f"{prefix}: {name}: the optimizer expects shape"
+                f" {list(wanted.shape)}, {wanted.dtype}; the checkpoint has"
+                f" {list(slot.shape)}, {slot.dtype}:"
                 " pass the optimizer and --slot_bits that it was trained with"
             )
     say(
@@ -108,10 +109,10 @@ def _checked(
         if value is None or value.shape != shape or value.dtype != np.float32:
             stored = "no such weight"
             if value is not None:
-                stored = f"one of {list(value.shape)}, {value.dtype}"
+                stored = f"{list(value.shape)}, {value.dtype}"
             raise UserError(
-                f"{prefix}: {name}: the model wants shape {list(shape)}, there is"
-                f" {stored}: pass the config and task that it was trained with"
+                f"{prefix}: {name}: expected shape {list(shape)}, the checkpoint"
+                f" has {stored}: pass the config and task that it was trained with"
             )
     return {name: params[name] for name in specs}
 

@@ -146,10 +146,10 @@ class Run:
         config, accumulated = self.config, self.config.gradient_accumulation_steps
         towers, processes = self.topology.n_towers, self.topology.group.size
         return (
-            f"{config.train_batch_size} rows x {towers} tower{'s' * (towers > 1)}"
+            f"{config.train_batch_size} examples x {towers} tower{'s' * (towers > 1)}"
             + f" of {processes} processes" * (processes > 1)
             + f" x {accumulated} accumulation steps" * (accumulated > 1)
-            + f" = {self.batch} examples a step"
+            + f" = {self.batch} per step"
         )
 
 

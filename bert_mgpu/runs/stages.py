@@ -148,7 +148,7 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
             folder, task.decide(scored), features, ids=data.ids(name)
         )
         count = len(features.first_rows)
-        say(f"predicted {count} rows: {', '.join(written)} in {folder}")
+        say(f"predicted {count} examples: {', '.join(written)} in {folder}")
 
 
 def export(

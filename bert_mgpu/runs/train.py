@@ -188,7 +188,7 @@ def _train(
 
     def batches() -> Iterator[PlacedBatch]:
         for step in itertools.count(state.step):
-            own = order.placement(step).of_towers(towers.own_towers, towers.n_towers)
+            own = order.placement(step).share(towers.own_towers, towers.n_towers)
             yield towers.place(pipeline.collate(rows, own))
 
     def save(state: TrainState) -> None:

@@ -77,7 +77,7 @@ class FinetuningTask(abc.ABC):
     def scored_rows(
         self, outputs: Outputs, rows: Features, examples: ReadExamples
     ) -> Any:
-        """The outputs of a whole set beside the true labels.
+        """The outputs of a whole set, with the true labels.
 
         examples: reads the texts of the set, for tasks that need them.
         """

@@ -1,6 +1,6 @@
 """Warnings about rows that can be read but are likely mistakes.
 
-A training logs them, and `python -m bert_mgpu doctor data` shows all of them.
+A training logs them, and `bert_mgpu doctor data` shows all of them.
 Letters: R rows of a set.
 """
 

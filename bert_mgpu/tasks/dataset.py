@@ -142,9 +142,9 @@ class TaskDataset:
         flag = self._sample_flag(split)
         kept = getattr(self.config, flag)
         sampled = "" if kept is None else f", a sample (--{flag}={kept})"
-        count = f"{notes['rows']} rows"
+        count = f"{len(features.first_rows)} examples"
         if features.owners is not None:
-            count += f", {len(features.first_rows)} examples,"
+            count += f" ({notes['rows']} rows)"
         say(f"{split}: {count} of {source.path}{without}{sampled}")
         say(
             f"  tokens per row: {percentiles};"

@@ -33,7 +33,7 @@ def read_examples(
 
     With labels, as training and evaluation want them, rows are skipped where the
     task says so and every label is checked. Without, as prediction wants them, the
-    label is never looked at and each line below the header gives one
+    label is never read and each line below the header gives one
     example, a blank line one with an empty text, so that predictions can be
     pasted beside the file; xnli's rows of other languages are left out even
     then, and a blank line there has no language. If the text is in the last

@@ -22,6 +22,7 @@ from bert_mgpu.training.towers import Towers
 
 # Steps that may wait to be recorded: a training that diverged has to end soon.
 _MAX_PENDING = 10
+_RESUME = "run the same command again to resume from the newest checkpoint"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +154,8 @@ def train(
             state = dataclasses.replace(state, params={}, slots={})
         if any(group.all_gather(b"stop" if stop else b"")):
             raise (stop or [Preempted])[0](
-                f"step {state.step} of {plan.steps} is saved: the same command goes on"
+                f"step {state.step} of {plan.steps} is saved: run the same command"
+                " again to resume"
                 " from there"
             )
     return state
@@ -248,7 +250,7 @@ class _StopVotes:
 
 @contextlib.contextmanager
 def _stop_signals(once: bool) -> Iterator[list[type[RunError]]]:
-    """A list that gets an error for a signal to stop; the loop looks between two steps.
+    """A list that gets an error for a signal to stop; the loop checks it between steps.
 
     once: a second signal ends the run at once. Not under a launcher, which may send
     several.
@@ -258,9 +260,7 @@ def _stop_signals(once: bool) -> Iterator[list[type[RunError]]]:
 
     def on_signal(number: int, frame: Any) -> None:
         if requests and once:
-            raise requests[0](
-                "at once: the same command goes on from the newest checkpoint"
-            )
+            raise requests[0](f"at once: {_RESUME}")
         if not requests:
             requests.append(meanings[signal.Signals(number)])
 
@@ -271,8 +271,7 @@ def _stop_signals(once: bool) -> Iterator[list[type[RunError]]]:
         raise
     except Exception as error:  # a retry would ignore the signal
         if requests and once:
-            advice = "the same command goes on from the newest checkpoint"
-            raise requests[0](advice) from error
+            raise requests[0](_RESUME) from error
         raise
     finally:
         for number, handler in before.items():

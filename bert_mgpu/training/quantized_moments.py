@@ -93,7 +93,7 @@ def quantize(values: Any, signed: bool) -> tuple[tf.Tensor, tf.Tensor]:
     themselves.
 
     Unsigned values that are not zero become at least the smallest number, never zero:
-    with a second moment of zero beside a first one that is not, Adam would divide by
+    with a second moment of zero and a first one that is not, Adam would divide by
     its epsilon alone. (bitsandbytes rounds to zero. With gradients from 1 to 1e-6 in a
     block, AdamW's longest step in 100 was 10,000 times the rate with the nearest
     number, 1.8 times with this, and 1.0 in 32 bits.)

@@ -113,7 +113,7 @@ class Replicas:
             if own != fingerprints[0]:
                 raise RunError(
                     f"the weights on {device} differ from those on {self._devices[0]}:"
-                    " nothing is saved: look for a faulty GPU, then start the same"
+                    " nothing is saved: check for a faulty GPU, then run the same"
                     " command again"
                 )
 

@@ -113,7 +113,7 @@ def test_an_encoder_is_whole_or_refused(start, name):
 
 def test_sizes_are_the_models(start):
     wide = dataclasses.replace(CONFIG, intermediate_size=16)
-    message = r"has shape \[12\], the model wants \[16\]: pass the --bert_config_file"
+    message = r"has shape \[12\], the model expects \[16\]: pass the --bert_config_file"
     with pytest.raises(UserError, match=message):
         start(WEIGHTS, specs=params_lib.bert_specs(wide))
 

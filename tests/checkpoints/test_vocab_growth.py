@@ -241,7 +241,7 @@ def test_free_places_do_not_count_as_other_tokens(setting):
     ids=["fewer rows", "more rows without tokens", "fewer rows than tokens"],
 )
 def test_other_sizes_are_refused_as_ever(setting, tokens, rows):
-    message = rf"word_embeddings has shape \[13, 8\], the model wants \[{rows}, 8\]"
+    message = rf"word_embeddings has shape \[13, 8\], the model expects \[{rows}, 8\]"
     with pytest.raises(UserError, match=message):
         setting.start(tokens, rows)
 

@@ -18,11 +18,11 @@ def hugging_face(architecture):
 
 def test_the_table_covers_google_and_runs_both_ways():
     classifier = hugging_face("BertForSequenceClassification")
-    rows = {name: weight_names.of_google(name) for name in GOOGLE}
+    rows = {name: weight_names.row_by_google(name) for name in GOOGLE}
     assert {row.hugging_face for row in rows.values()} == classifier.keys()
     for name, row in rows.items():
         assert row.google == name
-        assert weight_names.of_hugging_face(row.hugging_face) == row
+        assert weight_names.row_by_hugging_face(row.hugging_face) == row
         shape = classifier[row.hugging_face]
         assert shape == (GOOGLE[name][::-1] if row.transposed else GOOGLE[name])
 
@@ -38,16 +38,16 @@ def test_the_table_covers_google_and_runs_both_ways():
 )
 def test_every_name_of_transformers_has_its_own_google_name(architecture):
     found = hugging_face(architecture)
-    rows = [weight_names.of_hugging_face(name) for name in found]
+    rows = [weight_names.row_by_hugging_face(name) for name in found]
     assert None not in rows
     assert len({row.google for row in rows}) == len(found)
     prefix = "bert." if architecture == "BertModel" else ""
     assert [row.hugging_face for row in rows] == [f"{prefix}{n}" for n in found]
-    assert all(weight_names.of_google(row.google) == row for row in rows)
+    assert all(weight_names.row_by_google(row.google) == row for row in rows)
 
 
 def test_the_classifier_is_all_of_googles_graph():
-    rows = weight_names.of_architecture(
+    rows = weight_names.rows_of_architecture(
         weight_names.CLASSIFIER, cases.MODEL.num_hidden_layers
     )
     assert sorted(row.google for row in rows) == sorted(GOOGLE)
@@ -75,7 +75,7 @@ def test_our_parameters_are_those_of_googles_graph():
     ],
 )
 def test_other_spellings_are_understood(spelling, google):
-    row = weight_names.of_hugging_face(spelling)
+    row = weight_names.row_by_hugging_face(spelling)
     assert row is not None and row.google == google
 
 
@@ -88,7 +88,7 @@ def test_other_spellings_are_understood(spelling, google):
     ],
 )
 def test_other_tensors_of_a_checkpoint_have_no_row(name):
-    assert weight_names.of_google(name) is None
+    assert weight_names.row_by_google(name) is None
 
 
 def test_describe_difference_is_sorted_and_complete():

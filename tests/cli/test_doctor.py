@@ -156,7 +156,7 @@ def test_a_whole_machine_lacks_nothing():
     [
         (
             {"horovod": None},
-            "Horovod is not installed: python -m bert_mgpu install_horovod",
+            "Horovod is not installed: bert_mgpu install_horovod",
         ),
         (
             {"horovod": BUILT._replace(tensorflow="")},
@@ -229,7 +229,7 @@ def test_a_probe_that_fails_leaves_the_rest(monkeypatch):
     monkeypatch.setattr(environment, "memory_line", broken)
     report = environment.lines(environment.Facts())
     assert "memory      unknown" in report
-    assert "- Horovod is not installed: python -m bert_mgpu install_horovod" in report
+    assert "- Horovod is not installed: bert_mgpu install_horovod" in report
 
 
 def test_the_command_ends_well_where_nothing_is_found(tmp_path):

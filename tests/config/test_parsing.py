@@ -158,8 +158,8 @@ def test_help_lists_every_flag():
     one_line = " ".join(shown.stdout.split())
     assert "python run_classifier_mgpu.py --task_name=mrpc" in one_line
     for part in (
-        "--max_seq_length=N tokens of a row",
-        "--do_lower_case=true|false fold case",
+        "--max_seq_length=N tokens per row",
+        "--do_lower_case=true|false lower-case",
         "truncated [128]",
         "cased models [true]",
         "[5e-05]",

@@ -137,7 +137,7 @@ BAD_TEXTS = [
     (b"a\n\n\xff\n", "text:3: not UTF-8"),
     (b"a\0\n", "text:1: NUL byte"),
     (b"a\n" + b"x" * 1_000_001, "text:2: more than 1000000 characters", "split it"),
-    ("\u200b\n\ufeff\n".encode(), "none of 1 documents makes a row"),
+    ("\u200b\n\ufeff\n".encode(), "1 documents, but none can be made into a row"),
 ]
 
 
@@ -156,7 +156,7 @@ BAD_PAIRS = [
     (["2\tx\ta\tb"], "text:1: the flag '2' in the first column: write 0 or 1"),
     (["1\tx\ta\tb", "", "\u4e00\tx\ta\tb"], "text:3: the flag '\u4e00'"),
     (["", "1\tx\ta", "1"], "text:2: fewer than 4 columns, as in every line"),
-    (["1\tx\tx0y0\tx1y0"], "none of 1 documents makes a row"),
+    (["1\tx\tx0y0\tx1y0"], "1 documents, but none can be made into a row"),
 ]
 
 

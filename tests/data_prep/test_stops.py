@@ -43,7 +43,7 @@ def test_a_stopped_run_goes_on(prepare, small_blocks, number, code):
     assert "Traceback" not in err
     if code > 0:
         (line,) = err.splitlines()
-        assert line.startswith("stopped: ") and "goes on from its parts" in line
+        assert line.startswith("stopped: ") and "resume from the finished parts" in line
     assert pathlib.Path("out.tfrecord").read_text() == "an earlier output"
     made = {
         path: path.stat().st_mtime_ns

@@ -9,7 +9,7 @@ def test_turns_and_towers_are_one_run(tiny, tmp_path, inside):
     flags = {"do_train": True, "train_batch_size": 2, "num_train_epochs": 4}
     straight, changed = tmp_path / "straight", tmp_path / "changed"
     code, _, err = inside(tiny.flags(straight, n_gpus=2, **flags))
-    assert code == 0 and "2 rows x 2 towers = 4 examples a step" in err
+    assert code == 0 and "2 examples x 2 towers = 4 per step" in err
     turns = {"gradient_accumulation_steps": 2, "save_checkpoints_steps": 7}
     assert inside(tiny.flags(changed, **turns, **flags))[0] == 0
     keep_only(changed, 7)
@@ -24,5 +24,5 @@ def test_effective_batch_is_told(tiny, tmp_path, inside):
     flags = {"train_batch_size": 2, "n_gpus": 3, "gradient_accumulation_steps": 2}
     code, _, err = inside(tiny.flags(tmp_path / "out", do_train=True, **flags))
     assert code == 0, err
-    told = "2 rows x 3 towers x 2 accumulation steps = 12 examples a step"
+    told = "2 examples x 3 towers x 2 accumulation steps = 12 per step"
     assert f"effective batch: {told}" in err

@@ -130,7 +130,7 @@ def test_a_built_in_task(model, tmp_path, recorded, task):
     towers = 2 if task == "toutiao" else 1
     small = (*SMALL, "--train_batch_size=6")
     _, _, said = recorded("builtin_task.sh", *arguments, *small, N_GPUS=towers)
-    assert f"= {6 * towers} examples a step" in said
+    assert f"= {6 * towers} per step" in said
     assert len((out / "predict.txt").read_text().splitlines()) == 5
     assert (out / "eval_results.txt").read_text().startswith("eval_accuracy = ")
 
@@ -191,7 +191,7 @@ def test_an_own_task(model, tmp_path, recorded, name):
     out = tmp_path / "out"
     settings = {"DATA": own_data(tmp_path, name), "MODEL": model, "OUT": out}
     _, _, said = recorded("own_task.sh", *SMALL, **settings, LENGTH=16, N_GPUS=1)
-    assert "effective batch: 16 rows x 1 tower" in said
+    assert "effective batch: 16 examples x 1 tower" in said
     assert len((out / "predict.txt").read_text().splitlines()) == 3
     first = json.loads((out / "predictions.jsonl").read_text().splitlines()[0])
     wanted = {"pairs": str, "multi": list, "regression": float}[name]

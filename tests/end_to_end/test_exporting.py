@@ -105,7 +105,7 @@ def test_texts_get_the_predictions_of_the_run(served, pairs, flags):
     assert [label.decode() for label in found["label"]] == fields(out, "label")
     classes = (out / "predict.txt").read_text().split()
     assert [*map(str, found["class"])] == classes
-    assert "from the texts of 24 rows its outputs differ by" in said
+    assert "given the texts of 24 examples, its outputs differ by" in said
     # Each text alone, with less to pad to, gets the same.
     for number in (0, 1, 5):
         alone = ask(model, {name: [some[number]] for name, some in texts.items()})
@@ -219,7 +219,9 @@ def test_onnx_says_what_the_run_says(served, act):
     np.testing.assert_allclose(found["probabilities"], wanted, 0, 2e-6)
     assert [*map(str, found["class"])] == (out / "predict.txt").read_text().split()
     assert [*found["label"]] == fields(out, "label")
-    far = re.search(r"from the ids of 24 rows its outputs differ by (\S+)", said)[1]
+    far = re.search(r"given the ids of 24 examples, its outputs differ by (\S+)", said)[
+        1
+    ]
     assert float(far) <= 1e-5
     facts = json.loads((folder / "bert_mgpu.json").read_text())
     assert facts["labels"] == ["no", "yes"] and facts["do_lower_case"] is True

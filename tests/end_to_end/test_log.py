@@ -51,7 +51,7 @@ def test_sigterm_while_tensorflow_loads(tiny, tmp_path):
     run.terminate()
     _, err = run.communicate(timeout=300)
     assert run.returncode == 75
-    assert err == "stopped: the same command goes on from what is saved\n"
+    assert err == "stopped: run the same command again to resume from what is saved\n"
 
 
 def test_a_terminal_shows_a_bar(tiny, tmp_path):

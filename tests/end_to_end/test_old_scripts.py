@@ -91,7 +91,7 @@ def old_script(tiny, tmp_path, inside):
 def test_bert_ads_command_trains(old_script):
     out, err = old_script("high_level", BERT_AD)
     assert "6 towers on 1 CPU device (6 each)" in err
-    assert "12 rows x 6 towers = 72 examples a step" in err
+    assert "12 examples x 6 towers = 72 per step" in err
     assert "training: steps 1 to 3" in err  # int(48 / 72 * 5)
     assert (out / "model.ckpt-3.index").exists()
     assert not (out / "eval_results.txt").exists()

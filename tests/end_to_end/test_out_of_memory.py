@@ -153,7 +153,7 @@ def test_a_script_starts_itself_anew(tiny, tmp_path, references):
     assert f"on CPU:{TOWERS - 1}: going on" in lines[number]
     assert "Traceback" not in err
     again = "\n".join(lines[number + 1 :])
-    assert "2 rows x 4 towers x 2 accumulation steps = 16 examples a step" in again
+    assert "2 examples x 4 towers x 2 accumulation steps = 16 per step" in again
     assert_near(out, reference)
 
 

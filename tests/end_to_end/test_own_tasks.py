@@ -81,7 +81,7 @@ def test_all_formats_are_the_same_rows(own, tmp_path):
     files = {f"{split}_file": f"{split}.csv" for split in SPLITS}
     flags |= {"num_train_epochs": 1, "encoding": "GBK"}
     second, said = own.run("second", **files, **flags)
-    assert "train: 96 rows of" in said and "(line 1 is the header)" in said
+    assert "train: 96 examples of" in said and "(line 1 is the header)" in said
     flags = {f"{name}_column": column for name, column in BY_NUMBER.items()}
     files = {f"{split}_file": own.data / f"{split}.txt" for split in SPLITS}
     flags |= {"num_train_epochs": 1, "data_dir": tmp_path}

@@ -52,7 +52,7 @@ def plan(work, inside):
 def test_says_steps_rate_and_shares(plan, tiny, tmp_path, inside):
     flags = {"n_gpus": 2, "num_train_epochs": 3, "learning_rate": 5e-5}
     told = plan(**flags)
-    assert told["batch"] == "4 rows x 2 towers = 8 examples a step"
+    assert told["batch"] == "4 examples x 2 towers = 8 per step"
     assert told["steps"] == "9: 24 rows, 3 epochs"
     assert told["learning rate"] == "5e-05 after a warm-up until step 0"
     _, _, err = inside(tiny.flags(tmp_path / "real", do_train=True, **flags))

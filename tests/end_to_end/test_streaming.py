@@ -59,7 +59,7 @@ def test_each_row_is_answered_before_the_next_is_sent(
         found.append(json.loads(run.stdout.readline()))
     out, err = run.communicate("".join(f"?\t{text}\n" for text in sent[6:]), 120)
     assert run.returncode == 0, err
-    assert "predicted 46 rows" in err
+    assert "predicted 46 examples" in err
     found += [json.loads(line) for line in out.splitlines()]
     assert len(found) == len(wanted)
     for one, other in zip(found, wanted, strict=True):

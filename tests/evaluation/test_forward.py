@@ -17,7 +17,7 @@ def outputs(bad):
 def test_outputs_that_are_no_numbers_end_a_run():
     check_finite(outputs([]), "float32", "predict")
     message = (
-        "predict: the logits of 2 of 5 rows are no finite numbers, first in row 3; .*"
+        "predict: the logits of 2 of 5 rows are not finite, first in row 3; .*"
         " lower --learning_rate"
     )
     with pytest.raises(Diverged, match=message):

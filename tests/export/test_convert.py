@@ -273,7 +273,7 @@ MISTAKES = [
     ),
     (
         {"init_checkpoint": "MODEL", "export_hf": "NEW", "bert_config_file": "OTHER"},
-        "has shape [64, 32], the model wants [48, 32]",
+        "has shape [64, 32], the model expects [48, 32]",
     ),
     ({"init_checkpoint": "PICKLE", "export_google": "NEW"}, "can run code and are"),
 ]

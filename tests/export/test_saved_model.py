@@ -53,7 +53,9 @@ def test_texts_are_laid_out_as_in_a_run(tmp_path, length, how):
         for m, n in itertools.product(LENGTHS, LENGTHS)
     ]
     texts = (tf.constant([" ".join(pair[i]) for pair in pairs]) for i in (0, 1))
-    batch = {name: value.numpy() for name, value in served.of_pairs(*texts).items()}
+    batch = {
+        name: value.numpy() for name, value in served.answers_for_pairs(*texts).items()
+    }
     for row, (text_a, text_b) in enumerate(pairs):
         a, b = ([TOKENS.index(token) for token in text] for text in (text_a, text_b))
         ids, segments = wanted(a, b, length, how)

@@ -40,7 +40,7 @@ def shapes(model: Any) -> dict[str, tuple[int, ...]]:
     """The shapes of the model's parameters under Google's names."""
     found = {}
     for name, value in model.state_dict().items():
-        row = weight_names.of_hugging_face(name)
+        row = weight_names.row_by_hugging_face(name)
         assert row is not None, name
         shape = tuple(value.shape)
         found[row.google] = shape[::-1] if row.transposed else shape
@@ -51,7 +51,7 @@ def fill(model: Any, params: Mapping[str, np.ndarray]) -> Any:
     """Puts every parameter into the model."""
     state = {}
     for name in model.state_dict():
-        row = weight_names.of_hugging_face(name)
+        row = weight_names.row_by_hugging_face(name)
         assert row is not None, name
         value = params[row.google]
         state[name] = torch.tensor(value.T if row.transposed else value)

@@ -97,15 +97,15 @@ def test_it_is_compared_on_the_first_64_rows_of_the_last_set(written):
     names = [name for name, _, *_ in calls if name != "say"]
     assert names == ["served", "saved_model.write", "saved_model.difference"]
     said = [text for name, text in [c[:2] for c in calls] if name == "say"]
-    assert said[-1] == "  from the texts of 64 rows its outputs differ by 2.0e-07"
+    assert said[-1] == "  given the texts of 64 examples, its outputs differ by 2.0e-07"
 
 
 def test_each_export_is_compared_by_what_it_takes(written):
     calls, _ = written(["dev"], export_saved_model="x", export_onnx="y")
     said = [text for name, text in [c[:2] for c in calls] if name == "say"]
     assert [line.split(" of 64")[0] for line in said if "differ" in line] == [
-        "  from the texts",
-        "  from the ids",
+        "  given the texts",
+        "  given the ids",
     ]
 
 

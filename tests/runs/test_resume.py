@@ -114,13 +114,13 @@ def test_another_run_is_refused_by_what_differs(tmp_path, said):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.zeros((3, 8), "f"), r"wants shape \[2, 8\], there is one of \[3, 8\]"),
-        (np.zeros((2, 8)), "wants shape .*, there is one of .*, float64"),
+        (np.zeros((3, 8), "f"), r"shape \[2, 8\], the checkpoint has \[3, 8\]"),
+        (np.zeros((2, 8)), "shape .*, the checkpoint has .*, float64"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(tmp_path, said, value, words):
     save(tmp_path, output_weights=value)
-    with pytest.raises(UserError, match=f"output_weights: the model {words}"):
+    with pytest.raises(UserError, match=f"output_weights: expected {words}"):
         start(tmp_path)
 
 
@@ -130,7 +130,7 @@ def test_a_weight_that_lacks_is_named(tmp_path, said):
     prefix = tmp_path / "model.ckpt-3"
     stored = google_read.read(prefix)
     google_read.write(prefix, {n: v for n, v in stored.items() if n != "output_bias"})
-    with pytest.raises(UserError, match="output_bias: .* there is no such weight"):
+    with pytest.raises(UserError, match="output_bias: .* has no such weight"):
         start(tmp_path)
 
 

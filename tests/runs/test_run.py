@@ -61,7 +61,7 @@ def test_the_batch_is_in_the_log():
     run = make(train_batch_size=4, gradient_accumulation_steps=3)
     assert run.batch == 24
     assert run.batch_in_words == (
-        "4 rows x 2 towers x 3 accumulation steps = 24 examples a step"
+        "4 examples x 2 towers x 3 accumulation steps = 24 per step"
     )
 
 

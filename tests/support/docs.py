@@ -174,7 +174,7 @@ def exit_codes() -> dict[int, str]:
     """Exit code -> what it means, from the errors that end a run."""
     meanings = {
         0: "Done; also `--help`, and a run with nothing left to do.",
-        1: "A fault of bert_mgpu: a traceback follows.",
+        1: "A bug in bert_mgpu; a traceback is printed.",
     }
     for kind in errors.RunError.__subclasses__():
         meanings[kind.exit_code] = (inspect.getdoc(kind) or "").partition("\n")[0]

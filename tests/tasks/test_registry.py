@@ -124,7 +124,9 @@ def test_best_weights_several_files_and_a_stream(out, data, flags, inside, tmp_p
 
 def test_report_and_exports(out, tmp_path, capfd):
     said = (out / "said").read_text()
-    far = re.search(r"from the texts of 11 rows its outputs differ by (\S+)", said)[1]
+    far = re.search(
+        r"given the texts of 11 examples, its outputs differ by (\S+)", said
+    )[1]
     assert float(far) < 1e-5
     report = (out / "report.html").read_text()
     assert "points: dev eval_accuracy" in report and "the first word" in report

@@ -70,7 +70,7 @@ def test_a_stop_is_not_lost_where_a_step_fails(first_params):
         TrainState({}, {}, 0, identity={}),
         loop.TrainingPlan(STEPS, 0, RATE, save_every=1000),
     )
-    with pytest.raises(Interrupted, match="goes on from the newest checkpoint"):
+    with pytest.raises(Interrupted, match="resume from the newest checkpoint"):
         loop.train(
             towers,
             state,

@@ -132,7 +132,7 @@ def test_placement_is_told():
     gpus = [f"GPU:{index}" for index in range(6)]
     text = devices.describe_placement(devices.assign_towers(7, 6), gpus)
     assert text.startswith("7 towers on 6 GPU devices (2, 1, 1, 1, 1, 1:")
-    assert "5 of 12 slots stay empty" in text
+    assert "(2, 1, 1, 1, 1, 1: 5 wait for the others)" in text
     assert "5 more visible" in devices.describe_placement(
         devices.assign_towers(1, 6), gpus
     )

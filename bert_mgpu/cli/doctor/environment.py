@@ -1,10 +1,10 @@
 """Reports what this machine has for training, and what a cluster run would lack.
 
-  python -m bert_mgpu doctor
-  python -m bert_mgpu doctor data FLAGS    # checks a task's files instead
+  bert_mgpu doctor
+  bert_mgpu doctor data FLAGS    # checks a task's files instead
 
-Nothing is changed. Exit codes: 0 done; 1 --selftest failed or found a difference;
-2 wrong flags.
+Nothing is changed. Exit codes: 0 done; 1 --selftest failed or found a
+difference; 2 wrong flags.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bert_mgpu.core.terminal import WIDTH
 from bert_mgpu.core.units import size_text
 from bert_mgpu.distributed import host as host_lib
 
-INSTALL = "python -m bert_mgpu install_horovod"  # in a clone: make horovod
+INSTALL = "bert_mgpu install_horovod"  # in a clone: make horovod
 BUILD = f"{INSTALL} --force"
 OPEN_FILES = 1024  # that a process needs, sockets included
 MEASURING = "make gpu (in a clone) benchmarks this card, within 45 minutes"
@@ -213,7 +213,7 @@ def disk_line() -> str:
 def lines(facts: Facts) -> list[str]:
     """The report: a line for each fact, and what is missing."""
     pin = try_probe(lambda: hardware.pinned(extras.lines())) or horovod_probe.TENSORFLOW
-    nccl, shared, text = facts.nccl, facts.shared, version("tensorflow-text")
+    nccl, shared = facts.nccl, facts.shared
     rows: dict[str, Callable[[], str]] = {
         "bert_mgpu": lambda: (
             f"{bert_mgpu.__version__}, Python {platform.python_version()},"
@@ -221,7 +221,6 @@ def lines(facts: Facts) -> list[str]:
         ),
         "TensorFlow": lambda: f"{facts.tensorflow or 'not installed'} (pinned: {pin})",
         "": lambda: seen_line(facts),
-        "text": lambda: f"tensorflow-text {text or 'not installed'} (not needed)",
         "GPUs": lambda: gpu_line(facts),
         **({"measuring": lambda: MEASURING} if _usable(facts) else {}),
         "NCCL": lambda: f"{nccl.version} in {nccl.library.parent}" if nccl else "none",
@@ -256,7 +255,7 @@ def main(given: Sequence[str]) -> int:
 
             return task_data.main(given[1:])
     parser = argparse.ArgumentParser(
-        prog="python -m bert_mgpu doctor",
+        prog="bert_mgpu doctor",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -264,7 +263,8 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument(
         "--selftest",
         action="store_true",
-        help="check with short trainings that devices and processes change nothing",
+        help="train a tiny model on one device, several devices and two processes,"
+        " and compare the results",
     )
     args = parser.parse_args(given)
     if args.selftest:

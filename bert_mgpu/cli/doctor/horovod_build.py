@@ -1,6 +1,6 @@
 """Builds Horovod 0.28.1 for the TensorFlow of this venv, and tests it.
 
-  python -m bert_mgpu install_horovod
+  bert_mgpu install_horovod
 
 The build needs a C++17 compiler and make. With the CUDA toolkit and NCCL,
 processes exchange gradients from GPU to GPU. HOROVOD_* variables of the
@@ -272,7 +272,7 @@ def say(line: str) -> None:
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m bert_mgpu install_horovod",
+        prog="bert_mgpu install_horovod",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -1,11 +1,11 @@
-"""Checks the files of a task: python -m bert_mgpu doctor data FLAGS
+"""Checks the files of a task: bert_mgpu doctor data FLAGS
 
-  python -m bert_mgpu doctor data --task_name=reviews --data_dir=data/reviews \\
+  bert_mgpu doctor data --task_name=reviews --data_dir=data/reviews \\
     --vocab_file=model/vocab.txt --max_seq_length=128
 
-Takes all flags of run_classifier_mgpu.py, ignores those that have no meaning here, and
-reads the train, dev and test file (or --predict_file) as a training would; changes
-nothing. Exit codes: 0 done; 2 rows or files that cannot be read, or wrong flags.
+Takes the flags of run_classifier_mgpu.py, of which those on data and text count,
+reads the train, dev and test files (or --predict_file) as a training would, and
+changes nothing. Exit codes: 0 done; 2 unreadable rows or files, or wrong flags.
 """
 
 from __future__ import annotations

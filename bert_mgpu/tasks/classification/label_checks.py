@@ -44,5 +44,5 @@ def warnings(
         least = labels[int(np.where(rows, rows, rows.max()).argmin())]
         yield (
             f"{checked.path}: {some.max()} rows of {most!r}, {some.min()} of {least!r}:"
-            " look at macro_f1, or pass --class_weights=balanced"
+            " watch macro_f1, or pass --class_weights=balanced"
         )

@@ -33,7 +33,7 @@ PLAIN = Loss()
 
 
 class ScoredRows(NamedTuple):
-    """The logits of a whole set beside its labels and thresholds."""
+    """The logits of a whole set, with its labels and thresholds."""
 
     logits: np.ndarray  # float32 [rows, W]
     labels: Sequence[str]
@@ -109,7 +109,7 @@ class ProblemType(abc.ABC):
     def answers(
         self, logits: tf.Tensor, labels: Sequence[str], thresholds: np.ndarray | None
     ) -> dict[str, tf.Tensor]:
-        """The tensors of an exported model beside the logits [B, W]."""
+        """The tensors of an exported model, besides the logits [B, W]."""
 
     def confusion(self, scored: ScoredRows) -> np.ndarray | None:
         """Rows by true label (down) and predicted label, int [L, L], or None."""

@@ -281,7 +281,7 @@ PROBLEM_TYPES: Mapping[str, ProblemType] = {each.name: each for each in _ALL}
 def _records(
     chosen: Sequence[Any], probabilities: np.ndarray, labels: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The chosen label or labels of each row, beside the probability of every label."""
+    """The chosen label or labels of each row, with the probability of every label."""
     rounded = ([round(value, 6) for value in row] for row in probabilities.tolist())
     return [
         {"label": label, "probabilities": dict(zip(labels, row, strict=True))}

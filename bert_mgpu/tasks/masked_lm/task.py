@@ -92,14 +92,14 @@ class Pretraining:
         losses = self._losses(params, batch, None)
         weights = batch["masked_lm_weights"]  # [R, P]
         # The mask numbers the examples of a row from 1.
-        slots = bert.first_tokens(batch).shape[1]
-        slot = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
+        per_row = bert.first_tokens(batch).shape[1]
+        index = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
         rows = tf.range(weights.shape[0])[:, None]
-        examples = tf.reshape(rows * slots + slot, [-1])  # [M]
+        examples = tf.reshape(rows * per_row + index, [-1])  # [M]
 
         def of_examples(values: tf.Tensor) -> tf.Tensor:
             weighted = tf.cast(values, tf.float32) * tf.reshape(weights, [-1])
-            n_examples = weights.shape[0] * slots
+            n_examples = weights.shape[0] * per_row
             return tf.math.unsorted_segment_sum(weighted, examples, n_examples)
 
         sums = {

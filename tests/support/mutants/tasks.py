@@ -40,7 +40,7 @@ MUTANTS: list[Mutant] = [
            "put(False, error)", "put(False, None)", f"{_PIPELINE} ahead"),
     # Batches.
     Mutant("examples of a packed row have one number", "data/pipeline.py",
-           "np.repeat(filled % slots + 1, block.lengths)",
+           "np.repeat(filled % per_row + 1, block.lengths)",
            "np.repeat(filled * 0 + 1, block.lengths)", _PIPELINE),
     Mutant("a packed example's targets are another's", "data/pipeline.py",
            "columns[POSITIONS] + np.repeat(offsets, counts)", "columns[POSITIONS]",
@@ -108,7 +108,7 @@ MUTANTS: list[Mutant] = [
            "tasks/masked_lm/test_pseudo_perplexity.py"),
     Mutant("packed sums go to the next example", "tasks/masked_lm/task.py",
            'batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1',
-           'batch["input_mask"], batch[POSITIONS], batch_dims=1) % slots',
+           'batch["input_mask"], batch[POSITIONS], batch_dims=1) % per_row',
            "tasks/masked_lm/test_task.py"),
     Mutant("records of another vocabulary are taken", "tasks/masked_lm/dataset.py",
            "made != model.tokenizer.fingerprint", "made == 0", "tasks/masked_lm/test_dataset.py"),
@@ -132,7 +132,7 @@ MUTANTS: list[Mutant] = [
            "                spool.in_document = False\n        last",
            "        last", "data_prep/test_corpus.py"),
     Mutant("parts of other settings are taken", "data_prep/parts.py",
-           '"settings": tools(job).key', '"settings": 0', "data_prep/test_stops.py"),
+           '"settings": tools(preparation).key', '"settings": 0', "data_prep/test_stops.py"),
     Mutant("duplicates of a sample are counted twice", "data_prep/duplicates.py",
            "self._counts[kept]", "self._counts[kept] * 2", "data_prep/test_corpus.py"),
 ]

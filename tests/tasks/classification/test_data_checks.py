@@ -89,7 +89,7 @@ def test_labels_that_are_rare_or_absent(looked_at):
     rows[:3] = [(text, "yes") for text, _ in rows[:3]]
     assert looked_at(train=rows) == [
         "train.tsv: labels of few rows: yes (3)",
-        "train.tsv: 42 rows of 'no', 3 of 'yes': look at macro_f1, or pass"
+        "train.tsv: 42 rows of 'no', 3 of 'yes': watch macro_f1, or pass"
         " --class_weights=balanced",
     ]
     dev = [(text, "no") for text, _ in fine(20, 1)]
@@ -105,7 +105,7 @@ def test_ten_times_as_many_rows_of_a_label_are_told(looked_at):
 
     assert said(99, 10) == []
     assert said(100, 10) == [
-        "train.tsv: 100 rows of 'no', 10 of 'yes': look at macro_f1, or pass"
+        "train.tsv: 100 rows of 'no', 10 of 'yes': watch macro_f1, or pass"
         " --class_weights=balanced"
     ]
 
