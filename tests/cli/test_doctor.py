@@ -160,9 +160,9 @@ def test_a_whole_machine_lacks_nothing():
         ),
         (
             {"horovod": BUILT._replace(tensorflow="")},
-            "built without TensorFlow: python",
+            "built without TensorFlow: bert_mgpu",
         ),
-        ({"tensorflow": "2.21.1"}, "Horovod was built for TensorFlow 2.21.0: python"),
+        ({"tensorflow": "2.21.1"}, "built for TensorFlow 2.21.0: bert_mgpu"),
         ({"horovod": BUILT._replace(patched=False)}, "kills processes before they can"),
         ({"horovodrun": None}, "horovodrun is not in PATH"),
         ({"horovod": BUILT._replace(has=("gloo",))}, "Horovod has no NCCL"),
