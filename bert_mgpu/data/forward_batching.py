@@ -1,4 +1,4 @@
-"""The placement of rows in the batches of an evaluation or a prediction.
+"""The placement of rows in the batches of an evaluation, a prediction or a stream.
 
 Letters as in batching.py.
 """
@@ -13,6 +13,7 @@ from bert_mgpu.data.batching import WORTH_A_WIDTH, most_targets_to, widths_for
 from bert_mgpu.data.packing import EMPTY, Placement
 
 _SAMPLE = 300  # rows from which the packed shape is chosen
+_SHORTEST = 8  # tokens of a row of a stream: shorter ones are padded
 
 
 def forward_placements(
@@ -49,6 +50,38 @@ def forward_placements(
         target_counts=target_counts,
     )
     return min([sorted_rows, packed], key=_tokens) if packed else sorted_rows
+
+
+def stream_placements(
+    lengths: np.ndarray,
+    towers: int,
+    rows_per_tower: int,
+    *,
+    max_length: int,
+    target_counts: np.ndarray,
+) -> list[Placement]:
+    """The placements of every row once, in the order of the rows.
+
+    All sizes are powers of two: few shapes to trace, and few rows that are empty. See
+    `forward_placements`.
+    """
+    placed = []
+    for start in range(0, len(lengths), towers * rows_per_tower):
+        batch = slice(start, start + towers * rows_per_tower)
+        count = len(lengths[batch])
+        rows = min(rows_per_tower, _power_of_two(-(-count // towers)))
+        width = min(max_length, max(_SHORTEST, _power_of_two(lengths[batch].max())))
+        numbers = np.full(rows * towers, EMPTY)
+        numbers[:count] = np.arange(start, start + count)
+        targets = _power_of_two(target_counts[batch].max())
+        placement = packing.one_a_row(numbers, towers, width)
+        placed.append(placement._replace(targets=targets))
+    return placed
+
+
+def _power_of_two(least: int) -> int:
+    """The next power of two; 0 of 0."""
+    return 1 << int(least - 1).bit_length() if least else 0
 
 
 def _sorted_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -28,6 +29,7 @@ class ForwardSettings:
     precision: str
     recompute: str
     packs: bool = True  # examples may share a row of tokens
+    streams: bool = False  # few shapes of batches, however few rows there are at once
 
 
 class Abandoned(Exception):
@@ -74,11 +76,11 @@ def forward(
     if not len(rows):
         return {}
     group, batch_size = towers.group, min(settings.batch_size, towers.max_rows)
-    placements = forward_batching.forward_placements(
+    place = functools.partial(forward_batching.forward_placements, packs=settings.packs)
+    placements = (forward_batching.stream_placements if settings.streams else place)(
         rows.lengths,
         towers.n_towers,
         batch_size,
-        packs=settings.packs,
         max_length=settings.max_length,
         target_counts=rows.target_counts,
     )

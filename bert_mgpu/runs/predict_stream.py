@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import queue
 import threading
 from collections.abc import Iterator
 
-import numpy as np
-
 from bert_mgpu.core import log
 from bert_mgpu.core.errors import RunError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Example, Outputs, Rows
-from bert_mgpu.data import packing, pipeline
+from bert_mgpu.core.rows import Example
 from bert_mgpu.evaluation import result_files
-from bert_mgpu.evaluation.forward import check_finite
+from bert_mgpu.evaluation.forward import scored_rows
 from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.training.towers import Towers
-
-_SHORTEST = 8  # tokens: shorter rows are padded
 
 
 def predict(run: FinetuningRun, towers: Towers) -> None:
@@ -29,56 +26,19 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
     ends it with an error, after the predictions of the rows before it.
     """
     say("predicting standard input, one line at a time, until it ends")
-    count, config, task, data = 0, run.config, run.task, run.data
-    batch, max_length = config.prediction_batch, config.max_seq_length
-
-    def forward(rows: Rows) -> Outputs:
-        if not len(rows):
-            return {}
-        outputs = pipeline.forward_all(
-            rows,
-            placements(rows.lengths, towers.n_towers, batch, max_length=max_length),
-            towers.place_for_outputs,
-            ask=towers.launch_outputs,
-            token_outputs=task.token_outputs,
-        )
-        ordered = pipeline.in_order(outputs)
-        check_finite(ordered, config.precision, "predict")
-        return ordered
-
-    towers.refresh()
-    for examples in _blocks(data.stream(), towers.n_towers * batch):
+    task, data, count = run.task, run.data, 0
+    settings = run.forward_settings("predict", predicting=True)
+    settings = dataclasses.replace(settings, streams=True)
+    score = functools.partial(scored_rows, settings=settings, note=lambda text: None)
+    for examples in _blocks(data.stream(), towers.n_towers * settings.batch_size):
         rows = data.featurise(examples)
-        scored = task.scored_rows(task.infer(rows, forward), rows, lambda: examples)  # noqa: B023
+        scored = score(task, rows, towers, examples=lambda: examples)  # noqa: B023
         ids = [example.guid for example in examples] if data.has_ids else None
         lines = result_files.json_lines(task.decide(scored), rows, ids)
         if not log.write_stdout("".join(lines)):
             return
         count += len(examples)
     say(f"predicted {count} examples")
-
-
-def placements(
-    lengths: np.ndarray, towers: int, most: int, *, max_length: int
-) -> list[packing.Placement]:
-    """The rows in batches whose sizes are powers of two: few shapes to trace.
-
-    lengths: tokens of each row; most: rows of a tower at a time.
-    """
-    placed = []
-    for start in range(0, len(lengths), towers * most):
-        batch = lengths[start : start + towers * most]
-        rows = min(most, _next_power_of_two(-(-len(batch) // towers)))
-        longest = _next_power_of_two(int(batch.max()))
-        numbers = np.full(rows * towers, packing.EMPTY)
-        numbers[: len(batch)] = np.arange(start, start + len(batch))
-        width = min(max_length, max(_SHORTEST, longest))
-        placed.append(packing.one_a_row(numbers, towers, width))
-    return placed
-
-
-def _next_power_of_two(value: int) -> int:
-    return 1 << (value - 1).bit_length()
 
 
 def _blocks(examples: Iterator[Example], most: int) -> Iterator[list[Example]]:

@@ -94,6 +94,7 @@ class Towers:
         held. What was compiled before serves the new ones too.
         """
         self._last_work = self._upcoming_weights = None
+        self._refreshed = False
         # First: the old functions hold the variables that they were traced with.
         self._train_step = tf.function(self._replicated_step, autograph=False)
         self._outputs = tf.function(self._replicated_outputs, autograph=False)
@@ -154,7 +155,7 @@ class Towers:
             numbers = tf.constant([step, self.seed], tf.int64)
             scalars = tf.constant([rate, float(stop), *later.values()], tf.float32)
         inputs = placed.columns, weights, numbers, names, placed.rows
-        self._last_work = self._device_sums, inputs
+        self._last_work, self._refreshed = (self._device_sums, inputs), False
         outputs, summed = self._train_step(*inputs, scalars)
         self._upcoming_weights = (upcoming, summed) if upcoming else None
         scaling = precision_lib.scaling(self._replicas[0].slots)
@@ -248,8 +249,10 @@ class Towers:
     # -- forward only -------------------------------------------------------
 
     def refresh(self) -> None:
-        """Prepares the weights for forward passes; to be called after they change."""
-        self._replicas.refresh()
+        """Prepares the weights for forward passes, where they have changed."""
+        if not self._refreshed:
+            self._replicas.refresh()
+            self._refreshed = True
 
     def launch_outputs(self, placed: PlacedBatch) -> PendingOutputs:
         """The task's outputs for a batch [N, b, ...] of the N towers of this process:

@@ -1,6 +1,7 @@
 """Rows that are predicted as they come, and several files by one model."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.training.towers import Towers
+from tests.end_to_end import failing
 from tests.support.processes import process
 from tests.support.runs import assert_refused, tree
 from tests.support.tiny import rows
@@ -39,6 +42,57 @@ def listening(tiny, model):
 
 def texts(count, seed):
     return [a for _, a, _ in rows(count, seed)]
+
+
+@pytest.fixture
+def answered(tiny, model, inside, tmp_path):
+    """answered(texts, **flags) -> (labels by a stream, labels by a file, log)."""
+
+    def run(sent, **flags):
+        file = tmp_path / "sent.tsv"
+        file.write_text("".join(f"?\t{text}\n" for text in sent))
+        args = {"do_predict": True, "predict_batch_size": 8, **flags}
+        before = os.dup(0)
+        with file.open() as typed:
+            os.dup2(typed.fileno(), 0)
+            args["predict_file"] = "-"
+            code, out, err = inside(tiny.flags(model, "own", **args))
+            os.dup2(before, 0)
+        os.close(before)
+        assert code == 0, err
+        args["predict_file"] = file
+        assert inside(tiny.flags(model, "own", **args))[0] == 0
+        lines = out.splitlines(), (model / "predictions.jsonl").open()
+        found, wanted = ([json.loads(line)["label"] for line in one] for one in lines)
+        return found, wanted, err
+
+    return run
+
+
+def test_a_batch_that_does_not_fit_is_halved(answered, monkeypatch):
+    """As that of a file: the batches after it are small from the start."""
+    failing.plant(failing.Failure(0, -1, 2), monkeypatch.setattr)
+    found, wanted, log = answered(texts(40, 5))
+    assert found == wanted and len(found) == 40
+    lines = [line for line in log.splitlines() if "going on with" in line]
+    assert "batches of 4 rows a tower" in lines[0]
+    assert "batches of 2 rows a tower" in lines[-1] and len(lines) == 2
+
+
+def test_answers_in_few_shapes_are_those_of_a_file(answered, monkeypatch):
+    """Whatever packing the training used."""
+    launched, launch = [], Towers.launch_outputs
+
+    def recorded(self, placed):
+        launched.append(placed.columns[0])
+        return launch(self, placed)
+
+    monkeypatch.setattr(Towers, "launch_outputs", recorded)
+    found, wanted, _ = answered(texts(3, 6), padding="pack", predict_batch_size=64)
+    assert found == wanted and len(found) == 3
+    _, rows, length = launched[0]["input_ids"].shape  # of the stream, which was first
+    assert rows <= 4 and length.bit_count() == 1
+    assert "first_tokens" not in launched[0]  # one example a row
 
 
 def test_each_row_is_answered_before_the_next_is_sent(

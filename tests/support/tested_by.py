@@ -43,6 +43,7 @@ TESTED_BY = {
     "runs/init_distributed.py": "distributed/test_devices.py",
     "runs/memory.py": "end_to_end/test_plan.py",
     "runs/plan.py": "end_to_end/test_plan.py",
+    "runs/predict_stream.py": "end_to_end/test_streaming.py",
     "runs/pretrain.py": "end_to_end/pretraining/test_pretraining.py",
     "runs/report.py": "end_to_end/evaluation/test_reporting.py",
     "runs/score_sentences.py": "end_to_end/pretraining/test_pretraining.py",

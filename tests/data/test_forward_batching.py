@@ -3,18 +3,22 @@
 import numpy as np
 import pytest
 
-from bert_mgpu.data import packing
-from bert_mgpu.runs import predict_stream
+from bert_mgpu.data import forward_batching, packing
+
+
+def placed(lengths, targets=0):
+    """By two towers of at most 4 rows, rows of at most 50 tokens."""
+    counts = np.full(len(lengths), targets)
+    return forward_batching.stream_placements(
+        np.array(lengths), 2, 4, max_length=50, target_counts=counts
+    )
 
 
 @pytest.mark.parametrize(
     ("count", "longest"), [(1, 3), (5, 9), (8, 40), (3, 50), (9, 20), (17, 33)]
 )
 def test_a_block_has_every_row_once_and_fits_it(count, longest):
-    """Two towers of at most 4 rows, rows of at most 50 tokens."""
-    lengths = np.full(count, 3)
-    lengths[-1] = longest
-    batches = predict_stream.placements(lengths, 2, 4, max_length=50)
+    batches = placed([*[3] * (count - 1), longest])
     assert len(batches) == -(-count // 8)
     numbers = np.concatenate([batch.numbers.reshape(-1) for batch in batches])
     assert [*numbers[numbers != packing.EMPTY]] == [*range(count)]
@@ -24,3 +28,9 @@ def test_a_block_has_every_row_once_and_fits_it(count, longest):
         assert towers == 2 and rows <= 4 and rows.bit_count() == 1
         assert batch.length == 50 or batch.length.bit_count() == 1
         assert batch.length >= 8
+
+
+@pytest.mark.parametrize(("most", "targets"), [(0, 0), (1, 1), (5, 8)])
+def test_the_targets_of_a_row_have_their_columns(most, targets):
+    (batch,) = placed([9, 20], most)
+    assert batch.targets == targets
