@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
 import pathlib
 import signal
@@ -69,9 +68,8 @@ def run(
         rank = launcher.process_rank()
         folder = pathlib.Path(settings.output_dir) if settings.output_dir else None
         watchdog = Watchdog(rank, folder, settings.peer_timeout)
-        if launcher.is_elastic():  # a process may be lost before the first contact
-            towers = launcher.total_towers() or settings.n_gpus * rank.size
-            watchdog.rejoin = functools.partial(launcher.rejoin, towers)
+        # A process may be lost before the first contact.
+        watchdog.keep_towers(launcher.total_towers() or settings.n_gpus * rank.size)
         watchdog.open()
         check(settings)
         output_dir = pathlib.Path(str(settings.output_dir))

@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.core.errors import PeerLost, Preempted, RunError, UserError
@@ -55,9 +55,14 @@ class Watchdog:
         self._closing = False
         self._state = State(0, 0, False)
         self._states: dict[int, State] = {}  # by rank
-        self.rejoin: Callable[[], None] | None = None  # in elastic jobs
+        self._towers: int | None = None  # of an elastic job, which keeps them
 
     # -- called by the run ---------------------------------------------------
+
+    def keep_towers(self, towers: int) -> None:
+        """An elastic job goes on with this many towers when a process is lost."""
+        if launcher.is_elastic():
+            self._towers = towers
 
     def working(self, step: int | None = None) -> None:
         """A step or a batch begins; the next one is expected in time."""
@@ -243,17 +248,17 @@ class Watchdog:
     def _can_rejoin(self, end: ExitReport) -> bool:
         """Does an elastic job go on after this end?"""
         lost = end.code == PeerLost.exit_code and end.rank is not None
-        return self.rejoin is not None and lost
+        return self._towers is not None and lost
 
     def _rejoin_after(self, end: ExitReport) -> None:
         """Restarts this process without the lost one, if the job is elastic."""
-        if self.rejoin is None or not self._can_rejoin(end):
+        if self._towers is None or not self._can_rejoin(end):
             return
         try:
             if self._process.rank != end.rank:
                 self._say(f"{end}: going on without it")
                 os.dup2(self._stderr, 2)  # for the restarted process
-                self.rejoin()
+                launcher.rejoin(self._towers)
         except launcher.HostGivenUp:
             return  # the others go on
         except OSError:

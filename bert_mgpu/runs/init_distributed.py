@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import platform
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -58,8 +57,7 @@ def init_distributed(
         raise UserError(
             f"{process.size} processes for {towers} towers: start {towers} processes"
         )
-    if launcher.is_elastic():
-        watchdog.rejoin = functools.partial(launcher.rejoin, towers)
+    watchdog.keep_towers(towers)
     library = "NCCL" if group.uses_nccl else "gloo"
     say(f"{process.size} processes, sums by {library} in {config.allreduce_dtype}")
     return Topology(group, visible, towers)

@@ -169,12 +169,14 @@ def test_who_is_behind_is_named(job, clock, ahead, behind):
     assert "furthest behind: see --peer_timeout" in job.exit_json["reason"]
 
 
-def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job, clock):
+def test_where_all_hang_none_is_named_and_an_elastic_job_ends(job, clock, monkeypatch):
     """Whoever hangs inside of a step is as far as those that wait for it."""
     both = job.start()
     rejoined = []
+    monkeypatch.setattr(launcher, "is_elastic", lambda: True)
+    monkeypatch.setattr(launcher, "rejoin", rejoined.append)
     for one in both:
-        one.rejoin = lambda: rejoined.append(1)
+        one.keep_towers(2)
         one.working(3)
     clock.pass_by(61)
     until(lambda: len(job.codes) == 2)
@@ -279,20 +281,33 @@ def test_a_fault_of_ours_does_not_wait_for_others(job):
     assert "a mistake" in str(first.lost_peer(KeyError("x")))
 
 
+def test_only_an_elastic_job_goes_on(job, monkeypatch):
+    first, second = job.start()
+    monkeypatch.setattr(launcher, "is_elastic", lambda: False)
+    monkeypatch.setattr(launcher, "rejoin", lambda towers: job.killed.append(towers))
+    first.keep_towers(6)
+    second._peers[0].close()
+    until(lambda: len(job.codes) == 2)
+    assert job.killed == [] and job.exit_json["rank"] in (0, 1)
+
+
 @pytest.mark.parametrize(
     ("answer", "is_written"), [(launcher.HostGivenUp(), False), (OSError(), True)]
 )
-def test_an_elastic_process_without_a_place(job, answer, is_written):
+def test_an_elastic_process_without_a_place(job, monkeypatch, answer, is_written):
     """horovodrun that has none goes on with the others: this was not the end."""
     first, second = job.start()
     second._file = ExitFile(None, False)
     asked = threading.Event()
 
-    def rejoin():
+    def rejoin(towers):
+        assert towers == 6
         asked.set()
         raise answer
 
-    first.rejoin = rejoin
+    monkeypatch.setattr(launcher, "is_elastic", lambda: True)
+    monkeypatch.setattr(launcher, "rejoin", rejoin)
+    first.keep_towers(6)
     second._peers[0].close()
     until(lambda: asked.is_set() and len(job.codes) == 2)
     assert (job.folder / "exit.json").exists() == is_written
