@@ -117,7 +117,7 @@ def inside(started):
     """inside(flags) -> (exit code, stdout, stderr), in this process: faster."""
     from bert_mgpu.cli import run_classifier
 
-    return functools.partial(started, run_classifier.run)
+    return functools.partial(started, run_classifier.main)
 
 
 @pytest.fixture
@@ -131,14 +131,13 @@ def started(capfd, monkeypatch):
     def call(work, args):
         def anew(parts):
             monkeypatch.setenv(launcher_lib.PARTS, str(parts))
-            return start()
+            return work()
 
-        def start():
-            return work(["script.py", *args], anew)
-
+        monkeypatch.setattr(sys, "argv", ["script.py", *args])
+        monkeypatch.setattr(launcher_lib, "restart_in_parts", anew)
         monkeypatch.delenv(launcher_lib.PARTS, raising=False)
         capfd.readouterr()
-        code = start()
+        code = work()
         monkeypatch.delenv(launcher_lib.PARTS, raising=False)
         return code, *capfd.readouterr()
 

@@ -19,40 +19,33 @@ Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
 
 from __future__ import annotations
 
+import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bert_mgpu.cli import session
 from bert_mgpu.cli.flag_checks import check_common_flags, check_used
 from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.distributed import launcher
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from bert_mgpu.distributed.topology import Topology
 
 
-def main() -> int:
-    """Runs the command line; returns the exit code."""
-    return run(sys.argv, launcher.restart_in_parts)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code.
 
-
-def run(argv: Sequence[str], restart: Callable[[int], int] | None = None) -> int:
-    """Runs the command line `argv`; returns the exit code.
-
-    restart: see `session.run`.
+    argv: None is that of this process; see `session.run`.
     """
-    return session.run(
-        argv,
-        str(__doc__),
-        PretrainConfig,
-        check=check,
-        load=_load,
-        restart=restart,
-    )
+    return session.run(argv, str(__doc__), PretrainConfig, check=check, work=work)
 
 
-def _load() -> Callable[..., None]:
+def work(config: PretrainConfig, output_dir: pathlib.Path, topology: Topology) -> None:
+    """Does what the flags ask for."""
     from bert_mgpu.runs import pretrain
 
-    return pretrain.pretrain
+    pretrain.pretrain(config, output_dir, topology)
 
 
 def check(config: PretrainConfig) -> None:

@@ -10,7 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bert_mgpu.cli import script
 from bert_mgpu.config import parsing
@@ -28,25 +28,26 @@ from bert_mgpu.distributed import launcher
 from bert_mgpu.distributed.launcher import ProcessRank
 from bert_mgpu.distributed.watchdog import Watchdog
 
+if TYPE_CHECKING:  # it imports TensorFlow
+    from bert_mgpu.distributed.topology import Topology
+
 _TENSORFLOW_LOG = "tensorflow.log"
 
 
 @script.unbroken_log()
 def run(
-    argv: Sequence[str],
+    argv: Sequence[str] | None,
     usage: str,
     table: type[Any],
     *,
     check: Callable[[Any], None],
-    load: Callable[[], Callable[..., None]],
-    restart: Callable[[int], int] | None,
+    work: Callable[[Any, pathlib.Path, Topology], None],
 ) -> int:
     """Runs a training script's command line; returns the exit code.
 
-    table: of the flags; check: raises UserError before anything is loaded; load:
-    imports and returns the work, a function of (settings, output_dir, topology);
-    restart: where batches do not fit, runs the command again with each cut into
-    this many parts. With None such a run ends.
+    argv: None is that of this process, which runs it again with smaller batches where
+    they do not fit; a given one ends there. table: of the flags; check: raises
+    UserError before TensorFlow is loaded; work: takes (settings, output_dir, topology).
     """
     # That of a single process, until the rank is known.
     watchdog = Watchdog(ProcessRank(), None, 0)
@@ -63,7 +64,8 @@ def run(
 
     before = signal.signal(signal.SIGTERM, end)
     try:
-        settings, remarks = parsing.parse(argv, usage, table)
+        command = sys.argv if argv is None else argv
+        settings, remarks = parsing.parse(command, usage, table)
         settings = in_parts(settings, launcher.batch_parts())
         rank = launcher.process_rank()
         folder = pathlib.Path(settings.output_dir) if settings.output_dir else None
@@ -78,21 +80,20 @@ def run(
             _tensorflow_log(output_dir, settings.tf_log, rank),
         ):
             watchdog.begin()
-            _work(
-                settings,
-                output_dir,
-                remarks,
-                load=load,
-                rank=rank,
-                watchdog=watchdog,
-                preempt=preempt,
-            )
+            _load_tensorflow(settings.tf_log)
+            signal.signal(signal.SIGTERM, preempt)  # while training, the loop's own
+            with _explained(settings, output_dir, watchdog):
+                settings, topology = _topology(
+                    settings, output_dir, remarks, rank=rank, watchdog=watchdog
+                )
+                work(settings, output_dir, topology)
+                topology.group.all_gather(b"")  # others may still be writing
         watchdog.close()
         return 0
     except parsing.HelpAsked as asked:
         return log.print_stdout(str(asked))
     except DoesNotFit as error:
-        if restart is None or not rank.is_single:
+        if argv is not None or not rank.is_single:
             return _fail(error, watchdog)
         print(error.notice, file=sys.stderr, flush=True)
         parts = error.parts
@@ -104,7 +105,7 @@ def run(
         return _fail(script.unusable(error, None, ""), watchdog)
     finally:
         signal.signal(signal.SIGTERM, before)
-    return restart(parts)
+    return launcher.restart_in_parts(parts)
 
 
 def in_parts(config: Any, parts: int) -> Any:
@@ -157,32 +158,39 @@ def _locked(
         yield
 
 
-def _work(
+def _load_tensorflow(shows_log: bool) -> None:
+    """Imports TensorFlow, now that all cheap checks have passed."""
+    import tensorflow as tf
+
+    if not shows_log:
+        tf.get_logger().setLevel("ERROR")
+
+
+def _topology(
     config: RunConfig,
     output_dir: pathlib.Path,
     remarks: list[str],
     *,
-    load: Callable[[], Callable[..., None]],
     rank: ProcessRank,
     watchdog: Watchdog,
-    preempt: Callable[[int, object], None],
-) -> None:
-    """Does the work; imports TensorFlow, now that all cheap checks have passed."""
-    import tensorflow as tf
-
+) -> tuple[RunConfig, Topology]:
+    """The settings, as the model was trained, and the run's processes and devices."""
     from bert_mgpu.checkpoints import pretrained
     from bert_mgpu.runs import init_distributed
 
-    signal.signal(signal.SIGTERM, preempt)  # while training, the loop has its own
-    if not config.tf_log:
-        tf.get_logger().setLevel("ERROR")
+    config, remembered = pretrained.as_trained(config, output_dir)
+    return config, init_distributed.init_distributed(
+        config, remarks + remembered, rank, watchdog=watchdog
+    )
+
+
+@contextlib.contextmanager
+def _explained(
+    config: RunConfig, output_dir: pathlib.Path, watchdog: Watchdog
+) -> Iterator[None]:
+    """Turns unexpected errors of the work into RunErrors."""
     try:
-        config, remembered = pretrained.as_trained(config, output_dir)
-        topology = init_distributed.init_distributed(
-            config, remarks + remembered, rank, watchdog=watchdog
-        )
-        load()(config, output_dir, topology)
-        topology.group.all_gather(b"")  # no process leaves while another one writes
+        yield
     except (RunError, KeyboardInterrupt):
         raise
     except Exception as error:

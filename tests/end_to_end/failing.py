@@ -16,7 +16,7 @@ import tensorflow as tf
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 
 from bert_mgpu.cli import run_classifier, run_pretraining
-from bert_mgpu.distributed import launcher, strategies
+from bert_mgpu.distributed import strategies
 from bert_mgpu.training import towers
 
 TEXT = "OOM when allocating tensor with shape[4,2] and type float"
@@ -85,8 +85,11 @@ def plant(failure, patch=setattr):
 def main():
     kind, failure, *rest = sys.argv[1:]
     plant(Failure(**json.loads(failure)))
-    start = {"classifier": run_classifier.run, "pretraining": run_pretraining.run}[kind]
-    return start([sys.argv[0], *rest], launcher.restart_in_parts)
+    start = {"classifier": run_classifier.main, "pretraining": run_pretraining.main}[
+        kind
+    ]
+    sys.argv[1:] = rest
+    return start()
 
 
 if __name__ == "__main__":

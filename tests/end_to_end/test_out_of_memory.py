@@ -64,10 +64,10 @@ def references(tiny, tmp_path_factory):
                 patch.setattr(strategies, "make_strategy", strategies.mirrored)
             if when == "later":
                 args = flags(tiny, out, xla, do_train=True, keep_checkpoint_max=0)
-                assert run_classifier.run(["", *args]) == 0
+                assert run_classifier.main(["", *args]) == 0
                 keep_only(out, SAVED)
             args = told(tiny, out, xla, do_train=True)
-            assert run_classifier.run(["", *args]) == 0
+            assert run_classifier.main(["", *args]) == 0
         made[key] = out
         return out
 
@@ -160,7 +160,7 @@ def test_a_script_starts_itself_anew(tiny, tmp_path, references):
 def test_called_as_a_function_it_says_what_to_pass(tiny, tmp_path, capfd, monkeypatch):
     failing.plant(Failure(1, 0, ROWS // 2), monkeypatch.setattr)
     args = flags(tiny, tmp_path, False, do_train=True)
-    assert run_classifier.run(["", *args]) == 4
+    assert run_classifier.main(["", *args]) == 4
     last = capfd.readouterr().err.splitlines()[-1]
     assert "on CPU:1: pass --train_batch_size=2 --gradient_accumulation_steps=2" in last
 

@@ -77,7 +77,7 @@ import sys
 from bert_mgpu.cli import run_classifier
 for number in range(int(sys.argv[1])):
     folder = f"{sys.argv[2]}/{number}"
-    assert run_classifier.run(["", f"--output_dir={folder}", *sys.argv[3:]]) == 0
+    assert run_classifier.main(["", f"--output_dir={folder}", *sys.argv[3:]]) == 0
 """
 
 
@@ -115,7 +115,7 @@ def measured(*arguments, **named):
     return towers
 
 finetune.finetune = measured
-sys.exit(run_classifier.run(["", *sys.argv[1:]]))
+sys.exit(run_classifier.main(["", *sys.argv[1:]]))
 """
 
 

@@ -120,7 +120,7 @@ def straight(tiny, trained, tmp_path_factory):
     shutil.copytree(trained("own", **EACH, **may(tiny)), out)
     rest = {"do_train": None, "eval_steps": None, "do_predict": True}
     args = flags(tiny, out, **rest, do_eval=True, init_checkpoint=None)
-    assert run_classifier.run(["", *args]) == 0
+    assert run_classifier.main(["", *args]) == 0
     return out
 
 

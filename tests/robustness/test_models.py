@@ -154,7 +154,7 @@ def exported(trained, tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported") / "hf"
     out = shutil.copytree(trained(), folder.parent / "out")
     flags = tiny.flags(out, init_checkpoint=None, do_predict=True, export_hf=folder)
-    assert run_classifier.run(["", *flags]) == 0
+    assert run_classifier.main(["", *flags]) == 0
     return folder
 
 

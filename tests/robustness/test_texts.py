@@ -83,7 +83,7 @@ def of_pretraining(tiny, out, path, **changed):
 def pretrain(capfd):
     def call(args):
         capfd.readouterr()
-        return run_pretraining.run(["", *args]), *capfd.readouterr()
+        return run_pretraining.main(["", *args]), *capfd.readouterr()
 
     return call
 

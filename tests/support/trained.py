@@ -31,7 +31,7 @@ class Trained:
             out = self._root / f"{len(self._made)}-{task}"
             os.environ.pop(launcher.PARTS, None)
             args = self._tiny.flags(out, task, **{"do_train": True, **flags})
-            assert run_classifier.run(["", *args]) == 0, flags
+            assert run_classifier.main(["", *args]) == 0, flags
             self._made[key] = out, _files(out)
         out, files = self._made[key]
         assert _files(out) == files, f"a test has written into {key}"

@@ -127,10 +127,9 @@ def main():
     elif os.environ["HOROVOD_RANK"] == rank:
         faulty_step(fault)
     from bert_mgpu.cli import run_classifier, run_pretraining
-    from bert_mgpu.distributed import launcher
 
-    work = run_pretraining.run if "pretraining" in script else run_classifier.run
-    sys.exit(work(sys.argv, launcher.restart_in_parts))
+    work = run_pretraining.main if "pretraining" in script else run_classifier.main
+    sys.exit(work())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ Here gloo's ring stands in the place of NCCL:
 import sys
 
 from bert_mgpu.cli import run_classifier, run_pretraining
-from bert_mgpu.distributed import collective, launcher
+from bert_mgpu.distributed import collective
 
 
 def main():
@@ -20,8 +20,11 @@ def main():
 
     collective.Horovod.__init__ = init
     kind, *rest = sys.argv[1:]
-    work = {"classifier": run_classifier.run, "pretraining": run_pretraining.run}[kind]
-    return work([sys.argv[0], *rest], launcher.restart_in_parts)
+    work = {"classifier": run_classifier.main, "pretraining": run_pretraining.main}[
+        kind
+    ]
+    sys.argv[1:] = rest
+    return work()
 
 
 if __name__ == "__main__":

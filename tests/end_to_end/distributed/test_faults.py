@@ -89,7 +89,7 @@ def test_sigterm_at_one_stops_all_after_the_same_step(
 def run_alone(args):
     from bert_mgpu.cli import run_classifier
 
-    return run_classifier.run(["run_classifier_mgpu.py", *args])
+    return run_classifier.main(["run_classifier_mgpu.py", *args])
 
 
 @pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.faults)])

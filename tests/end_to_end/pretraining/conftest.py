@@ -63,4 +63,4 @@ def pretrain(started):
     """pretrain(flags) -> (exit code, stdout, stderr), in this process."""
     from bert_mgpu.cli import run_pretraining
 
-    return functools.partial(started, run_pretraining.run)
+    return functools.partial(started, run_pretraining.main)
