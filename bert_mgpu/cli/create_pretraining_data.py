@@ -32,8 +32,8 @@ from bert_mgpu.config.base import fields
 from bert_mgpu.config.preparation import PreparationConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.log import say
 from bert_mgpu.data_prep import corpus, instances, prepare
-from bert_mgpu.data_prep.prepare import say
 from bert_mgpu.data_prep.tokenized import Preparation
 
 # These have no effect where masks are drawn while training.

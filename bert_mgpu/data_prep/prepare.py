@@ -25,6 +25,8 @@ import tqdm
 
 from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.log import say
+from bert_mgpu.core.units import duration_text, size_text
 from bert_mgpu.data_prep import corpus, parts, processes, shuffle
 from bert_mgpu.data_prep.corpus import Cut
 from bert_mgpu.data_prep.shuffle import SortedRun
@@ -32,11 +34,6 @@ from bert_mgpu.data_prep.statistics import PreparationTotals
 from bert_mgpu.data_prep.tokenized import Preparation, tools
 
 _PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
-
-
-def say(text: str) -> None:
-    """One line for the user, on standard error, above any bar."""
-    tqdm.tqdm.write(text, file=sys.stderr)
 
 
 class _Progress:
@@ -63,8 +60,8 @@ class _Progress:
             speed = self._done / (now - self._began)
             left = max(0, self._total - self._done) / speed if speed else 0
             say(
-                f"{self._title}: {self._done / 1e6:.1f} of {self._total / 1e6:.1f} MB,"
-                f" {speed / 1e6:.2f} MB/s, {left / 60:.0f} minutes left"
+                f"{self._title}: {size_text(self._done)} of {size_text(self._total)},"
+                f" {size_text(speed)}/s, {duration_text(left)} left"
             )
 
     def __enter__(self) -> _Progress:
@@ -161,7 +158,7 @@ def _make_parts(
             if block.is_cut and window and not is_cut:
                 is_cut = True
                 say(
-                    f"text: {block.documents} documents are {block.size >> 20} MB: a"
+                    f"text: {block.documents} documents are {size_text(block.size)}: a"
                     f" random next sentence comes from so many, not from {window}"
                 )
     return totals, runs
@@ -214,4 +211,4 @@ def _write(
     for fact_file, output, count in zip(fact_files, outputs, rows, strict=True):
         text = json.dumps({"rows": count, **facts}, indent=1)
         files.write_text(fact_file, text + "\n")
-        say(f"wrote {output}: {count} rows, {output.stat().st_size / 1e6:.1f} MB")
+        say(f"wrote {output}: {count} rows, {size_text(output.stat().st_size)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 
+from bert_mgpu.core.units import size_text
 from bert_mgpu.data_prep import instances
 from bert_mgpu.data_prep.duplicates import Distinct
 from bert_mgpu.data_prep.parts import Part, Share
@@ -38,7 +39,7 @@ class PreparationTotals:
         mean = counts["places"] / rows
         unknown = counts["unknown"] / max(1, counts["tokens"])
         lines = [
-            f"text: {counts['bytes'] / 1e6:.1f} MB, {counts['lines']} lines, longest"
+            f"text: {size_text(counts['bytes'])}, {counts['lines']} lines, longest"
             f" {self.longest} characters",
             f"sentences: {counts['sentences']}, {_duplicates(self.distinct_lines)}",
         ]

@@ -167,7 +167,7 @@ def test_a_whole_machine_lacks_nothing():
         ({"horovodrun": None}, "horovodrun is not in PATH"),
         ({"horovod": BUILT._replace(has=("gloo",))}, "Horovod has no NCCL"),
         ({"seen": {"gpus": 0}}, "TensorFlow sees no GPU: pip install "),
-        ({"shared": (64 << 20, 0)}, "/dev/shm has 64 MB"),
+        ({"shared": (64 << 20, 0)}, "/dev/shm has 67 MB"),
         ({"ssh": None}, "apt-get install openssh-client"),
         ({"host": "node7"}, "the name node7 does not resolve: add it to /etc/hosts"),
         ({"open_files": 256}, "only 256 open files allowed: ulimit -n 4096"),

@@ -5,7 +5,14 @@ from bert_mgpu.core import units
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 MB"), (999_400_000, "999 MB"), (1e9, "1.0 GB"), (16.44e9, "16.4 GB")],
+    [
+        (0, "0.0 MB"),
+        (1_460_000, "1.5 MB"),
+        (1e7, "10 MB"),
+        (999_400_000, "999 MB"),
+        (1e9, "1.0 GB"),
+        (16.44e9, "16.4 GB"),
+    ],
 )
 def test_sizes_are_powers_of_ten(count, text):
     assert units.size_text(count) == text

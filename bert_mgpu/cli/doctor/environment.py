@@ -122,7 +122,7 @@ def _gpus(facts: Facts) -> list[str]:
         )
     if len(facts.gpus) > 1 and facts.shared and facts.shared[0] < SHARED_MEMORY:
         lines.append(
-            f"/dev/shm has {facts.shared[0] >> 20} MB; NCCL may need more: docker run"
+            f"/dev/shm has {size_text(facts.shared[0])}; NCCL may need more: docker run"
             " --shm-size=1g"
         )
     return lines

@@ -27,6 +27,7 @@ from bert_mgpu.cli.doctor import horovod_probe
 from bert_mgpu.cli.doctor.horovod_probe import VERSION, Environ
 from bert_mgpu.core import extras
 from bert_mgpu.core.errors import Interrupted, RunError, UserError
+from bert_mgpu.core.log import print_stdout
 
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 LOG = pathlib.Path(sys.prefix, "horovod-build.log")
@@ -212,7 +213,9 @@ def install(needs: Sequence[str], environ: Environ) -> str:
         fetched = ("install", "--target", tools, *TOOLS)
         run_pip("the download of its tools", *fetched, environ=environ)
         download(folder, build_environment(environ, tools))
-        say(f"building with gloo {f'and {note}' if nccl else f'({note})'}, for minutes")
+        print_stdout(
+            f"building with gloo {f'and {note}' if nccl else f'({note})'}, for minutes"
+        )
         began = time.monotonic()
         if nccl:
             name_for_linkers(pathlib.Path(nccl["HOROVOD_NCCL_LIB"]))
@@ -223,11 +226,13 @@ def install(needs: Sequence[str], environ: Environ) -> str:
             if not nccl or GPU in environ:
                 raise
             note = "its build failed"
-            say(f"no NCCL: {error}")
-            say("building without it: GPUs exchange gradients through the CPU, slower")
+            print_stdout(f"no NCCL: {error}")
+            print_stdout(
+                "building without it: GPUs exchange gradients through the CPU, slower"
+            )
             built = build(folder, build_environment(environ, tools))
             install_wheel(built, needs, environ)
-        say(f"built in {time.monotonic() - began:.0f} s")
+        print_stdout(f"built in {time.monotonic() - began:.0f} s")
     return note
 
 
@@ -252,8 +257,10 @@ def run(force: bool) -> int:
     if force or not works(environ):
         LOG.write_text("")
         needs = extras.lines("horovod")
-        say(f"horovod {VERSION} for TensorFlow {horovod_probe.tensorflow(environ)}")
-        say(f"log: {LOG}")
+        print_stdout(
+            f"horovod {VERSION} for TensorFlow {horovod_probe.tensorflow(environ)}"
+        )
+        print_stdout(f"log: {LOG}")
         without = install(needs, environ)
     else:
         nccl, without = for_nccl(environ)
@@ -261,12 +268,10 @@ def run(force: bool) -> int:
     horovod = horovod_probe.installed()
     has = horovod.has if horovod else ()
     built = " and ".join(has) + ("" if "NCCL" in has else f"; no NCCL: {without}")
-    say(f"horovod {VERSION} is installed ({built}): horovodrun -np 2 ... works")
+    print_stdout(
+        f"horovod {VERSION} is installed ({built}): horovodrun -np 2 ... works"
+    )
     return 0
-
-
-def say(line: str) -> None:
-    print(line, flush=True)
 
 
 def main(argv: Sequence[str]) -> int:
