@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeVar
 
 import tqdm
+
+Item = TypeVar("Item")
 
 
 def say(text: str) -> None:
@@ -15,7 +17,9 @@ def say(text: str) -> None:
     tqdm.tqdm.write(text, file=sys.stderr)
 
 
-def progress_bar(items: Any, title: str, unit: str = "batch") -> Iterable[Any]:
+def progress_bar(
+    items: Iterable[Item], title: str, unit: str = "batch"
+) -> Iterable[Item]:
     """The items, with a progress bar where standard error is a terminal."""
     return tqdm.tqdm(
         items,

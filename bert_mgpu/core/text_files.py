@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import difflib
 import functools
 import gzip
+import lzma
 import os
 import pathlib
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -33,7 +35,8 @@ ENCODINGS = {
     "windows-1252": "cp1252",
 }
 _MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
-_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+UNPACK = {".gz": gzip.open, ".xz": lzma.open}
+_DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
 LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
 
@@ -73,7 +76,7 @@ def read_lines(
     Lines end at `\n` alone: U+2028, U+0085, a lone `\r` and the like, at which
     `str.splitlines` also cuts, are characters of the text. Left out are the
     line's end (`\n` or `\r\n`) and a byte order mark at the file's start. A file
-    `.gz` is unpacked; STANDARD_INPUT is read as its lines come.
+    `.gz` or `.xz` is unpacked; STANDARD_INPUT is read as its lines come.
 
     encoding: one of ENCODINGS.
 
@@ -81,26 +84,63 @@ def read_lines(
       UserError: no such file, or with file:line: not of this encoding, a NUL byte, or
         a line that is too long to be one.
     """
+    from_stdin = path == STANDARD_INPUT
+    if not from_stdin:
+        check_file(path)
+    # Not sys.stdin: a waiting thread would hold its lock, which aborts an exit.
+    with unpacked(path, os.dup(0) if from_stdin else None) as (_, file):
+        for number, raw in raw_lines(path, file, LONGEST_LINE + 1):
+            if len(raw) > LONGEST_LINE:
+                raise UserError(
+                    f"{path}:{number}: more than {LONGEST_LINE} bytes: not a line of"
+                    " text: check the file, and where its lines end"
+                )
+            if number == 1:
+                _check_start(raw, path)
+                raw = raw.removeprefix(_MARKS.get(ENCODINGS[encoding], b""))
+            raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+            yield number, decode(raw, f"{path}:{number}", encoding)
+
+
+@contextlib.contextmanager
+def unpacked(
+    path: str | os.PathLike[str], descriptor: int | None = None
+) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """The open file as it is on the disk, for its position, and its text.
+
+    descriptor: read instead of the file.
+
+    Raises:
+      UserError: it cannot be opened.
+    """
+    unpack: Any = UNPACK.get(pathlib.Path(path).suffix, contextlib.nullcontext)
+    try:
+        packed = open(path if descriptor is None else descriptor, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+    with packed, unpack(packed) as file:
+        yield packed, file
+
+
+def raw_lines(
+    path: str | os.PathLike[str], file: IO[bytes], most: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yields (number from 1, line with its end); one of more bytes comes in pieces.
+
+    So no more is ever held in memory, whatever the file unpacks to.
+
+    Raises:
+      UserError: the file is damaged or cannot be read.
+    """
     number = 0
     try:
-        with _opened(path) as file:
-            # No more is ever held in memory, whatever the file unpacks to.
-            for number, raw in enumerate(
-                iter(functools.partial(file.readline, LONGEST_LINE + 1), b""), 1
-            ):
-                if len(raw) > LONGEST_LINE:
-                    raise UserError(
-                        f"{path}:{number}: more than {LONGEST_LINE} bytes: not a line"
-                        " of text: check the file, and where its lines end"
-                    )
-                if number == 1:
-                    _check_start(raw, path)
-                    raw = raw.removeprefix(_MARKS.get(ENCODINGS[encoding], b""))
-                raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-                yield number, decode(raw, f"{path}:{number}", encoding)
+        pieces = iter(functools.partial(file.readline, most), b"")
+        for number, raw in enumerate(pieces, 1):
+            yield number, raw
     except _DAMAGED as error:
         raise UserError(
-            f"{path}: damaged after line {number} ({error}): compress the file again"
+            f"{path}: damaged or cut after line {number} ({error}): copy or compress"
+            " it again"
         ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
@@ -121,14 +161,6 @@ def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
             f"{path}:1: its lines end in CR alone, as on old Macs: convert it, e.g."
             " tr '\\r' '\\n'"
         )
-
-
-def _opened(path: str | os.PathLike[str]) -> Any:
-    if path == STANDARD_INPUT:
-        # Not sys.stdin: a waiting thread would hold its lock, which aborts an exit.
-        return open(os.dup(0), "rb")
-    check_file(path)
-    return (gzip.open if os.fspath(path).endswith(".gz") else open)(path, "rb")
 
 
 def decode(raw: bytes, location: str, encoding: str = UTF_8) -> str:

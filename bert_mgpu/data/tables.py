@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from bert_mgpu.core import extras
 from bert_mgpu.core.errors import UserError, listed, shortened
-from bert_mgpu.core.text_files import UTF_8, check_file, read_lines
+from bert_mgpu.core.text_files import UNPACK, UTF_8, check_file, read_lines
 
 Column = int | str  # a number from 0, -1 is the last one; or a name
 Cell = str | list[str]  # JSON Lines and Parquet may hold lists
@@ -48,7 +48,7 @@ class TableFormat(NamedTuple):
 
     def format_of(self, path: str | os.PathLike[str]) -> str:
         suffixes = pathlib.Path(path).suffixes
-        if suffixes[-1:] == [".gz"]:
+        if suffixes and suffixes[-1] in UNPACK:
             suffixes.pop()
         return self.format or _SUFFIXES.get("".join(suffixes[-1:]).lower(), "tsv")
 

@@ -21,7 +21,8 @@ from typing import IO, NamedTuple
 
 from bert_mgpu.core import files, text_files
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.data_prep.text_lines import decode, lines, opened
+from bert_mgpu.core.text_files import unpacked
+from bert_mgpu.data_prep.text_lines import decode, lines
 
 # Documents of a block at least: a random next sentence comes from one of them.
 WINDOW = 10_000
@@ -180,7 +181,7 @@ def blocks(
     spool = _Spool(folder, 0)
     try:
         for path in files:
-            with opened(path) as (packed, file):
+            with unpacked(path) as (packed, file):
                 spool.begin(path, 1)
                 for number, line in lines(path, file):
                     is_cut = spool.in_document or len(spool.documents) < cut.window

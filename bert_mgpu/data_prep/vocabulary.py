@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pathlib
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-import tqdm
+from collections.abc import Iterator, Mapping, Sequence
 
 from bert_mgpu.core import files, text_files
+from bert_mgpu.core.log import progress_bar
 from bert_mgpu.data_prep import text_lines
 from bert_mgpu.text import vocab_coverage
 from bert_mgpu.text.vocab_coverage import Census, Row
@@ -24,7 +22,7 @@ def count(
     Raises:
       UserError: with file:line: not UTF-8, a NUL byte; a file that is damaged.
     """
-    rows = _progress(_rows(files), title)
+    rows = progress_bar(_rows(files), title, " lines")
     if sample is not None:
         rows = (row for number, row in enumerate(rows) if number in sample)
     for block in vocab_coverage.in_blocks(rows):
@@ -34,7 +32,7 @@ def count(
 
 def sample(files: Sequence[str], most: int, seed: int) -> frozenset[int] | None:
     """The numbers of at most `most` lines, drawn at random; None: all lines."""
-    total = sum(1 for _ in _progress(_rows(files), "count lines"))
+    total = sum(1 for _ in progress_bar(_rows(files), "count lines", " lines"))
     drawn = text_files.sample_rows(total, most, seed)
     return None if len(drawn) == total else frozenset(drawn.tolist())
 
@@ -42,16 +40,10 @@ def sample(files: Sequence[str], most: int, seed: int) -> frozenset[int] | None:
 def _rows(files: Sequence[str]) -> Iterator[Row]:
     """The lines with text, and their locations: (file:line, text)."""
     for path in files:
-        with text_lines.opened(path) as (_, text):
+        with text_files.unpacked(path) as (_, text):
             for number, line in text_lines.lines(path, text):
                 if stripped := text_lines.decode(line, path, number).strip():
                     yield f"{path}:{number}", stripped
-
-
-def _progress(rows: Iterable[Row], title: str) -> Iterable[Row]:
-    return tqdm.tqdm(
-        rows, title, unit=" lines", disable=not sys.stderr.isatty(), leave=False
-    )
 
 
 def write_vocabulary(source: str, target: str, new: Mapping[int, str]) -> int:

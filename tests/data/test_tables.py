@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 
 import pytest
 
@@ -102,15 +103,16 @@ def test_other_encodings(tmp_path, encoding, codec):
         cells(bad, [0], encoding=encoding)
 
 
-def test_packed_files_have_the_format_of_what_is_in_them(tmp_path):
-    packed = gzip.compress(b'{"t": "a"}\n{"t": "b"}\n' * 1000)
-    path = write(tmp_path / "a.jsonl.gz", packed)
+@pytest.mark.parametrize(("suffix", "packer"), [("gz", gzip), ("xz", lzma)])
+def test_packed_files_have_the_format_of_what_is_in_them(tmp_path, suffix, packer):
+    packed = packer.compress(b'{"t": "a"}\n{"t": "b"}\n' * 1000)
+    path = write(tmp_path / f"a.jsonl.{suffix}", packed)
     assert cells(path, ["t"])[:2] == [(1, ["a"]), (2, ["b"])]
     for bad in (packed[:-20], packed[:30] + b"xx" + packed[32:], b"no gzip"):
         with pytest.raises(
-            UserError, match="damaged after line .*: compress the file again"
+            UserError, match="damaged or cut after line .*: copy or compress it again"
         ):
-            cells(write(tmp_path / "b.jsonl.gz", bad), ["t"])
+            cells(write(tmp_path / f"b.jsonl.{suffix}", bad), ["t"])
 
 
 @pytest.mark.parametrize(
