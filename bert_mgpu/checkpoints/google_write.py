@@ -39,7 +39,7 @@ def export(
     Raises UserError where the folder holds other files, or cannot be written.
     """
     target = pathlib.Path(directory).absolute()
-    check_replaceable(target)
+    files.check_replaceable(target, is_export)
     facts = json.dumps({**_PRODUCER, "flags": dict(flags)}, indent=2)
     try:
         with files.replacing_folder(target) as new:
@@ -54,16 +54,12 @@ def export(
         raise UserError(f"{directory}: cannot export: {error.strerror}") from None
 
 
-def check_replaceable(target: pathlib.Path) -> None:
-    """Raises UserError where the folder holds other files, or cannot be written."""
-
-    def is_export(names: set[str]) -> bool:
-        others = {name for name in names if not name.startswith(f"{CHECKPOINT}.")}
-        if not (RUN in others and others <= _EXPORTED):
-            return False
-        try:
-            return files.read_json(target / RUN).items() >= _PRODUCER.items()
-        except UserError:  # not written by `export`
-            return False
-
-    files.check_replaceable(target, is_export)
+def is_export(folder: pathlib.Path, names: set[str]) -> bool:
+    """Whether the folder, with these names in it, was written by `export`."""
+    others = {name for name in names if not name.startswith(f"{CHECKPOINT}.")}
+    if not (RUN in others and others <= _EXPORTED):
+        return False
+    try:
+        return files.read_json(folder / RUN).items() >= _PRODUCER.items()
+    except UserError:
+        return False

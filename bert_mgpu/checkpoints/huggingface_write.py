@@ -59,7 +59,7 @@ def export(
     not at all, replacing an earlier export at most.
     """
     target = pathlib.Path(directory).absolute()
-    check_replaceable(target)
+    files.check_replaceable(target, is_export)
     classifies = labels is not None
     architecture = (
         weight_names.CLASSIFIER if classifies else weight_names.architecture_of(params)
@@ -98,18 +98,14 @@ def export(
         raise UserError(f"{directory}: cannot export: {error}") from None
 
 
-def check_replaceable(target: pathlib.Path) -> None:
-    """Raises UserError where the folder holds other files, or cannot be written."""
-
-    def is_export(names: set[str]) -> bool:
-        with (
-            contextlib.suppress(OSError, safetensors.SafetensorError),
-            safetensors.safe_open(target / WEIGHTS, "numpy") as opened,
-        ):
-            return opened.metadata() == _OURS and names <= _EXPORTED
-        return False
-
-    files.check_replaceable(target, is_export)
+def is_export(folder: pathlib.Path, names: set[str]) -> bool:
+    """Whether the folder, with these names in it, was written by `export`."""
+    with (
+        contextlib.suppress(OSError, safetensors.SafetensorError),
+        safetensors.safe_open(folder / WEIGHTS, "numpy") as opened,
+    ):
+        return opened.metadata() == _OURS and names <= _EXPORTED
+    return False
 
 
 def _tensors(

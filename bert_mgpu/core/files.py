@@ -199,17 +199,19 @@ def _takes_files(folder: pathlib.Path) -> bool:
     return True
 
 
-def check_replaceable(target: pathlib.Path, ours: Callable[[set[str]], bool]) -> None:
+def check_replaceable(
+    target: pathlib.Path, is_export: Callable[[pathlib.Path, set[str]], bool]
+) -> None:
     """Raises UserError unless an export may replace the target.
 
     It may where the target is absent, empty or just an earlier export, and its folder
-    can be written to. ours: whether these names are just those of an export.
+    can be written to. is_export: whether a folder, with the names in it, is one.
     """
     above = next(path for path in target.absolute().parents if path.exists())
     if not _takes_files(above):
         raise UserError(f"{target}: cannot export: {above} is no folder to write to")
     names = {p.name for p in target.iterdir()} if target.is_dir() else set()
-    if target.is_file() or (names and not ours(names)):
+    if target.is_file() or (names and not is_export(target, names)):
         raise UserError(
             f"{target}: exists and is not just an export of bert_mgpu: pass a new"
             " directory"

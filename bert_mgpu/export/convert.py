@@ -22,7 +22,7 @@ from bert_mgpu.checkpoints import (
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import ModelFlags
 from bert_mgpu.config.convert import ConvertConfig
-from bert_mgpu.core import text_files
+from bert_mgpu.core import files, text_files
 from bert_mgpu.core.errors import RunError, UserError, listed
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.model import bert, heads
@@ -39,7 +39,7 @@ Params = Mapping[str, np.ndarray]
 class Target(NamedTuple):
     """A format to write."""
 
-    check: Callable[[pathlib.Path], None]  # raises UserError for other files
+    is_export: Callable[[pathlib.Path, set[str]], bool]
     write: Callable[..., None]
     names: Callable[[Params, BertConfig], list[str]]  # of the weights to be written
 
@@ -51,7 +51,7 @@ def convert(config: ConvertConfig, types: Mapping[str, str]) -> None:
     """
     folders = {name: getattr(config, name) for name in TARGETS if getattr(config, name)}
     for name, folder in folders.items():
-        TARGETS[name].check(pathlib.Path(folder))
+        files.check_replaceable(pathlib.Path(folder), TARGETS[name].is_export)
     if config.input_file:
         text_files.check_file(config.input_file)
     model = pretrained.find_model(config)
@@ -163,10 +163,10 @@ def _of_architecture(params: Params, bert_config: BertConfig) -> list[str]:
 
 TARGETS = {
     "export_hf": Target(
-        huggingface_write.check_replaceable, _write_hugging_face, _of_architecture
+        huggingface_write.is_export, _write_hugging_face, _of_architecture
     ),
     "export_google": Target(
-        google_write.check_replaceable, _write_google, lambda params, _: [*params]
+        google_write.is_export, _write_google, lambda params, _: [*params]
     ),
 }
 

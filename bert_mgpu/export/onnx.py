@@ -39,11 +39,12 @@ def check(target: str) -> None:
         raise UserError(
             f"--export_onnx needs {', '.join(missing)}: {extras.advice('onnx')}"
         )
-    exported = {_MODEL, _VOCAB, FACTS}
-    files.check_replaceable(
-        pathlib.Path(target).absolute(),
-        lambda names: FACTS in names and names <= exported,
-    )
+    files.check_replaceable(pathlib.Path(target), is_export)
+
+
+def is_export(folder: pathlib.Path, names: set[str]) -> bool:
+    """Whether the folder, with these names in it, was written by `write`."""
+    return FACTS in names and names <= {_MODEL, _VOCAB, FACTS}
 
 
 def write(target: str, served: Served, vocab_file: str) -> None:

@@ -141,7 +141,7 @@ def write(target: str, served: Served, with_pairs: bool) -> None:
     with_pairs: rows have two texts. Raises UserError where it cannot be written.
     """
     folder = pathlib.Path(target).absolute()
-    check_replaceable(folder)
+    files.check_replaceable(folder, is_export)
     texts, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int32)
     call = served.answers_for_pairs if with_pairs else served.answers_for_texts
     signatures = {
@@ -162,9 +162,9 @@ def _signature(call: Any, names: Sequence[str], spec: tf.TensorSpec) -> Any:
     return tf.function(call, autograph=False).get_concrete_function(**named)
 
 
-def check_replaceable(folder: pathlib.Path) -> None:
-    """Raises UserError where the folder holds other files, or cannot be written."""
-    files.check_replaceable(folder, lambda names: FACTS in names and names <= _OURS)
+def is_export(folder: pathlib.Path, names: set[str]) -> bool:
+    """Whether the folder, with these names in it, was written by `write`."""
+    return FACTS in names and names <= _OURS
 
 
 def difference(

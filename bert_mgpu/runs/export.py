@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 
+from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation.forward import forward
@@ -37,7 +38,7 @@ def check(
     if rank > 0:  # the first process alone writes
         return
     if export_saved_model:
-        saved_model.check_replaceable(pathlib.Path(export_saved_model))
+        files.check_replaceable(pathlib.Path(export_saved_model), saved_model.is_export)
     if export_onnx:
         onnx.check(export_onnx)
     stages.check_export(export_hf, rank)

@@ -12,6 +12,7 @@ import numpy as np
 from bert_mgpu.checkpoints import huggingface_write, pretrained
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
+from bert_mgpu.core import files
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation import evaluator as evaluations
 from bert_mgpu.evaluation import result_files
@@ -51,7 +52,7 @@ def cache_folder(cache_dir: str | None, output_dir: pathlib.Path) -> pathlib.Pat
 def check_export(export_hf: str | None, rank: int) -> None:
     """Raises UserError where --export_hf holds other files; process 0 writes it."""
     if export_hf and rank == 0:
-        huggingface_write.check_replaceable(pathlib.Path(export_hf))
+        files.check_replaceable(pathlib.Path(export_hf), huggingface_write.is_export)
 
 
 def describe(run: Run, warnings: Iterable[str] = ()) -> None:
