@@ -13,12 +13,11 @@ import numpy as np
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.run_files import CONFIG, LABELS, MODEL, RUN, VOCAB
 from bert_mgpu.model.config import BertConfig
 
-CHECKPOINT, CONFIG, VOCAB = "bert_model.ckpt", "bert_config.json", "vocab.txt"
-LABELS, RUN = "label_list.txt", "run.json"
+CHECKPOINT = "bert_model.ckpt"
 _PRODUCER = {"producer": "bert_mgpu"}
-_EXPORTED = {CONFIG, VOCAB, LABELS, RUN}
 
 
 def export(
@@ -57,7 +56,7 @@ def export(
 def is_export(folder: pathlib.Path, names: set[str]) -> bool:
     """Whether the folder, with these names in it, was written by `export`."""
     others = {name for name in names if not name.startswith(f"{CHECKPOINT}.")}
-    if not (RUN in others and others <= _EXPORTED):
+    if not (RUN in others and others <= {*MODEL}):
         return False
     try:
         return files.read_json(folder / RUN).items() >= _PRODUCER.items()

@@ -15,7 +15,7 @@ from bert_mgpu.checkpoints import (
     vocab_growth,
     weight_names,
 )
-from bert_mgpu.core import tensor_names
+from bert_mgpu.core import run_files, tensor_names
 from bert_mgpu.core.errors import UserError, listed
 
 _MAX_NAMES_SHOWN = 8
@@ -89,7 +89,7 @@ def first_weights(
         growth = vocab_growth.find_growth(
             model.vocab_file,
             model.required_tokenizer,
-            run_folder.folder_of(path) / pretrained.VOCAB_FILE,
+            run_folder.folder_of(path) / run_files.VOCAB,
             shapes=shapes,
         )
     difference = weight_names.describe_difference(wanted, growth.shapes(shapes, wanted))

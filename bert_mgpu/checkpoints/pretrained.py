@@ -21,14 +21,12 @@ from bert_mgpu.checkpoints import (
     vocab_growth,
 )
 from bert_mgpu.config.base import ModelFlags, RunConfig
-from bert_mgpu.core import files
+from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.text_files import check_file
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
 
-LABELS_FILE, CONFIG_FILE = "label_list.txt", "bert_config.json"
-VOCAB_FILE, RUN_FILE = "vocab.txt", "run.json"
 MAX_POSITIONS = 512
 # Only the first is read; the others are refused with a reason.
 _HUGGING_FACE_FILES = frozenset(
@@ -53,14 +51,14 @@ class Pretrained:
     def required_tokenizer(self) -> Tokenizer:
         """Raises UserError where the run has no vocabulary."""
         if self.tokenizer is None:
-            raise _missing("vocab_file", VOCAB_FILE)
+            raise _missing("vocab_file", run_files.VOCAB)
         return self.tokenizer
 
     @property
     def required_vocab_file(self) -> str:
         """The vocab_file. Raises UserError where the run has no vocabulary."""
         if self.vocab_file is None:
-            raise _missing("vocab_file", VOCAB_FILE)
+            raise _missing("vocab_file", run_files.VOCAB)
         return self.vocab_file
 
 
@@ -110,8 +108,8 @@ def find_model(
                 " of one, an --init_checkpoint, or --do_train=true"
             )
         if config_file is None:
-            raise _missing("bert_config_file", CONFIG_FILE)
-        raise _missing("vocab_file", VOCAB_FILE)
+            raise _missing("bert_config_file", run_files.CONFIG)
+        raise _missing("vocab_file", run_files.VOCAB)
     check_file(config_file)
     bert_config = BertConfig.from_json_file(config_file, flags.hidden_act)
     _check_positions(max_seq_length, bert_config, config_file)
@@ -187,13 +185,16 @@ def _beside_weights(
 def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
     """The settings of the model in a folder that a run, or Google, has written."""
     settings: dict[str, Any] = {}
-    for key, name in (("config_file", CONFIG_FILE), ("vocab_file", VOCAB_FILE)):
+    for key, name in (
+        ("config_file", run_files.CONFIG),
+        ("vocab_file", run_files.VOCAB),
+    ):
         # Even if it is no file: what has this name was meant.
         if files.lexists(folder / name):
             settings[key] = str(folder / name)
-    if files.lexists(folder / LABELS_FILE):
-        settings["labels"] = run_folder.read_labels(folder / LABELS_FILE)
-    flags = run_folder.read_settings(folder / RUN_FILE)
+    if files.lexists(folder / run_files.LABELS):
+        settings["labels"] = run_folder.read_labels(folder / run_files.LABELS)
+    flags = run_folder.read_settings(folder / run_files.RUN)
     if "do_lower_case" in flags:
         settings["origin"] = str(folder)
     return settings | flags

@@ -17,12 +17,11 @@ from collections.abc import Callable
 import numpy as np
 
 from bert_mgpu.checkpoints import google_read
-from bert_mgpu.core import files, tensor_names
+from bert_mgpu.core import files, run_files, tensor_names
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.task import TrainState
 
 _STEM = "model.ckpt"
-_SAVING = ".saving"
 _OURS = "bert_mgpu/"
 _STEP = "global_step"
 
@@ -76,7 +75,7 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
 
     Raises UserError where it cannot be written; earlier checkpoints stay whole.
     """
-    temporary = directory / _SAVING
+    temporary = directory / run_files.SAVING
     name = stem(state.step)
     try:
         shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed

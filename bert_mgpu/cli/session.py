@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bert_mgpu.cli import script
 from bert_mgpu.config import parsing
 from bert_mgpu.config.base import RunConfig
-from bert_mgpu.core import files, log
+from bert_mgpu.core import files, log, run_files
 from bert_mgpu.core.errors import (
     DoesNotFit,
     Interrupted,
@@ -76,7 +76,7 @@ def run(
         check(settings)
         output_dir = pathlib.Path(str(settings.output_dir))
         with (
-            _locked(output_dir, rank, "cache" if settings.cache_dir else None),
+            _locked(output_dir, rank, run_files.CACHE if settings.cache_dir else None),
             _tensorflow_log(output_dir, settings.tf_log, rank),
         ):
             watchdog.begin()
@@ -154,7 +154,7 @@ def _locked(
         yield
         return
     with files.locked(output_dir, f"--output_dir={output_dir}", "folder"):
-        files.check_folders(output_dir, unused)
+        run_files.check_folders(output_dir, unused)
         yield
 
 

@@ -14,7 +14,6 @@ import glob
 import json
 import os
 import pathlib
-import re
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +24,6 @@ from bert_mgpu.core.errors import UserError, short_repr
 # Bytes of a settings file: the largest tokenizer.json of a BERT has 10 MB. Once parsed
 # it may take thirty times as much memory.
 MOST_JSON = 32 << 20
-# Folders of an output_dir into which a run writes.
-_FOLDERS = re.compile(r"cache|best|report|predicted|\.saving|seed-[0-9]+")
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
@@ -107,27 +104,6 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{path}: not a JSON object")
     return value
-
-
-def check_folders(output_dir: pathlib.Path, unused: str | None = None) -> None:
-    """Raises UserError where a run would write outside of its output_dir.
-
-    Files replace links; but through a folder that is a link they would go elsewhere.
-    unused: the name of a folder to which this run does not write.
-    """
-    for path in sorted(output_dir.iterdir()) if output_dir.is_dir() else ():
-        if not _FOLDERS.fullmatch(path.name) or path.name == unused:
-            continue
-        if not path.is_dir() and not path.is_symlink():
-            raise UserError(f"{path}: not a folder: remove it")
-        links = [path] if path.is_symlink() else []
-        for folder, names, _ in os.walk(path) if not links else ():
-            links += [p for n in names if (p := pathlib.Path(folder, n)).is_symlink()]
-        if links:
-            raise UserError(
-                f"{links[0]}: a link, and a run does not write through it: remove it,"
-                " or pass another --output_dir (or --cache_dir, for the cache)"
-            )
 
 
 @contextlib.contextmanager

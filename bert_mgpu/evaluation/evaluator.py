@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bert_mgpu.checkpoints import pretrained, train_state
-from bert_mgpu.core import files, hashing
+from bert_mgpu.checkpoints import train_state
+from bert_mgpu.core import files, hashing, run_files
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example, Rows
@@ -21,9 +21,8 @@ from bert_mgpu.evaluation.forward import Abandoned, ForwardSettings, scored_rows
 from bert_mgpu.training import recorder
 from bert_mgpu.training.towers import Towers
 
-HISTORY, BEST, BEST_FILE = "evaluations.jsonl", "best", "best.json"
+HISTORY, BEST_FILE = "evaluations.jsonl", "best.json"
 MAIN = "dev"  # the set by which the best weights are chosen
-_COPIED = (pretrained.RUN_FILE, pretrained.CONFIG_FILE, pretrained.LABELS_FILE)
 
 
 class BestEvaluation(NamedTuple):
@@ -59,7 +58,7 @@ class Evaluator:
         """examples: reads those of a set."""
         self._task, self._sets, self._examples = task, sets, examples
         self._settings, self._group = settings, group
-        self._output_dir, self._folder = output_dir, output_dir / BEST
+        self._output_dir, self._folder = output_dir, output_dir / run_files.BEST
         self._identity: dict[str, Any] | None = None
         self._best: BestEvaluation | None = None
         self._evaluated: list[int] = []  # steps
@@ -197,7 +196,7 @@ class Evaluator:
             state = TrainState(*towers.snapshot(), step, self._identity)
             state = TrainState(state.averaged, {}, step, identity=self._identity)
             train_state.save(self._folder, state, 1)
-            for name in (*_COPIED, pretrained.VOCAB_FILE):
+            for name in run_files.MODEL:
                 if (self._output_dir / name).exists():
                     content = (self._output_dir / name).read_bytes()
                     files.write_bytes(self._folder / name, content)
@@ -218,7 +217,7 @@ def read_history(output_dir: pathlib.Path) -> list[dict[str, Any]]:
 
 def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
     """The folder best/ of a run. Raises UserError where it holds no weights."""
-    folder = output_dir / BEST
+    folder = output_dir / run_files.BEST
     if not train_state.saved_steps(folder):
         raise UserError(
             f"--use_best: {folder} holds no weights: train with --eval_steps, or leave"

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_mgpu.checkpoints.pretrained import RUN_FILE
 from bert_mgpu.config.base import RunConfig, fields
-from bert_mgpu.core import files
+from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.report import ConfusionMatrix, ReportSection, ReportTable
@@ -19,7 +18,7 @@ from bert_mgpu.core.rows import Features
 from bert_mgpu.evaluation import evaluator, html, plots, result_files
 from bert_mgpu.training import recorder
 
-FILE, FOLDER = "report.html", "report"
+FILE = "report.html"
 _EVALUATIONS = 60  # the last ones, which are shown
 _LONGEST_SETTING = 120
 
@@ -52,7 +51,7 @@ def write(facts: ReportFacts, sections: Sequence[ReportSection]) -> None:
 
     Raises UserError where they cannot be written.
     """
-    folder = files.make_folder(facts.output_dir / FOLDER)
+    folder = files.make_folder(facts.output_dir / run_files.REPORT)
     try:
         content = _curves(facts, folder)
         for section in sections:
@@ -208,7 +207,7 @@ def _settings(facts: ReportFacts) -> Sections:
 
 def _read_run(facts: ReportFacts) -> dict[str, Any]:
     """The facts in run.json about the training of the model."""
-    return _objects(facts.output_dir / RUN_FILE)
+    return _objects(facts.output_dir / run_files.RUN)
 
 
 def _objects(path: pathlib.Path) -> dict[str, dict[str, Any]]:

@@ -22,7 +22,7 @@ from bert_mgpu.checkpoints import (
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import ModelFlags
 from bert_mgpu.config.convert import ConvertConfig
-from bert_mgpu.core import files, text_files
+from bert_mgpu.core import files, run_files, text_files
 from bert_mgpu.core.errors import RunError, UserError, listed
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.model import bert, heads
@@ -61,7 +61,7 @@ def convert(config: ConvertConfig, types: Mapping[str, str]) -> None:
     params = _weights(checkpoint, model.bert_config)
     rows, source = _rows(model.required_tokenizer, model.bert_config, config.input_file)
     flags = run_folder.model_settings(
-        run_folder.folder_of(checkpoint) / pretrained.RUN_FILE
+        run_folder.folder_of(checkpoint) / run_files.RUN
     )
     for name, folder in folders.items():
         target = TARGETS[name]

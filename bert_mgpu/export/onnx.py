@@ -18,6 +18,7 @@ import tensorflow as tf
 from bert_mgpu.core import extras, files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Features, Outputs
+from bert_mgpu.core.run_files import VOCAB
 from bert_mgpu.export.saved_model import (
     BATCH,
     FACTS,
@@ -26,7 +27,7 @@ from bert_mgpu.export.saved_model import (
     largest_gap,
 )
 
-_MODEL, _VOCAB = "model.onnx", "vocab.txt"
+_MODEL = "model.onnx"
 _NEEDED = ("tf2onnx", "onnx", "onnxruntime")
 _OPSET = 18  # of 2023: onnxruntime 1.14 and later
 _MOST_BYTES = 2**31 - 2**24  # of a protocol buffer, less some for the graph
@@ -44,7 +45,7 @@ def check(target: str) -> None:
 
 def is_export(folder: pathlib.Path, names: set[str]) -> bool:
     """Whether the folder, with these names in it, was written by `write`."""
-    return FACTS in names and names <= {_MODEL, _VOCAB, FACTS}
+    return FACTS in names and names <= {_MODEL, VOCAB, FACTS}
 
 
 def write(target: str, served: Served, vocab_file: str) -> None:
@@ -73,7 +74,7 @@ def write(target: str, served: Served, vocab_file: str) -> None:
     try:
         with files.replacing_folder(pathlib.Path(target).absolute()) as new:
             (new / _MODEL).write_bytes(model.SerializeToString())
-            (new / _VOCAB).write_bytes(pathlib.Path(vocab_file).read_bytes())
+            (new / VOCAB).write_bytes(pathlib.Path(vocab_file).read_bytes())
             (new / FACTS).write_text(facts + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"{target}: cannot export: {error.strerror}") from None

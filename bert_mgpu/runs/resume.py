@@ -14,10 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 import bert_mgpu
-from bert_mgpu.checkpoints import initial_weights, pretrained, train_state
+from bert_mgpu.checkpoints import initial_weights, train_state
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig, fields
-from bert_mgpu.core import files, tensor_names
+from bert_mgpu.core import files, run_files, tensor_names
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.task import TrainState
@@ -161,7 +161,7 @@ def _absolute(path: str | None) -> str | None:
 def _began_from(output_dir: pathlib.Path) -> str | None:
     """--init_checkpoint when the run of output_dir began; None if it is not known."""
     try:
-        flags = files.read_json(output_dir / pretrained.RUN_FILE)["flags"]
+        flags = files.read_json(output_dir / run_files.RUN)["flags"]
         return _absolute(flags["init_checkpoint"])
     except (UserError, KeyError, TypeError):
         return None
@@ -196,13 +196,13 @@ def write_run_files(
         },
     }
     texts = {
-        pretrained.RUN_FILE: json.dumps(facts, indent=2, ensure_ascii=False) + "\n",
-        pretrained.CONFIG_FILE: model.bert_config.to_google_json(),
+        run_files.RUN: json.dumps(facts, indent=2, ensure_ascii=False) + "\n",
+        run_files.CONFIG: model.bert_config.to_google_json(),
     }
     if labels:
-        texts[pretrained.LABELS_FILE] = "".join(f"{label}\n" for label in labels)
+        texts[run_files.LABELS] = "".join(f"{label}\n" for label in labels)
     for name, text in texts.items():
         files.write_text(output_dir / name, text)
     if model.vocab_file:
         vocabulary = pathlib.Path(model.vocab_file).read_bytes()
-        files.write_bytes(output_dir / pretrained.VOCAB_FILE, vocabulary)
+        files.write_bytes(output_dir / run_files.VOCAB, vocabulary)

@@ -7,11 +7,12 @@ import json
 import pathlib
 
 from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core import run_files
 from bert_mgpu.core.files import make_folder, write_text
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.evaluation import evaluator, result_files
-from bert_mgpu.runs import finetune, identity
+from bert_mgpu.runs import finetune, identity, stages
 from bert_mgpu.tasks import sources
 
 
@@ -28,7 +29,7 @@ def _run_each(
 ) -> None:
     """Runs each seed in a folder of its own, then writes seeds.json."""
     seeds = range(config.seed, config.seed + config.seeds)
-    folders = [output_dir / f"seed-{seed}" for seed in seeds]
+    folders = [output_dir / run_files.SEED.format(seed) for seed in seeds]
     # The same samples for all seeds.
     config = identity.with_original_random_numbers(config, folders, topology.group)
     finished = None
@@ -41,7 +42,7 @@ def _run_each(
             config,
             seed=seed,
             seeds=1,
-            cache_dir=config.cache_dir or str(output_dir / "cache"),
+            cache_dir=str(stages.cache_folder(config.cache_dir, output_dir)),
             sampled_by=config.seed,
         )
         # TensorFlow never frees compiled programs: all seeds use the same.

@@ -12,7 +12,7 @@ import numpy as np
 from bert_mgpu.checkpoints import huggingface_write, pretrained
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
-from bert_mgpu.core import files
+from bert_mgpu.core import files, run_files
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation import evaluator as evaluations
 from bert_mgpu.evaluation import result_files
@@ -21,8 +21,6 @@ from bert_mgpu.evaluation.forward import scored_rows
 from bert_mgpu.runs import init_distributed
 from bert_mgpu.runs.run import FinetuningRun, Run
 from bert_mgpu.training.towers import Towers
-
-PREDICTED = "predicted"  # the folder of several predicted files
 
 
 def find_model(
@@ -46,7 +44,7 @@ def find_model(
 
 def cache_folder(cache_dir: str | None, output_dir: pathlib.Path) -> pathlib.Path:
     """The folder of tokenized rows, and of indices of records."""
-    return pathlib.Path(cache_dir or output_dir / "cache")
+    return pathlib.Path(cache_dir or output_dir / run_files.CACHE)
 
 
 def check_export(export_hf: str | None, rank: int) -> None:
@@ -139,7 +137,7 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
     for name in data.predicted:
         folder = run.output_dir
         if len(data.predicted) > 1:
-            folder = folder / PREDICTED / data.path(name).name
+            folder = folder / run_files.PREDICTED / data.path(name).name
         features, _ = data.load(name)
         read = functools.partial(data.examples, name)
         scored = scored_rows(task, features, towers, settings=settings, examples=read)

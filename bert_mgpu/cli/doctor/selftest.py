@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core.run_files import CONFIG, VOCAB
 
 _SCRIPT = ("-m", "bert_mgpu.cli.run_classifier")
 _WORDS = ["sun", "joy", "win", "rain", "loss", "fear", "the", "of", "and", "in", "it"]
@@ -40,8 +41,8 @@ def _write_inputs(folder: pathlib.Path) -> None:
     rng = random.Random(1)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = [*special, *_WORDS]
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
-    (folder / "bert_config.json").write_text(json.dumps(_CONFIG))
+    (folder / VOCAB).write_text("".join(f"{word}\n" for word in words))
+    (folder / CONFIG).write_text(json.dumps(_CONFIG))
     (folder / "task.json").write_text(json.dumps(_TASK))
     rows = []
     for number in range(_ROWS):
@@ -58,8 +59,8 @@ def _flags(
     values = {
         "task_name": "selftest",
         "data_dir": folder,
-        "vocab_file": folder / "vocab.txt",
-        "bert_config_file": folder / "bert_config.json",
+        "vocab_file": folder / VOCAB,
+        "bert_config_file": folder / CONFIG,
         "output_dir": folder / output,
         "do_train": "true",
         "max_seq_length": 16,
