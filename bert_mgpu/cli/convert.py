@@ -16,8 +16,9 @@ import pathlib
 from collections.abc import Sequence
 
 from bert_mgpu.cli import script
+from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.convert import ConvertConfig
-from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.registry import TYPES
 
 
@@ -29,21 +30,20 @@ def main(argv: Sequence[str]) -> int:
             str(__doc__),
             ConvertConfig,
             work=_convert,
-            explained=_explained,
+            output=_output,
+            memory_hint="use a larger machine",
             stopped="an unfinished output is not kept",
         )
 
 
-def _explained(config: ConvertConfig, error: Exception) -> RunError | None:
+def _output(config: ConvertConfig) -> tuple[pathlib.Path, str]:
     flag = "export_hf" if config.export_hf else "export_google"
-    output = pathlib.Path(getattr(config, flag) or "")
-    return script.explain(error, output, flag, memory_hint="use a larger machine")
+    return pathlib.Path(getattr(config, flag) or ""), flag
 
 
 def _convert(config: ConvertConfig) -> None:
     """Checks the flags, loads TensorFlow and converts."""
-    if config.init_checkpoint is None:
-        raise UserError("--init_checkpoint is missing (--help lists all flags)")
+    check_needed(config, ["init_checkpoint"])
     if not (config.export_hf or config.export_google):
         raise UserError("nothing to do: pass --export_hf or --export_google")
     from bert_mgpu.export import convert

@@ -28,10 +28,11 @@ import time
 from collections.abc import Sequence
 
 from bert_mgpu.cli import script
+from bert_mgpu.cli.flag_checks import check_needed, check_output
 from bert_mgpu.config.base import fields
 from bert_mgpu.config.preparation import PreparationConfig
 from bert_mgpu.core import text_files
-from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.data_prep import corpus, instances, prepare
 from bert_mgpu.data_prep.tokenized import Preparation
@@ -42,23 +43,14 @@ _OF_MASKS = ("dupe_factor", "masking", "masked_lm_prob", "max_predictions_per_se
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-
-    def explained(config: PreparationConfig, error: Exception) -> RunError | None:
-        fewer = "pass a smaller --workers"
-        return script.explain(
-            error, config.outputs[0], "output_file", memory_hint=fewer
-        )
-
-    stopped = "run the same command again to resume from the finished parts"
-    argv = sys.argv if argv is None else argv
-    usage = str(__doc__)
     return script.run(
-        argv,
-        usage,
+        sys.argv if argv is None else argv,
+        str(__doc__),
         PreparationConfig,
         work=_prepare,
-        explained=explained,
-        stopped=stopped,
+        output=lambda config: (config.outputs[0], "output_file"),
+        memory_hint="pass a smaller --workers",
+        stopped="run the same command again to resume from the finished parts",
     )
 
 
@@ -85,9 +77,7 @@ def _prepare(config: PreparationConfig) -> None:
 
 
 def _check_flags(config: PreparationConfig) -> None:
-    for name in ("input_file", "output_file", "vocab_file"):
-        if getattr(config, name) is None:
-            raise UserError(f"--{name} is missing (--help lists all flags)")
+    check_needed(config, ["input_file", "output_file", "vocab_file"])
     least = instances.SHORTEST[config.objective]
     if config.max_seq_length < least:
         raise UserError(
@@ -112,20 +102,10 @@ def _check_flags(config: PreparationConfig) -> None:
 
 
 def _check_outputs(outputs: Sequence[pathlib.Path], files: Sequence[str]) -> None:
-    inputs = {os.path.realpath(file) for file in files}
-    seen = set()
+    others = [("input_file", file) for file in files]
     for output in outputs:
-        real_path = os.path.realpath(output)
-        if output.is_dir():
-            raise UserError(f"--output_file: {output} is a directory: pass a file")
-        if real_path in inputs:
-            raise UserError(
-                f"--output_file: {output} is an input too, and would be lost: pass"
-                " another name"
-            )
-        if real_path in seen:
-            raise UserError(f"--output_file: {output} is named twice")
-        seen.add(real_path)
+        check_output("output_file", str(output), others)
+        others.append(("output_file", str(output)))
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

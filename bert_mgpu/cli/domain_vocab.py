@@ -16,50 +16,45 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from bert_mgpu.cli import script
+from bert_mgpu.cli.flag_checks import check_needed, check_output
 from bert_mgpu.config.domain_vocab import DomainVocabConfig
 from bert_mgpu.core import text_files
-from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.data_prep import corpus, domain_vocab
-
-_SEE_HELP = "--help lists all flags"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-
-    def work(config: DomainVocabConfig) -> None:
-        _check(config)
-        domain_vocab.report(config)
-
-    def explained(config: DomainVocabConfig, error: Exception) -> RunError | None:
-        output = pathlib.Path(str(config.output_vocab_file))
-        return script.explain(
-            error, output, "output_vocab_file", memory_hint="pass --max_lines"
-        )
-
-    stopped = "nothing is written"
-    argv = sys.argv if argv is None else argv
-    usage = str(__doc__)
     return script.run(
-        argv, usage, DomainVocabConfig, work=work, explained=explained, stopped=stopped
+        sys.argv if argv is None else argv,
+        str(__doc__),
+        DomainVocabConfig,
+        work=_report,
+        output=lambda config: (
+            pathlib.Path(str(config.output_vocab_file)),
+            "output_vocab_file",
+        ),
+        memory_hint="pass --max_lines",
+        stopped="nothing is written",
     )
+
+
+def _report(config: DomainVocabConfig) -> None:
+    _check(config)
+    domain_vocab.report(config)
 
 
 def _check(config: DomainVocabConfig) -> None:
     """Raises UserError for flags and files that are wrong, before any counting."""
-    needed = ["input_file", "vocab_file"]
+    check_needed(config, ["input_file", "vocab_file"])
     if config.add:
-        needed += ["output_vocab_file"]
+        check_needed(config, ["output_vocab_file"], "--add needs it")
     if config.place == "append":
-        needed += ["output_vocab_file", "bert_config_file", "output_config_file"]
-    for name in needed:
-        if getattr(config, name) is None:
-            by_place = f"--place={config.place} needs it"
-            hint = by_place if name in needed[2:] else _SEE_HELP
-            raise UserError(f"--{name} is missing ({hint})")
+        names = ["output_vocab_file", "bert_config_file", "output_config_file"]
+        check_needed(config, names, "--place=append needs it")
     for name in ("bert_config_file", "output_config_file"):
         if config.place != "append" and getattr(config, name):
             raise UserError(
@@ -74,24 +69,16 @@ def _check(config: DomainVocabConfig) -> None:
     written: list[tuple[str, str]] = []
     for name in ("output_vocab_file", "output_config_file"):
         if path := getattr(config, name):
-            _check_output(name, path, [*read, *written])
+            check_output(name, path, [*read, *written])
+            _check_folder(name, path)
             written.append((name, path))
 
 
-def _check_output(name: str, path: str, others: Iterable[tuple[str, str]]) -> None:
+def _check_folder(name: str, path: str) -> None:
     folder = pathlib.Path(path).absolute().parent
-    if os.path.isdir(path):
-        raise UserError(f"--{name}={path}: is a directory: pass the name of a file")
     if not os.access(folder, os.W_OK):
         fault = "cannot write there" if folder.is_dir() else "there is no such folder"
         raise UserError(f"--{name}={path}: {folder}: {fault}: pass another name")
-    for other, file in others:
-        same = os.path.abspath(file) == os.path.abspath(path)
-        if same or (os.path.exists(path) and os.path.samefile(file, path)):
-            raise UserError(
-                f"--{name}={path}: is --{other} too, which must stay as it is: pass"
-                " another name"
-            )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Checks of flags that both training scripts share, before anything is loaded."""
+"""Checks of flags that several commands share, before anything is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core.errors import UserError
@@ -10,11 +12,35 @@ from bert_mgpu.core.errors import UserError
 EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 
 
+def check_needed(
+    config: Any, names: Sequence[str], why: str = "--help lists all flags"
+) -> None:
+    """Raises UserError where one of these flags is missing."""
+    for name in names:
+        if getattr(config, name) is None:
+            raise UserError(f"--{name} is missing ({why})")
+
+
+def check_output(flag: str, path: str, others: Iterable[tuple[str, str]]) -> None:
+    """Raises UserError where an output is a folder, or the file of another flag.
+
+    others: pairs of a flag and a file.
+    """
+    if os.path.isdir(path):
+        raise UserError(f"--{flag}={path}: is a directory: pass the name of a file")
+    for other, file in others:
+        same = os.path.realpath(file) == os.path.realpath(path)
+        there = os.path.exists(path) and os.path.exists(file)
+        if same or (there and os.path.samefile(file, path)):
+            raise UserError(
+                f"--{flag}={path}: is --{other} too, and would be lost: pass another"
+                " name"
+            )
+
+
 def check_common_flags(config: RunConfig, needed: Sequence[str]) -> None:
     """Raises UserError where a needed flag is missing, or all that ask for work."""
-    for name in (*needed, "output_dir"):
-        if getattr(config, name) is None:
-            raise UserError(f"--{name} is missing (--help lists all flags)")
+    check_needed(config, [*needed, "output_dir"])
     asked = "do_train", "do_eval", "do_predict", *EXPORTS
     if not any(getattr(config, name, None) for name in asked):
         raise UserError(

@@ -150,13 +150,14 @@ def run(
     table: type[Settings],
     *,
     work: Callable[[Settings], None],
-    explained: Callable[[Settings, Exception], RunError | None],
+    output: Callable[[Settings], tuple[pathlib.Path, str]],
+    memory_hint: str,
     stopped: str,
 ) -> int:
     """Runs a script that needs no training session; returns the exit code.
 
-    explained: turns an unexpected error into one line, or returns None; stopped: what
-    becomes of the work when SIGTERM or Ctrl-C stops it.
+    output, memory_hint: see `explain`; stopped: what becomes of the work when SIGTERM
+    or Ctrl-C stops it.
     """
 
     def preempt(number: int, frame: object) -> None:
@@ -174,7 +175,8 @@ def run(
         except (RunError, BrokenPipeError):
             raise
         except Exception as error:
-            if known := explained(settings, error):
+            path, flag = output(settings)
+            if known := explain(error, path, flag, memory_hint=memory_hint):
                 raise known from None
             raise
         return 0

@@ -60,9 +60,7 @@ def convert(config: ConvertConfig, types: Mapping[str, str]) -> None:
     checkpoint = str(config.init_checkpoint)
     params = _weights(checkpoint, model.bert_config)
     rows, source = _rows(model.required_tokenizer, model.bert_config, config.input_file)
-    flags = run_folder.model_settings(
-        run_folder.folder_of(checkpoint) / run_files.RUN
-    )
+    flags = run_folder.model_settings(run_folder.folder_of(checkpoint) / run_files.RUN)
     for name, folder in folders.items():
         target = TARGETS[name]
         target.write(folder, model, params, flags=flags, types=types)

@@ -67,5 +67,9 @@ class TaskFiles:
     task_type: str = DEFAULT_TYPE
     separator: str = ","  # between the labels of a row, where it may have several
 
+    def file_of(self, split: str) -> str | None:
+        """The name of the file of "train", "dev" or "test"."""
+        return {"train": self.train, "dev": self.dev, "test": self.test}[split]
+
     def columns_of(self, split: str) -> Columns:
         return self.other_columns.get(split, self.columns)

@@ -79,7 +79,7 @@ def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) ->
       UserError: there is no such file; names the nearest ones.
     """
     directory, asked = pathlib.Path(data_dir), split
-    name = {"train": task.train, "dev": task.dev, "test": task.test}[split]
+    name = task.file_of(split)
     note = None
     built_in = task.columns.table is None
     if split == "test" and built_in and name and not (directory / name).exists():

@@ -102,8 +102,11 @@ BAD_FLAGS = [
     ({"vocab_file": "no"}, "no: no such file"),
     ({"input_file": "no"}, "no: no such file"),
     ({"input_file": "no*"}, "no* matches no file"),
-    ({"output_file": "text"}, "text is an input too"),
-    ({"output_file": "a,b,./a"}, "a is named twice"),
+    (
+        {"output_file": "text"},
+        "--output_file=text: is --input_file too, and would be lost",
+    ),
+    ({"output_file": "a,b,./a"}, ": is --output_file too, and would be lost"),
     ({"output_file": "."}, "is a directory"),
     ({"output_file": ","}, "names no file"),
     ({"output_file": "/proc/no/a"}, "cannot write /proc/no/a: No such", "pass"),

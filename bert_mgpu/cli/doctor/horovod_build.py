@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
+from bert_mgpu.cli import script
 from bert_mgpu.cli.doctor import horovod_probe
 from bert_mgpu.cli.doctor.horovod_probe import VERSION, Environ
 from bert_mgpu.core import extras
@@ -252,7 +253,7 @@ def run(force: bool) -> int:
     environ = dict(os.environ)
     if missing := horovod_probe.missing(environ):
         for line in missing:
-            print(f"error: {line}", file=sys.stderr)
+            script.fail(UserError(line))
         return UserError.exit_code
     if force or not works(environ):
         LOG.write_text("")
@@ -289,11 +290,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         return run(options.force)
     except RunError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+        return script.fail(error)
     except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-        return UserError.exit_code
+        return script.fail(UserError(f"{error.filename}: {error.strerror}"))
     except KeyboardInterrupt:
-        print("stopped: by Ctrl-C: start it again", file=sys.stderr)
-        return Interrupted.exit_code
+        return script.fail(Interrupted("by Ctrl-C: start it again"))

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.cli import script
+from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import terminal
-from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks import data_checks, reader, registry, sources
 from bert_mgpu.tasks.base import Family
@@ -49,22 +50,15 @@ def main(argv: Sequence[str]) -> int:
         __doc__,
         FinetuneConfig,
         work=_report,
-        explained=_explained,
+        output=lambda config: (pathlib.Path(), "data_dir"),
+        memory_hint="use a larger machine",
         stopped="nothing was changed",
-    )
-
-
-def _explained(config: FinetuneConfig, error: Exception) -> RunError | None:
-    return script.explain(
-        error, pathlib.Path(), "data_dir", memory_hint="use a larger machine"
     )
 
 
 def _report(config: FinetuneConfig) -> None:
     """Prints sizes, labels, unknown words and problems of all sets."""
-    for name in ("task_name", "data_dir"):
-        if getattr(config, name) is None:
-            raise UserError(f"--{name} is missing (--help lists all flags)")
+    check_needed(config, ["task_name", "data_dir"])
     files, tokenizer = registry.find_task_files(config), _tokenizer(config)
     family = registry.family_of(files)
     sets: list[ReadSet] = []
@@ -133,7 +127,7 @@ def _is_read(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
         return True
     if getattr(config, f"{split}_file"):
         return True
-    name = {"train": task.train, "dev": task.dev, "test": task.test}[split]
+    name = task.file_of(split)
     return bool(name) and pathlib.Path(str(config.data_dir), str(name)).exists()
 
 

@@ -23,7 +23,7 @@ MISTAKES = {
     ),
     "add without output": (
         lambda f: f.flags(add=3),
-        "--output_vocab_file is missing",
+        "--output_vocab_file is missing (--add needs it)",
     ),
     "append without config": (
         lambda f: f.append(bert_config_file=None),
@@ -37,19 +37,19 @@ MISTAKES = {
     "add nothing": (lambda f: f.flags(add=0), "--add=0: pass at least 1"),
     "over the vocabulary": (
         lambda f: f.flags(output_vocab_file=f.vocab),
-        "vocab.txt: is --vocab_file too, which must stay",
+        "vocab.txt: is --vocab_file too, and would be lost",
     ),
     "over the corpus": (
         lambda f: f.flags(output_vocab_file=f.corpus),
-        "corpus.txt: is --input_file too, which must stay",
+        "corpus.txt: is --input_file too, and would be lost",
     ),
     "over the config": (
         lambda f: f.append(output_config_file=f.config),
-        "config.json: is --bert_config_file too, which must stay",
+        "config.json: is --bert_config_file too, and would be lost",
     ),
     "both outputs in one": (
         lambda f: f.append(output_config_file=f.out),
-        "new.txt: is --output_vocab_file too, which must stay",
+        "new.txt: is --output_vocab_file too, and would be lost",
     ),
     "output is a folder": (
         lambda f: f.flags(output_vocab_file=f.root),
