@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.everything import passed
 from tests.support.paths import ROOT
-from tests.support.warm import Forked, address
+from tests.support import warm
+from tests.support.warm import Forked
 
 TESTS = """
 import pytest
@@ -108,8 +109,8 @@ def test_a_fork_can_be_ended(echo):
 
 def stand_in(*command):
     """A process that is for others what its fork would be."""
-    address()  # which it finds in the environment
-    program = [sys.executable, "-m", "tests.support.warm", "run", *command]
+    warm.address()  # which it finds in the environment
+    program = [*warm.PYTHON, "0", *command]
     return subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 

@@ -246,9 +246,7 @@ def real(tmp_path):
     """real(script, *arguments, settings=...): a subprocess.CompletedProcess."""
     warm.address()  # where PYTHON finds TensorFlow loaded
     shim = tmp_path / "python"
-    shim.write_text(
-        f'#!/bin/sh\nexec {sys.executable} -m tests.support.warm run "$@"\n'
-    )
+    shim.write_text(f'#!/bin/sh\nexec {" ".join(warm.PYTHON)} 0 "$@"\n')
     shim.chmod(0o755)
 
     def run(script, *arguments, settings, **options):

@@ -44,8 +44,8 @@ class Cluster:
         """horovodrun with options of its own; all processes have TensorFlow loaded."""
         launcher = pathlib.Path(sys.executable).with_name("horovodrun")
         where = [] if options else ["-H", f"localhost:{processes}"]
-        command = [launcher, "-np", str(processes), *where, *options, sys.executable]
-        command += ["-m", "tests.support.warm", "run", program]
+        command = [launcher, "-np", str(processes), *where, *options]
+        command += [*warm.PYTHON, "0", program]
         warm.address()  # which the processes find in the environment
         env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", **(env or {})}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -57,6 +57,6 @@ class Cluster:
         try:
             out, _ = started.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            os.killpg(started.pid, signal.SIGKILL)
+            os.killpg(started.fork, signal.SIGKILL)
             raise
         return started.returncode, out

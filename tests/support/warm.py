@@ -4,9 +4,9 @@ They are forks of one process that imports it and does nothing else with it, and
 end with the process that asked for them. As a program:
 
     python -m tests.support.warm serve SOCKET DESCRIPTOR: the process that forks
-    python -m tests.support.warm run PROGRAM ARGUMENTS: a script, where only the name of
-        an executable can be passed
     python -m tests.support.warm here PROGRAM ARGUMENTS: a script in this process
+
+Scripts as users start them: tests/end_to_end/test_true_starts.py.
 """
 
 from __future__ import annotations
@@ -29,116 +29,43 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.support import quick
+from tests.support import quick, stand_in
 from tests.support.paths import ROOT
 
-_PIPE = subprocess.PIPE
-_SOCKET = "BERT_MGPU_TESTS_FORK_AT"  # for processes that tests start
-_INT = 4  # bytes of a request's length
+# Before a command: Python with TensorFlow loaded, once `address` has been called.
+PYTHON = (sys.executable, "-IS", stand_in.__file__)
 
 
-class Forked:
-    """What tests use of a `subprocess.Popen` of text.
+class Forked(subprocess.Popen):
+    """A command in a fork: the process of its stand-in; signals reach the fork.
 
     command: of Python, a script, `-c CODE` or `-m MODULE`, with what follows it.
     """
 
-    def __init__(
-        self,
-        command: Sequence[Any],
-        env: Mapping[str, str],
-        *,
-        stdin: Any = None,
-        stdout: Any = None,
-        stderr: Any = None,
-    ):
-        self.returncode: int | None = None
-        theirs, ours = [], []
-        for number, wanted in enumerate((stdin, stdout, stderr)):
-            pair = os.pipe() if wanted == _PIPE else (None, None)
-            mine, other = pair if number else reversed(pair)
-            if wanted == subprocess.STDOUT:
-                other = os.dup(theirs[1])
-            elif wanted is None:
-                other = os.dup(number)
-            elif wanted != _PIPE:
-                other = os.dup(wanted if isinstance(wanted, int) else wanted.fileno())
-            theirs.append(other)
-            opened = mine is not None and os.fdopen(mine, "r" if number else "w")
-            ours.append(opened or None)
-        self.stdin, self.stdout, self.stderr = ours
-        self._status, told = os.pipe()
-        request = {"command": [*map(str, command)], "env": dict(env)}
-        message = json.dumps(request | {"cwd": os.getcwd()}).encode()
-        head = len(message).to_bytes(_INT, "big")
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(address())
-            socket.send_fds(server, [head], [*theirs, told])
-            server.sendall(message)
-        for descriptor in (*theirs, told):
-            os.close(descriptor)
-        self.pid = self._next_number()
-
-    def _next_number(self) -> int:
-        """The next line of the process that waits for the script: its id, its end."""
-        line = b""
-        while not line.endswith(b"\n"):
-            line += (byte := os.read(self._status, 1))
-            assert byte, "the process that forks has ended"
-        return int(line)
-
-    def wait(self, timeout: float | None = None) -> int:
-        if self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
-            self.returncode = self._next_number()
-            os.close(self._status)
-        return self.returncode
-
-    def poll(self) -> int | None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.wait(0)
-        return self.returncode
-
-    def communicate(
-        self, text: str | None = None, timeout: float | None = None
-    ) -> tuple[str | None, str | None]:
-        read: dict[str, str] = {}
-
-        def drain(name: str) -> None:
-            read[name] = getattr(self, name).read()
-
-        names = [name for name in ("stdout", "stderr") if getattr(self, name)]
-        threads = [
-            threading.Thread(target=drain, args=(n,), daemon=True) for n in names
-        ]
-        for thread in threads:
-            thread.start()
-        if self.stdin:
-            with contextlib.suppress(BrokenPipeError):
-                self.stdin.write(text or "")
-                self.stdin.close()
-        self.wait(timeout)
-        for thread in threads:
-            thread.join(timeout)
-        return read.get("stdout"), read.get("stderr")
+    def __init__(self, command: Sequence[Any], env: Mapping[str, str], **pipes: Any):
+        told, tell = os.pipe()
+        super().__init__(
+            [*PYTHON, str(tell), *map(str, command)],
+            env={**env, stand_in.SOCKET: address()},
+            pass_fds=[tell],
+            text=True,
+            **pipes,
+        )
+        os.close(tell)
+        with open(told, encoding="ascii") as line:
+            self.fork = int(line.readline())  # the id of the fork
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.fork, number)
 
 
 @functools.cache
 def address() -> str:
     """Where to ask for forks: a process that ends with the first that has asked."""
-    if _SOCKET in os.environ:
-        return os.environ[_SOCKET]
+    if stand_in.SOCKET in os.environ:
+        return os.environ[stand_in.SOCKET]
     path = str(pathlib.Path(tempfile.mkdtemp(), "socket"))
     server = socket.socket(socket.AF_UNIX)
     server.bind(path)
@@ -155,7 +82,7 @@ def address() -> str:
         stderr=subprocess.DEVNULL,
     )
     os.close(theirs)
-    os.environ[_SOCKET] = path
+    os.environ[stand_in.SOCKET] = path
     return path
 
 
@@ -167,7 +94,7 @@ def _serve(server: socket.socket, owner: int) -> None:
             shutil.rmtree(os.path.dirname(server.getsockname()))
             return
         request, _ = server.accept()
-        head, descriptors, *_ = socket.recv_fds(request, _INT, 4)
+        head, descriptors, *_ = socket.recv_fds(request, stand_in.LENGTH, 4)
         message = request.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
         request.close()
         with contextlib.suppress(ChildProcessError):
@@ -237,22 +164,8 @@ def _become(command: list[str], env: dict[str, str], cwd: str) -> None:
     sys.exit(0)
 
 
-def _stand_in(command: Sequence[str]) -> None:
-    """Is for the process that has started this one what the script would be."""
-    script = Forked(command, os.environ)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: script.send_signal(number))
-    code = script.wait()
-    if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    sys.exit(code)
-
-
 if __name__ == "__main__":
     kind, *arguments = sys.argv[1:]
-    if kind == "run":
-        _stand_in(arguments)
     import tensorflow  # noqa: F401
 
     if kind == "here":
