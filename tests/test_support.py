@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from tests.support import warm
 from tests.support.everything import passed
 from tests.support.paths import ROOT
-from tests.support import warm
 from tests.support.warm import Forked
 
 TESTS = """

@@ -1,0 +1,75 @@
+"""Each kind of entry as users start it, in a Python of its own.
+
+Other tests fork a process that has TensorFlow loaded (tests/support/warm.py); here
+nothing is loaded before.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+from bert_mgpu.checkpoints import google_read, train_state
+from tests.support.pretraining import LENGTH, MOST, records
+from tests.support.processes import PRETRAINING, SCRIPT
+
+SHORT = {"do_train": True, "num_train_epochs": 0.5}
+
+
+def start(*command):
+    """(exit code, stderr) of a command without a GPU, and none of the tests' own."""
+    env = {name: v for name, v in os.environ.items() if not name.startswith("BERT_")}
+    done = subprocess.run(
+        [*map(str, command)],
+        env={**env, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def beside_python(name):
+    return pathlib.Path(sys.executable).with_name(name)
+
+
+def test_run_classifier(tiny, tmp_path):
+    code, said = start(sys.executable, SCRIPT, *tiny.flags(tmp_path, **SHORT))
+    assert code == 0, said
+    assert train_state.saved_steps(tmp_path)
+
+
+def test_run_pretraining(tiny, tmp_path):
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(records()))
+    flags = {
+        "input_file": tmp_path / "a.tfrecord",
+        "vocab_file": tiny.model / "vocab.txt",
+        "bert_config_file": tiny.model / "bert_config.json",
+        "output_dir": tmp_path / "out",
+        "do_train": "true",
+        "num_train_steps": 1,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": MOST,
+        "xla": "off",
+    }
+    named = [f"--{name}={value}" for name, value in flags.items()]
+    code, said = start(sys.executable, PRETRAINING, *named)
+    assert code == 0, said
+    assert train_state.saved_steps(tmp_path / "out") == [1]
+
+
+def test_horovodrun(tiny, tmp_path, cluster):
+    launch = [beside_python("horovodrun"), "-np", 2, "-H", "localhost:2"]
+    flags = tiny.flags(tmp_path, **SHORT)
+    code, said = start(*launch, sys.executable, SCRIPT, *flags)
+    assert code == 0, said
+    assert "2 processes, sums by gloo" in said
+    assert train_state.saved_steps(tmp_path)
+
+
+def test_the_command(tiny, tmp_path):
+    flags = [f"--init_checkpoint={tiny.model / 'bert_model.ckpt'}"]
+    flags += [f"--export_google={tmp_path / 'out'}"]
+    code, said = start(beside_python("bert_mgpu"), "convert", *flags)
+    assert code == 0, said
+    assert google_read.is_there(str(tmp_path / "out" / "bert_model.ckpt"))
