@@ -96,7 +96,10 @@ class _Run:
         if todo:
             names = ", ".join(row.name for row in todo)
             least = min(row.seconds for row in todo) / 60
-            _say(f"no time for {names}: the same command goes on ({least:.1f} min)")
+            _say(
+                f"no time for {names}: run the same command again to resume"
+                f" ({least:.1f} min)"
+            )
 
     def _measure(self, row: Row) -> None:
         _say(f"{row.name}: {row.question}")

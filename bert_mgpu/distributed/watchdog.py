@@ -256,7 +256,7 @@ class Watchdog:
             return
         try:
             if self._process.rank != end.rank:
-                self._say(f"{end}: going on without it")
+                self._say(f"{end}: continuing without it")
                 os.dup2(self._stderr, 2)  # for the restarted process
                 launcher.rejoin(self._towers)
         except launcher.HostGivenUp:

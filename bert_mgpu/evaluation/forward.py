@@ -132,7 +132,7 @@ def forward(
         )
     towers.max_rows = batch_size // 2
     # Not before the error is gone, whose traceback holds what did not fit.
-    say(f"{shortage}: going on with batches of {batch_size // 2} rows a tower")
+    say(f"{shortage}: continuing with batches of {batch_size // 2} rows per tower")
     return forward(rows, towers, settings, note=note, stopping=stopping)
 
 

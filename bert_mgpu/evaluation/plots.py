@@ -90,7 +90,7 @@ def lengths(path: pathlib.Path, sets: Mapping[str, np.ndarray], longest: int) ->
         weights = np.full(len(values), 100 / len(values))
         label = _drawable(name, f"set {number + 1}")
         axes.hist(values, edges, weights=weights, histtype="step", label=label)
-    axes.set_xlabel("tokens of a row")
+    axes.set_xlabel("tokens per row")
     axes.set_ylabel("% of the rows")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")

@@ -171,7 +171,7 @@ def _data(facts: ReportFacts, folder: pathlib.Path) -> Sections:
         rows.append((name, notes["rows"], *percentiles, truncated))
     content = [
         html.note(
-            f"tokens of a row, by percentile, before truncation at"
+            f"tokens per row, by percentile, before truncation at"
             f" {config.max_seq_length}"
         ),
         html.table(rows, "w" + "n" * (len(percents) + 2)),

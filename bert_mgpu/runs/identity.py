@@ -32,7 +32,7 @@ def with_original_random_numbers(
     if not collective.all_gather_json(group, {"old": old})[0]["old"]:
         return config
     if config.do_train and config.random_numbers != "numpy":
-        say("this run began with numpy's random numbers and goes on with them:")
+        say("this run began with numpy's random numbers and continues with them:")
         say("  they are the same with the version of numpy that run.json names")
     return dataclasses.replace(config, random_numbers="numpy")
 

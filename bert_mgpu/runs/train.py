@@ -106,7 +106,7 @@ def _smaller_parts(run: Run, shortage: str) -> OutOfMemory:
     origin = "newest checkpoint" if saved else "start"
     return DoesNotFit(
         f"{shortage}: pass {flags}",
-        f"{shortage}: going on from the {origin} with {flags}",
+        f"{shortage}: continuing from the {origin} with {flags}",
         parts * launcher.batch_parts(),
     )
 

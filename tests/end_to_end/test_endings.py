@@ -26,7 +26,7 @@ def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):
     flags |= {"train_batch_size": 6, "predict_batch_size": 5}
     code, _, err = inside(tiny.flags(tmp_path / "caught", **flags))
     assert code == 0, err
-    training, predicting = (line for line in err.splitlines() if "going on" in line)
+    training, predicting = (line for line in err.splitlines() if "continuing" in line)
     assert training.startswith("OOM when allocating")
     assert "--train_batch_size=3 --gradient_accumulation_steps=2" in training
     assert "batches of 2 rows a tower" in predicting

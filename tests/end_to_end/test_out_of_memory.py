@@ -116,7 +116,7 @@ def test_goes_on(tiny, tmp_path, go, references, tower, when, default, xla):
     if when in ("first step", "later"):
         code, _, err = go(flags(tiny, out, xla, do_train=True), xla, failure)
         assert code == 0, err
-        (line,) = (line for line in err.splitlines() if "going on" in line)
+        (line,) = (line for line in err.splitlines() if "continuing" in line)
         assert failing.TEXT[:19] in line and f"on CPU:{tower}:" in line
         assert "--train_batch_size=2 --gradient_accumulation_steps=2" in line
         assert_near(out, reference)
@@ -126,7 +126,7 @@ def test_goes_on(tiny, tmp_path, go, references, tower, when, default, xla):
     sizes = {"eval_batch_size": ROWS, "predict_batch_size": ROWS}
     code, _, err = go(flags(tiny, out, xla, **{do: True}, **sizes), xla, failure)
     assert code == 0, err
-    (line,) = (line for line in err.splitlines() if "going on" in line)
+    (line,) = (line for line in err.splitlines() if "continuing" in line)
     assert f"on CPU:{tower}:" in line and "batches of 2 rows a tower" in line
     shutil.copytree(reference, tmp_path / "told")
     sizes = {"eval_batch_size": ROWS // 2, "predict_batch_size": ROWS // 2}
@@ -149,8 +149,10 @@ def test_a_script_starts_itself_anew(tiny, tmp_path, references):
     _, err = started.communicate(timeout=300)
     assert started.returncode == 0, err
     lines = err.splitlines()
-    (number,) = (n for n, line in enumerate(lines) if "going on from the start" in line)
-    assert f"on CPU:{TOWERS - 1}: going on" in lines[number]
+    (number,) = (
+        n for n, line in enumerate(lines) if "continuing from the start" in line
+    )
+    assert f"on CPU:{TOWERS - 1}: continuing" in lines[number]
     assert "Traceback" not in err
     again = "\n".join(lines[number + 1 :])
     assert "2 examples x 4 towers x 2 accumulation steps = 16 per step" in again
@@ -173,7 +175,7 @@ def test_more_memory_than_there_is(tiny, tmp_path, go, references, default, xla)
     failure = Failure(2, 0, ROWS // 2, default, real=True)
     code, _, err = go(flags(tiny, tmp_path, xla, do_train=True), xla, failure)
     assert code == 0, err
-    (line,) = (line for line in err.splitlines() if "going on" in line)
+    (line,) = (line for line in err.splitlines() if "continuing" in line)
     assert line.startswith("OOM when allocating") and "on CPU:2:" in line
     assert_near(tmp_path, references(xla, default, "first step"))
 
@@ -185,7 +187,7 @@ def test_what_fits_is_found_once(tiny, tmp_path, go):
     code, _, err = go(flags(tiny, tmp_path, False, **changed), False, failure)
     assert code == 0, err
     assert len((tmp_path / "evaluations.jsonl").read_text().splitlines()) == 3
-    assert sum("going on with batches of 2" in line for line in err.splitlines()) == 1
+    assert sum("continuing with batches of 2" in line for line in err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("default", [True, *rarely(False)])
@@ -211,7 +213,7 @@ def test_no_memory_for_what_devices_do_together(
         monkeypatch.setattr(strategies, "make_strategy", strategies.mirrored)
     code, _, err = go(flags(tiny, tmp_path, False, do_train=True), False)
     assert code == 0, err
-    (line,) = (line for line in err.splitlines() if "going on" in line)
+    (line,) = (line for line in err.splitlines() if "continuing" in line)
     assert "--train_batch_size=2 --gradient_accumulation_steps=2" in line
     assert_near(tmp_path, references(False, default, "first step"))
 
@@ -230,7 +232,7 @@ def test_a_cancelled_step_has_lacked_memory(tiny, tmp_path, go, monkeypatch):
     monkeypatch.setattr(towers.Towers, "train_step", train_step)
     code, _, err = go(flags(tiny, tmp_path, False, do_train=True), False)
     assert code == 0, err
-    (line,) = (line for line in err.splitlines() if "going on" in line)
+    (line,) = (line for line in err.splitlines() if "continuing" in line)
     assert line.startswith("a device failed in the sum or the update, probably out of")
 
 
@@ -249,7 +251,7 @@ def test_a_cancelled_prediction_is_not_told_as_lacking_memory(
     monkeypatch.setattr(towers.Towers, "launch_outputs", cancelled)
     args = flags(tiny, tmp_path / "out", False, do_eval=True, train_batch_size=2)
     code, _, err = go(args, False)
-    assert code == 1 and "going on with" not in err
+    assert code == 1 and "continuing with" not in err
 
 
 def test_what_stands_behind_a_long_list_of_lines_is_found():

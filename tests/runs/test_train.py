@@ -79,10 +79,10 @@ def test_a_batch_that_does_not_fit_is_cut_by_its_smallest_divisor(
     flags = f"--train_batch_size={rows // parts}"
     flags += f" --gradient_accumulation_steps={turns * parts}, the same rows a step"
     assert str(error) == f"OOM: pass {flags}"
-    assert error.notice == f"OOM: going on from the start with {flags}"
+    assert error.notice == f"OOM: continuing from the start with {flags}"
     (tmp_path / "model.ckpt-3.index").write_bytes(b"")
     error = train._smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
-    assert error.notice.startswith("OOM: going on from the newest checkpoint with")
+    assert error.notice.startswith("OOM: continuing from the newest checkpoint with")
 
 
 def test_parts_multiply_from_one_start_to_the_next(tmp_path, monkeypatch):

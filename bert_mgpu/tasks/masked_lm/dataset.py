@@ -252,7 +252,7 @@ class RecordDataset:
                 f"  fewer files than {processes} processes: each reads rows of any file"
             )
         tokens = int(rows.lengths.sum())
-        say(f"  {tokens} tokens, {tokens / len(rows):.1f} a row")
+        say(f"  {tokens} tokens, {tokens / len(rows):.1f} per row")
         key = hashing.fingerprint({"content": [index.content for index in indices]})
         collective.check_equal(
             self._topology.group, {"--input_file (its contents)": key}

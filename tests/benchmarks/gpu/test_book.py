@@ -74,7 +74,8 @@ def test_rows_start_as_long_as_they_fit_and_the_same_command_goes_on(
 ):
     assert measure(80 / 60) == (0, ["a", "b"])
     assert (
-        "no time for c: the same command goes on (0.5 min)" in capsys.readouterr().out
+        "no time for c: run the same command again to resume (0.5 min)"
+        in capsys.readouterr().out
     )
     assert statuses(path) == {"a": DONE, "b": DONE}
     assert measure(80 / 60) == (0, ["c"])

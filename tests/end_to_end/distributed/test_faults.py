@@ -99,7 +99,9 @@ def test_the_others_go_on_without_a_lost_process(
     """Elastic: whoever is left has its towers, from the newest checkpoint on."""
     code, out = elastic(tiny, tmp_path, cluster, "killed", rank)
     assert code == 0, out
-    assert f"process {rank} was lost at step 12" in out and "going on without it" in out
+    assert (
+        f"process {rank} was lost at step 12" in out and "continuing without it" in out
+    )
     assert "2 towers of 1 process" in out or "2 towers on 1 CPU device" in out
     assert_same_run(straight, tmp_path / "out")
 
@@ -169,7 +171,7 @@ def test_memory_that_one_lacks_in_evaluation(tiny, tmp_path, cluster, script):
     (tmp_path / "codes").mkdir()
     env = {"CODES": str(tmp_path / "codes")}
     code, out = cluster.run(2, wrapped, program=FAULTY, env=env)
-    assert code == 0 and "going on with batches of 1 rows a tower" in out, out
+    assert code == 0 and "continuing with batches of 1 rows per tower" in out, out
     for name in ("eval_results.txt", "predict.txt"):
         found, wanted = (
             re.split(r"[ \t\n]", (tmp_path / folder / name).read_text())
@@ -184,7 +186,7 @@ def test_a_frozen_process_of_an_elastic_job(tiny, tmp_path, cluster, straight):
     """Nobody but the others would end it, and horovodrun waits for it."""
     code, out = elastic(tiny, tmp_path, cluster, "frozen", 1)
     assert code == 0, out
-    assert "no sign of life for 30 s: going on without it" in out
+    assert "no sign of life for 30 s: continuing without it" in out
     assert_same_run(straight, tmp_path / "out")
 
 

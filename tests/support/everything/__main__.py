@@ -98,7 +98,7 @@ def main() -> int:
     print(
         f"{count} passed so far, of this commit"
         + ("; some failed, see above" if failed else "")
-        + ("; time was up: the same command goes on" if left else "")
+        + ("; time was up: run the same command again to resume" if left else "")
     )
     if asked.coverage and not failed and not left:
         subprocess.run([sys.executable, "-m", "coverage", "report"], cwd=ROOT, env=env)
