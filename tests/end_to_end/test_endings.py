@@ -29,7 +29,7 @@ def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):
     training, predicting = (line for line in err.splitlines() if "continuing" in line)
     assert training.startswith("OOM when allocating")
     assert "--train_batch_size=3 --gradient_accumulation_steps=2" in training
-    assert "batches of 2 rows a tower" in predicting
+    assert "batches of 2 rows per tower" in predicting
     assert google_read.read(tmp_path / "told")["global_step"] == 6
     assert_same_run(tmp_path / "told", tmp_path / "caught")
     predicted = [tmp_path / name / "predict.txt" for name in ("told", "caught")]

@@ -127,7 +127,7 @@ def test_goes_on(tiny, tmp_path, go, references, tower, when, default, xla):
     code, _, err = go(flags(tiny, out, xla, **{do: True}, **sizes), xla, failure)
     assert code == 0, err
     (line,) = (line for line in err.splitlines() if "continuing" in line)
-    assert f"on CPU:{tower}:" in line and "batches of 2 rows a tower" in line
+    assert f"on CPU:{tower}:" in line and "batches of 2 rows per tower" in line
     shutil.copytree(reference, tmp_path / "told")
     sizes = {"eval_batch_size": ROWS // 2, "predict_batch_size": ROWS // 2}
     args = flags(tiny, tmp_path / "told", xla, **{do: True}, **sizes)

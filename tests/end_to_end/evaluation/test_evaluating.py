@@ -171,7 +171,7 @@ def test_early_stopping_ends_and_stays_ended(tiny, inside, tmp_path):
     assert len((out / "predict.txt").read_text().splitlines()) == 11
     before = tree(out)
     code, _, err = inside(tiny.flags(out, "own", **flags))
-    assert code == 0 and "nothing left to train: step 4" in err
+    assert code == 0 and "nothing left to train: stopped early" in err
     assert tree(out) == before
     flags |= {"early_stopping_patience": 5}
     code, _, err = inside(tiny.flags(out, "own", **flags))
