@@ -74,9 +74,9 @@ def test_a_batch_that_does_not_fit_is_halved(answered, monkeypatch):
     failing.plant(failing.Failure(0, -1, 2), monkeypatch.setattr)
     found, wanted, log = answered(texts(40, 5))
     assert found == wanted and len(found) == 40
-    lines = [line for line in log.splitlines() if "going on with" in line]
-    assert "batches of 4 rows a tower" in lines[0]
-    assert "batches of 2 rows a tower" in lines[-1] and len(lines) == 2
+    lines = [line for line in log.splitlines() if "continuing with" in line]
+    assert "batches of 4 rows per tower" in lines[0]
+    assert "batches of 2 rows per tower" in lines[-1] and len(lines) == 2
 
 
 def test_answers_in_few_shapes_are_those_of_a_file(answered, monkeypatch):
