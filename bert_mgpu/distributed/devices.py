@@ -25,8 +25,8 @@ _FROM_AMPERE = {
     "tf32": "products are those of float32: pass --precision=float16",
 }
 _REWRITES = {
-    # Would flatten the pairwise sum over towers into a sum from left to right, whose
-    # bits depend on the number of towers of a device.
+    # Would flatten the pairwise sums over devices and processes into sums from left to
+    # right, whose bits depend on the number of towers of each.
     "arithmetic_optimization": False,
     # Would copy the model for every tower, and make the first step that many times as
     # long.

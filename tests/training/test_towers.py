@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_mgpu.core.task import DropoutKey
-from bert_mgpu.distributed import devices, pairwise
+from bert_mgpu.distributed import devices
 from bert_mgpu.model import bert, heads
 from bert_mgpu.training import towers
 from tests.support.batches import CONFIG, LABELS, LENGTH, NO_DROPOUT, make_batch, split
@@ -100,18 +100,6 @@ def test_empty_batch_changes_only_by_decay(train, first_params):
     )
 
 
-def test_pairwise_sum_is_a_balanced_tree():
-    letters = ["a", "b", "c", "d", "e", "f", "g"]
-
-    class Term(str):
-        def __add__(self, other):
-            return Term(f"({str(self)}{str(other)})")
-
-    assert pairwise.pairwise_sum([Term(x) for x in letters[:4]]) == "((ab)(cd))"
-    assert pairwise.pairwise_sum([Term(x) for x in letters]) == "(((ab)(cd))((ef)g))"
-    assert pairwise.pairwise_sum([Term("a")]) == "a"
-
-
 @pytest.mark.parametrize(
     ("n_towers", "n_devices", "counts"),
     [
@@ -199,15 +187,3 @@ def test_accumulation_equals_one_large_batch(train, xla):
         params, other_losses, _ = train(n_towers, n_towers, data, parts=parts, xla=xla)
         np.testing.assert_allclose(other_losses, losses, rtol=1e-5)
         assert_close(params, wanted)
-
-
-@pytest.mark.parametrize("count", range(1, 20))
-def test_sum_in_turn_is_the_pairwise_sum(count):
-    values = np.random.default_rng(count).standard_normal((count, 50)).astype("f")
-    summed = tf.function(
-        lambda rows: pairwise.sequential_pairwise_sum(
-            lambda index: rows[index], count, 50
-        )
-    )
-    total = summed(tf.constant(values))
-    assert np.array_equal(total.numpy(), pairwise.pairwise_sum(values))
