@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bert_mgpu.config import base, finetuning, parsing
+from bert_mgpu.config import base, finetuning, parsing, preparation, pretraining
 from bert_mgpu.core.errors import UserError
 from tests.support.paths import ROOT
 from tests.support.processes import SCRIPT
@@ -35,6 +35,38 @@ GOOGLE = {
 }
 GOOGLE_PREDICT_BATCH_SIZE = 8  # bert-ad has none and takes eval_batch_size
 BERT_AD_N_GPUS = 1
+# The same of run_pretraining.py; bert-ad's has --n_gpus beside them.
+GOOGLE_PRETRAINING = {
+    "bert_config_file": None,
+    "input_file": None,
+    "output_dir": None,
+    "init_checkpoint": None,
+    "max_seq_length": 128,
+    "max_predictions_per_seq": 20,
+    "do_train": False,
+    "do_eval": False,
+    "train_batch_size": 32,
+    "eval_batch_size": 8,
+    "learning_rate": 5e-5,
+    "num_train_steps": 100000,
+    "num_warmup_steps": 10000,
+    "save_checkpoints_steps": 1000,
+    "max_eval_steps": 100,
+}
+# And of create_pretraining_data.py.
+GOOGLE_PREPARATION = {
+    "input_file": None,
+    "output_file": None,
+    "vocab_file": None,
+    "do_lower_case": True,
+    "do_whole_word_mask": False,
+    "max_seq_length": 128,
+    "max_predictions_per_seq": 20,
+    "random_seed": 12345,
+    "dupe_factor": 10,
+    "masked_lm_prob": 0.15,
+    "short_seq_prob": 0.1,
+}
 TPU = {
     "use_tpu": "false",
     "tpu_name": "x",
@@ -68,6 +100,26 @@ def test_old_flags_keep_their_defaults():
     assert settings.prediction_batch == GOOGLE_PREDICT_BATCH_SIZE
     assert settings.n_gpus == BERT_AD_N_GPUS
     assert notes == [] and settings.given == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("table", "wanted"),
+    [
+        (pretraining.PretrainConfig, {**GOOGLE_PRETRAINING, "n_gpus": BERT_AD_N_GPUS}),
+        (preparation.PreparationConfig, GOOGLE_PREPARATION),
+    ],
+)
+def test_old_flags_of_other_scripts_keep_their_defaults(table, wanted):
+    settings, notes = parsing.parse(["script.py"], "usage", table)
+    assert {name: getattr(settings, name) for name in wanted} == wanted
+    assert notes == [] and settings.given == frozenset()
+
+
+@pytest.mark.parametrize("name", TPU)
+def test_pretraining_accepts_tpu_flags(name):
+    args = ["script.py", f"--{name}={TPU[name]}"]
+    _, notes = parsing.parse(args, "usage", pretraining.PretrainConfig)
+    assert len(notes) == (name != "use_tpu")
 
 
 def test_predict_batch_size_follows_eval_batch_size():
