@@ -18,6 +18,7 @@ SETTINGS = {"n_gpus": 4, "cpu_devices": 2, "train_batch_size": 1, "log_steps": 1
 SETTINGS |= {"num_train_epochs": 100, "keep_checkpoint_max": 2}
 SETTINGS |= {"save_checkpoints_steps": 4}
 KILLS, IN_SAVES = 10, 3  # so many at least
+MOST_STEPS = 30  # between a start and its kill
 
 
 def flags(tiny, output_dir, **changed):
@@ -35,22 +36,24 @@ def last_step(output_dir):
 
 
 def killed(args, output_dir, inside_a_save, rng):
-    """Starts the run, kills it at random; (did it hit, was it in a save)."""
+    """Starts the run, kills it after some steps; (did it hit, was it in a save)."""
     metrics, saving = output_dir / "metrics.jsonl", output_dir / ".saving"
     shutil.rmtree(saving, ignore_errors=True)  # of the kill before
-    run = process(args)
+    # The lines of metrics.jsonl are its steps; a kill may leave some behind the
+    # checkpoint, which the run then makes again.
     before = metrics.stat().st_size if metrics.exists() else 0
+    run = process(args)
     while run.poll() is None:
-        if metrics.exists() and metrics.stat().st_size > before:
+        if metrics.exists() and metrics.stat().st_size != before:
             break
-        time.sleep(0.01)
-    until = time.monotonic() + rng.uniform(0.0, 0.6)
-    while run.poll() is None and time.monotonic() < until:
+        time.sleep(0.002)
+    until = last_step(output_dir) + rng.randint(0, MOST_STEPS)
+    while run.poll() is None and last_step(output_dir) < until:
         time.sleep(0.002)
     if inside_a_save:
         while run.poll() is None and not saving.exists():
             pass
-        time.sleep(rng.uniform(0.0, 0.01))
+    time.sleep(rng.uniform(0.0, 0.01))  # anywhere in a step, or in a save
     hit = run.poll() is None
     run.kill()
     run.communicate()
