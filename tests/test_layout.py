@@ -12,10 +12,16 @@ import sys
 
 import pytest
 
+from tests.support.modules import (
+    MODULES,
+    PACKAGE,
+    imports_of,
+    name_of,
+    package_of,
+    trees,
+)
 from tests.support.paths import ROOT
-from tests.support.tested_by import TESTED_BY
 
-PACKAGE = ROOT / "bert_mgpu"
 # What each package may import, besides core.
 MAY_IMPORT = {
     "core": "",
@@ -45,38 +51,6 @@ KNOW_A_FAMILY = {
     "runs/score_sentences.py",
 }
 WITHOUT_TENSORFLOW = {"core", "config", "text"}
-MODULES = sorted(PACKAGE.rglob("*.py"))
-POSITIONAL = {  # others call these, by position
-    "export/onnx.py:_erfc": "a handler of tf2onnx",
-    "training/programs.py:_micro_batch_sums": "traced: TracedOnce passes arguments on",
-    "training/programs.py:_update_replica": "traced: TracedOnce passes arguments on",
-    "training/towers.py:_replicated_step": "traced: TensorFlow calls it",
-    "training/towers.py:_device_sums": "called again where a device has failed",
-}
-
-
-def trees():
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
-
-
-def name_of(path):
-    return str(path.relative_to(PACKAGE))
-
-
-def package_of(path):
-    """The package directly below bert_mgpu; "" for __init__ and __main__."""
-    return "/".join(path.relative_to(PACKAGE).parts[:-1]).split("/")[0]
-
-
-def imports_of(tree):
-    """(line, name) of what a module imports, function by function too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "a relative import"
-            for alias in node.names:
-                yield node.lineno, f"{node.module}.{alias.name}"
 
 
 def edges():
@@ -271,28 +245,6 @@ def test_the_repository_map_names_what_there_is(name):
     assert folders <= {part.split("/")[0] for part in names}
 
 
-def test_arguments_beyond_three_go_by_name():
-    many = set()
-    for path, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                names = [one.arg for one in node.args.posonlyargs + node.args.args]
-                top = node in tree.body  # of a module: else self and locals' bindings
-                if len(names) - (not top and names[:1] in (["self"], ["cls"])) > 3:
-                    many.add(f"{name_of(path)}:{node.name}")
-    assert many == {*POSITIONAL}
-
-
-def test_no_call_unpacks_a_literal():
-    tests = [*(ROOT / "tests").rglob("*.py")]
-    for path in [*MODULES, *tests]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            for argument in node.args if isinstance(node, ast.Call) else ():
-                if isinstance(argument, ast.Starred):
-                    place = f"{path.relative_to(ROOT)}:{node.lineno}"
-                    assert not isinstance(argument.value, ast.Tuple | ast.List), place
-
-
 def test_a_class_name_occurs_once():
     places = collections.defaultdict(list)
     for path, tree in trees().items():
@@ -300,25 +252,3 @@ def test_a_class_name_occurs_once():
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name_of(path))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
-
-
-def test_every_module_has_tests():
-    """A test in the folder of its package imports it, or tested_by.py says where."""
-    imported = collections.defaultdict(set)  # folder of tests/ -> names
-    for path in (ROOT / "tests").rglob("*.py"):
-        folder = path.relative_to(ROOT / "tests").parts[0]
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for _, name in imports_of(tree):
-            imported[folder] |= {name, name.rpartition(".")[0]}
-    without = {
-        name_of(path)
-        for path in MODULES
-        if path.name not in ("__init__.py", "__main__.py")
-        and ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        not in imported[package_of(path)]
-    }
-    assert without == {*TESTED_BY}
-    absent = {
-        file for file in TESTED_BY.values() if not (ROOT / "tests" / file).exists()
-    }
-    assert absent == set()

@@ -147,7 +147,7 @@ def _truncated(
     lengths = first[1] - first[0], second[1] - second[0]
     if sum(lengths) <= budget:
         return *first, *second
-    kept = truncate_pair_lengths(*lengths, budget)
+    kept = truncate_pair_lengths(lengths[0], lengths[1], budget)
     fronts = []
     for length, left in zip(lengths, kept, strict=True):
         coins = length - left

@@ -78,14 +78,21 @@ def find(preparation: Preparation, share: Share) -> Part | None:
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))
-            hashes = file["line_hashes"], file["document_hashes"]
+            lines, documents = file["line_hashes"], file["document_hashes"]
         if path.stat().st_size != facts["bytes"]:
             return None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
     runs = [shuffle.SortedRun(path, *run) for run in facts["runs"]]
     counts = collections.Counter(facts["counts"])
-    return Part(runs, counts, facts["longest"], facts["malformed"], *hashes)
+    return Part(
+        runs,
+        counts,
+        longest=facts["longest"],
+        malformed=facts["malformed"],
+        line_hashes=lines,
+        document_hashes=documents,
+    )
 
 
 def make(preparation: Preparation, share: Share) -> None:

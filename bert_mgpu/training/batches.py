@@ -24,6 +24,16 @@ class PlacedBatch(NamedTuple):
     rows: int  # b
 
 
+class StepInputs(NamedTuple):
+    """What the sums of a training step are computed from, on every device."""
+
+    columns: tuple[dict[str, tf.Tensor], ...]  # as in PlacedBatch
+    weights: tf.Tensor  # denominators of the losses, of the global batch
+    numbers: tf.Tensor  # step and seed
+    losses: tuple[str, ...]  # their names
+    rows: int  # b
+
+
 def place(
     batch: Mapping[str, np.ndarray],
     devices: Sequence[str],

@@ -12,8 +12,8 @@ from bert_mgpu.distributed import strategies
 
 _CANCELLED = tf.errors.CancelledError, tf.errors.AbortedError
 
-# The last work of every device: a function of its index and these arguments.
-Work = tuple[Callable[..., Any], tuple[Any, ...]]
+# The last work of every device: a function of its index and these inputs.
+Work = tuple[Callable[..., Any], Any]
 
 
 def out_of_memory(
@@ -31,7 +31,7 @@ def out_of_memory(
     function, inputs = work
     other_failures = False
     for replica, device in enumerate(devices):
-        if failure := strategies.failure_alone(device, function, replica, *inputs):
+        if failure := strategies.failure_alone(device, function, replica, inputs):
             if device_shortage := errors.out_of_memory(failure):
                 return f"{device_shortage} on {device}"
             other_failures |= not isinstance(failure, _CANCELLED)

@@ -77,16 +77,33 @@ class Programs:
         params = replica.params if cast is None else cast
         weights, one = tf.TensorSpec([len(losses)]), tf.TensorSpec([])
         row = tf.TensorSpec([], tf.int32)
-        self.micro_batch.trace(losses, params, rows, row, numbers, weights, one)
+        self.micro_batch.trace(
+            losses,
+            params,
+            rows,
+            first_row=row,
+            numbers=numbers,
+            weights=weights,
+            scale=one,
+        )
         gradient = tf.TensorSpec([self.layout(losses).count])
         trained, step = self.trained(replica.params), numbers[0]
-        self.update.trace(losses, trained, replica.slots, gradient, one, one, step)
+        self.update.trace(
+            losses,
+            trained,
+            replica.slots,
+            gradient=gradient,
+            norm=one,
+            rate=one,
+            step=step,
+        )
 
     def _micro_batch_sums(
         self,
         losses: tuple[str, ...],
         params: Params,
         rows: Batch,
+        *,
         first_row: tf.Tensor,
         numbers: tf.Tensor,
         weights: tf.Tensor,
@@ -114,6 +131,7 @@ class Programs:
         losses: tuple[str, ...],
         trained: Variables,
         slots: Variables,
+        *,
         gradient: tf.Tensor,
         norm: tf.Tensor,
         rate: tf.Tensor,

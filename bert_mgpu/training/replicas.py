@@ -84,10 +84,10 @@ class Replicas:
                 if variable is not sources[name]
             }
             if targets:
-                inputs = {name: sources[name] for name in targets}, targets
-                self._cast.trace(*inputs)
+                kept = {name: sources[name] for name in targets}
+                self._cast.trace(kept, targets)
                 with tf.device(device):
-                    self._cast(*inputs)
+                    self._cast(kept, targets)
 
     def check_replicas_equal(self) -> None:
         """Raises RunError where the devices do not hold the same bits.

@@ -25,7 +25,7 @@ from bert_mgpu.distributed.collective import SOLO, Collective
 from bert_mgpu.training import batches, failures, results
 from bert_mgpu.training import precision as precision_lib
 from bert_mgpu.training import update as update_lib
-from bert_mgpu.training.batches import PlacedBatch
+from bert_mgpu.training.batches import PlacedBatch, StepInputs
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.programs import Programs
 from bert_mgpu.training.replicas import Replicas, as_tensors
@@ -154,9 +154,11 @@ class Towers:
             weights = self._denominators(placed)
             numbers = tf.constant([step, self.seed], tf.int64)
             scalars = tf.constant([rate, float(stop), *later.values()], tf.float32)
-        inputs = placed.columns, weights, numbers, names, placed.rows
+        inputs = StepInputs(
+            placed.columns, weights, numbers, losses=names, rows=placed.rows
+        )
         self._last_work, self._refreshed = (self._device_sums, inputs), False
-        outputs, summed = self._train_step(*inputs, scalars)
+        outputs, summed = self._train_step(inputs, scalars)
         self._upcoming_weights = (upcoming, summed) if upcoming else None
         scaling = precision_lib.scaling(self._replicas[0].slots)
         future = self._reader.read_later(outputs)
@@ -178,17 +180,12 @@ class Towers:
             return tf.identity(total)
 
     def _replicated_step(
-        self,
-        columns: Columns,
-        weights: tf.Tensor,
-        numbers: tf.Tensor,
-        losses: tuple[str, ...],
-        rows: int,
-        scalars: tf.Tensor,
+        self, inputs: StepInputs, scalars: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
+        losses, numbers = inputs.losses, inputs.numbers
         programs, layout = self._programs, self._programs.layout(losses)
         cast = None if self._xla else self._replicas.specs()
-        specs = batches.micro_batch_specs(columns[0])
+        specs = batches.micro_batch_specs(inputs.columns[0])
         programs.trace_step(
             self._replicas[0], cast, specs, numbers=numbers, losses=losses
         )
@@ -196,7 +193,7 @@ class Towers:
         def replica_step() -> tuple[tf.Tensor, tf.Tensor]:
             index = strategies.replica_id()
             replica = self._replicas[index]
-            vector = self._device_sums(index, columns, weights, numbers, losses, rows)
+            vector = self._device_sums(index, inputs)
             if len(self.devices) > 1:
                 context = tf.distribute.get_replica_context()
                 vector = context.all_reduce(tf.distribute.ReduceOp.SUM, vector)
@@ -208,28 +205,26 @@ class Towers:
             norm = update_lib.global_norm(gradient)
             trained = programs.trained(replica.params)
             state = programs.update(
-                losses, trained, replica.slots, gradient, norm, scalars[0], numbers[0]
+                losses,
+                trained,
+                replica.slots,
+                gradient=gradient,
+                norm=norm,
+                rate=scalars[0],
+                step=numbers[0],
             )
             sums, next_weights, stops = tf.split(exact, [len(losses), len(losses), 1])
             return tf.concat([sums, stops, seconds[None], state], 0), next_weights
 
         return tf.nest.map_structure(self._first, self._strategy.run(replica_step))
 
-    def _device_sums(
-        self,
-        index: int,
-        columns: Columns,
-        weights: tf.Tensor,
-        numbers: tf.Tensor,
-        losses: tuple[str, ...],
-        rows: int,
-    ) -> tf.Tensor:
+    def _device_sums(self, index: int, inputs: StepInputs) -> tf.Tensor:
         """The sums [n + L] of the towers of one device.
 
-        weights: of the global batch, known before any backward pass, so that gradients
-        of towers simply add.
+        The weights of the losses are those of the global batch, known before any
+        backward pass, so that gradients of towers simply add.
         """
-        replica, batch = self._replicas[index], columns[index]
+        replica, batch = self._replicas[index], inputs.columns[index]
         towers = self._device_towers[index]
         count = batch["input_ids"].shape[0]
         first = (self.own_towers.start + towers.start) * (count // len(towers))
@@ -239,11 +234,17 @@ class Towers:
         scale = replica.loss_scale()
 
         def micro_batch_sums(number: tf.Tensor) -> tf.Tensor:
-            own, first_row = batches.micro_batch(batch, number), (first + number) * rows
-            inputs = own, first_row, numbers, weights, scale
-            return self._programs.micro_batch(losses, params, *inputs)
+            return self._programs.micro_batch(
+                inputs.losses,
+                params,
+                batches.micro_batch(batch, number),
+                first_row=(first + number) * inputs.rows,
+                numbers=inputs.numbers,
+                weights=inputs.weights,
+                scale=scale,
+            )
 
-        size = self._programs.layout(losses).size
+        size = self._programs.layout(inputs.losses).size
         return pairwise.sequential_pairwise_sum(micro_batch_sums, count, size)
 
     # -- forward only -------------------------------------------------------
@@ -259,7 +260,7 @@ class Towers:
         rows [N * b, ...], to be read later. See `refresh`.
         """
         self.group.working()
-        self._last_work = self._device_outputs, (placed.columns,)
+        self._last_work = self._device_outputs, placed.columns
         by_device = {
             name: self._strategy.experimental_local_results(rows)
             for name, rows in self._outputs(placed.columns).items()

@@ -19,15 +19,16 @@ class TracedOnce:
         self._function = function
         self._traced: dict[Any, Any] = {}
 
-    def trace(self, *arguments: Any) -> None:
+    def trace(self, *arguments: Any, **named: Any) -> None:
         """Traces for such arguments or their specs; to be called outside tf.device."""
-        key = _key(arguments)
+        key = _key((arguments, named))
         if key not in self._traced:
-            specs = tf.nest.map_structure(_spec, arguments)
-            self._traced[key] = self._function.get_concrete_function(*specs)
+            specs, named_specs = tf.nest.map_structure(_spec, (arguments, named))
+            function = self._function.get_concrete_function(*specs, **named_specs)
+            self._traced[key] = function
 
-    def __call__(self, *arguments: Any) -> Any:
-        return self._traced[_key(arguments)](*arguments)
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._traced[_key((arguments, named))](*arguments, **named)
 
 
 def _spec(value: Any) -> Any:

@@ -68,10 +68,11 @@ def plant(failure, patch=setattr):
         own = {n: value + tf.cast(nothing, value.dtype) for n, value in own.items()}
         return (*columns[:replica], own, *columns[replica + 1 :])
 
-    def sums(self, replica, columns, weights, numbers, losses, rows):
+    def sums(self, replica, inputs):
         if failure.step >= 0:
-            columns = failing(self, replica, columns, numbers[0])
-        return train(self, replica, columns, weights, numbers, losses, rows)
+            columns = failing(self, replica, inputs.columns, inputs.numbers[0])
+            inputs = inputs._replace(columns=columns)
+        return train(self, replica, inputs)
 
     def outputs(self, replica, columns):
         if failure.step < 0:

@@ -203,10 +203,10 @@ def test_no_memory_for_what_devices_do_together(
             raise MemoryError(failing.TEXT)
         return np.float32(0)
 
-    def failing_update(self, losses, trained, slots, gradient, norm, rate, step):
+    def failing_update(self, losses, trained, slots, *, norm, **others):
         # Traced once for all devices: the first of them that comes here fails.
         norm += tf.ensure_shape(tf.numpy_function(fails, [], tf.float32), [])
-        return update(self, losses, trained, slots, gradient, norm, rate, step)
+        return update(self, losses, trained, slots, norm=norm, **others)
 
     monkeypatch.setattr(programs.Programs, "_update_replica", failing_update)
     if default:

@@ -80,7 +80,13 @@ def test_no_backward_pass_through_a_frozen_bottom(two_layer_params, layers, back
     rows = {name: value[0] for name, value in inputs.columns[0].items()}
     numbers, weights = tf.constant([0, 1], tf.int64), tf.constant([4.0])
     part = towers._programs.micro_batch._function.get_concrete_function(
-        ("loss",), two_layer_params, rows, tf.constant(0), numbers, weights, 1.0
+        ("loss",),
+        two_layer_params,
+        rows,
+        first_row=tf.constant(0),
+        numbers=numbers,
+        weights=weights,
+        scale=1.0,
     )
     operations = part.graph.get_operations()
     products = [op for op in operations if op.type == "BatchMatMulV2"]

@@ -97,17 +97,17 @@ class Single(ProblemType):
         return ErrorRow(scored.labels[true], scored.labels[predicted], both)
 
     def cells(self, scored: ScoredRows) -> metrics.Cells:
-        return metrics.classification_cells(
-            scored.truth, self._classes(scored), scored.labels
-        )
+        classes = self._classes(scored)
+        return metrics.classification_cells(scored.truth, classes, scored.labels)
 
     def confusion(self, scored: ScoredRows) -> np.ndarray | None:
         classes = self._classes(scored)
         return metrics.confusion(scored.truth, classes, len(scored.labels))
 
     def tables(self, scored: ScoredRows) -> list[str]:
-        rows = scored.truth, self._classes(scored), scored.labels
-        return [*super().tables(scored), metrics.confusion_table(*rows)]
+        classes = self._classes(scored)
+        table = metrics.confusion_table(scored.truth, classes, scored.labels)
+        return [*super().tables(scored), table]
 
     def answers(
         self, logits: tf.Tensor, labels: Sequence[str], thresholds: np.ndarray | None
