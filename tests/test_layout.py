@@ -50,6 +50,13 @@ KNOW_A_FAMILY = {
     "runs/pretrain.py",
     "runs/score_sentences.py",
 }
+KNOW_A_HEAD = {
+    "model/heads.py",
+    "model/params.py",
+    "checkpoints/weight_names.py",
+    "checkpoints/vocab_growth.py",  # the bias that grows with the vocabulary
+    "export/convert.py",  # still: which heads a model has
+}
 WITHOUT_TENSORFLOW = {"core", "config", "text"}
 
 
@@ -155,15 +162,31 @@ def test_few_modules_know_a_family():
 
 
 def test_task_names_stand_in_tasks_only():
-    from bert_mgpu.tasks.classification.builtin import BUILTIN
+    from bert_mgpu.tasks import registry
 
-    special = set(BUILTIN) - {"ad", "abuse", "sentiment"}  # English words
+    types = registry.TYPES
+    special = {*registry.BUILTIN} - {"ad", "abuse", "sentiment"}  # English words
+    special |= {*types, *(each.huggingface_problem_type for each in types.values())}
+    special |= {each.module for each in types.values()}
     for path, tree in trees().items():
         if package_of(path) == "tasks":
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert node.value not in special, f"{name_of(path)}:{node.lineno}"
+
+
+def test_few_modules_know_the_parameters_of_a_head():
+    """Heads, and the tables of their names; others ask for what a table says."""
+    know = {
+        name_of(path)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if package_of(path) != "tasks" and isinstance(node, ast.Constant)
+        if isinstance(node.value, str)
+        if node.value.rpartition("/")[2] in ("output_weights", "output_bias")
+    }
+    assert know == KNOW_A_HEAD
 
 
 def test_files_are_short():
