@@ -1,5 +1,6 @@
 """Files are whole or left alone; a folder is one run's at a time."""
 
+import contextlib
 import resource
 
 import pytest
@@ -15,13 +16,15 @@ def target(tmp_path):
     return path
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def full_disk():
     """No file may grow beyond 100 bytes; Python ignores the signal, and is told."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:  # before pytest writes to a log of its own
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def names(folder):
@@ -36,8 +39,8 @@ def test_text_is_written_as_utf8(target, text):
 
 
 @pytest.mark.parametrize("parts", [b"x" * 101, [b"x"] * 101])
-def test_a_full_disk_leaves_the_old_file(target, full_disk, parts):
-    with pytest.raises(UserError) as caught:
+def test_a_full_disk_leaves_the_old_file(target, parts):
+    with pytest.raises(UserError) as caught, full_disk():
         files.write_bytes(target, parts)
     assert str(caught.value) == f"{target}: cannot write it: File too large"
     assert target.read_text() == "old" and names(target.parent) == ["target"]
