@@ -18,6 +18,7 @@ MAKERS = {
     "google_masks": ("masks.json",),
 }
 VERSIONS = ("versions", "bert-tensorflow")
+LIMIT = 4e-6  # hidden states of one processor and another differed by 1.9e-6
 
 
 def content(path):
@@ -41,7 +42,7 @@ def assert_near(found, wanted, where):
         for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
             assert_near(one, other, f"{where}[{number}]")
     elif isinstance(wanted, (float, np.ndarray)):
-        np.testing.assert_allclose(found, wanted, 1e-6, 1e-6, err_msg=where)
+        np.testing.assert_allclose(found, wanted, LIMIT, LIMIT, err_msg=where)
     else:
         assert found == wanted, where
 
