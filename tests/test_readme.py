@@ -1,7 +1,6 @@
 """The documents say what the code does: tables, commands, links, both languages."""
 
 import ast
-import itertools
 import re
 import shlex
 
@@ -9,6 +8,7 @@ import pytest
 
 from bert_mgpu.cli import main
 from bert_mgpu.config import base, finetuning, parsing
+from bert_mgpu.core import run_files
 from bert_mgpu.tasks import task_json
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from tests.support import docs
@@ -92,7 +92,8 @@ def test_every_table_that_the_code_decides_is_in_a_document():
 
 
 def test_every_file_that_a_run_leaves_is_listed():
-    listed = " ".join(itertools.chain(*docs.FILES))
+    listed = " ".join(name for names, _ in run_files.CONTENTS for name in names)
+    listed += run_files.BEST_EVALUATION  # in best/
     package = ROOT / "bert_mgpu"
     for path in package.rglob("*.py"):
         place = str(path.relative_to(package))
@@ -131,7 +132,7 @@ def test_the_chinese_page_of_files_and_codes_has_the_same_rows():
     text = read("docs/output_dir.zh.md")
     rows = [row[0] for row in table_rows(text)]
     listed = {name for cell in rows for name in re.findall(r"`([^`]+)`", cell)}
-    wanted = {name for cell, _ in docs.FILES for name in re.findall(r"`([^`]+)`", cell)}
+    wanted = {name for names, _ in run_files.CONTENTS for name in names}
     assert wanted <= listed, wanted - listed
     assert [int(cell) for cell in rows if cell.isdigit()] == [*docs.exit_codes()]
     compared = section(text, "## 停止与续训")

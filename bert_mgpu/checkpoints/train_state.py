@@ -21,7 +21,6 @@ from bert_mgpu.core import files, run_files, tensor_names
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.task import TrainState
 
-_STEM = "model.ckpt"
 _OURS = "bert_mgpu/"
 _STEP = "global_step"
 
@@ -58,14 +57,15 @@ def _from_tensors(tensors: dict[str, np.ndarray], prefix: str) -> TrainState:
 
 def stem(step: int) -> str:
     """The name of a step's checkpoint, without .index."""
-    return f"{_STEM}-{step}"
+    return f"{run_files.CHECKPOINT}-{step}"
 
 
 def saved_steps(directory: pathlib.Path) -> list[int]:
     """The steps that have a checkpoint in the directory, ascending."""
     steps = []
-    for path in directory.glob(f"{_STEM}-*.index"):
-        if match := re.fullmatch(rf"{re.escape(_STEM)}-([0-9]+)\.index", path.name):
+    name = re.compile(rf"{re.escape(run_files.CHECKPOINT)}-([0-9]+)\.index")
+    for path in directory.glob(f"{run_files.CHECKPOINT}-*.index"):
+        if match := name.fullmatch(path.name):
             steps.append(int(match[1]))
     return sorted(steps)
 

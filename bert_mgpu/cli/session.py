@@ -31,8 +31,6 @@ from bert_mgpu.distributed.watchdog import Watchdog
 if TYPE_CHECKING:  # it imports TensorFlow
     from bert_mgpu.distributed.topology import Topology
 
-_TENSORFLOW_LOG = "tensorflow.log"
-
 
 @script.unbroken_log()
 def run(
@@ -129,7 +127,7 @@ class _InternalError(RunError):
         super().__init__(f"{type(error).__name__}: {error}")
         self.report = "".join(traceback.format_exception(error)) + (
             "this is a bug in bert_mgpu: please report it, with the file"
-            f" {output_dir / _TENSORFLOW_LOG}"
+            f" {output_dir / run_files.TENSORFLOW_LOG}"
         )
 
 
@@ -212,7 +210,9 @@ def _tensorflow_log(
 
     Of several processes only the first writes to the log, until one of them ends.
     """
-    path = output_dir / _TENSORFLOW_LOG if rank.is_first else pathlib.Path(os.devnull)
+    path = pathlib.Path(os.devnull)
+    if rank.is_first:
+        path = output_dir / run_files.TENSORFLOW_LOG
     try:
         if rank.is_first and not shown:
             path.unlink(missing_ok=True)  # a link would lead elsewhere

@@ -11,14 +11,96 @@ from bert_mgpu.core.errors import UserError
 RUN, CONFIG = "run.json", "bert_config.json"
 LABELS, VOCAB = "label_list.txt", "vocab.txt"
 MODEL = (RUN, CONFIG, LABELS, VOCAB)  # the files beside the weights of a model
+CHECKPOINT = "model.ckpt"  # -STEP
+PREDICTIONS, VALUES, RECORDS = "predict.txt", "test_results.tsv", "predictions.jsonl"
+SENTENCES = "test_results.json"
+EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json"
+BEST_EVALUATION = "best.json"
+METRICS, REPORT_PAGE = "metrics.jsonl", "report.html"
+TENSORFLOW_LOG, EXIT = "tensorflow.log", "exit.json"
 CACHE, BEST, REPORT, PREDICTED = "cache", "best", "report", "predicted"
-SAVING = ".saving"  # a checkpoint that is being written
 SEED = "seed-{}"
-# Into these a run writes.
-_FOLDERS = re.compile(
-    "|".join(map(re.escape, (CACHE, BEST, REPORT, PREDICTED, SAVING)))
-    + f"|{SEED.format('[0-9]+')}"
+SAVING = ".saving"  # a checkpoint that is being written
+
+# What each holds, in the order in which people look for it; folders end with /. STEP,
+# NAME and N stand for what differs, * for more of a name. docs/output_dir.md shows it.
+CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        (PREDICTIONS,),
+        "the class index of each example, one per line, in input order",
+    ),
+    ((VALUES,), "the probabilities of all classes, tab-separated"),
+    (
+        (RECORDS,),
+        "id, line number in the file, label name and probabilities of each example",
+    ),
+    (
+        ("eval_results.txt",),
+        "scores as `key = value`: `eval_accuracy`, `eval_loss`, `global_step`, `loss`,"
+        " then macro, micro and weighted F1, macro precision and recall, `mcc`; for two"
+        " classes also `precision`, `recall`, `f1` and `auc` of the second label",
+    ),
+    (("eval_results_NAME.txt",), "the same scores for a file of `--eval_files`"),
+    (
+        (f"{PREDICTED}/",),
+        "with several files in `--predict_file`: a folder with the three prediction"
+        " files for each",
+    ),
+    (
+        (REPORT_PAGE, f"{REPORT}/"),
+        "curves, scores by label, worst errors; the pictures as PNG files",
+    ),
+    (
+        (EVALUATIONS, BASELINE),
+        "the scores of each set every `--eval_steps` steps; those of naive Bayes",
+    ),
+    (
+        (f"{BEST}/",),
+        f"the weights of the best evaluation, ready to use or to start from;"
+        f" `{BEST_EVALUATION}` says which evaluation that was",
+    ),
+    (
+        (f"{SEED.format('N')}/", SEEDS),
+        "with `--seeds`: the run of each seed; mean and deviation of the scores",
+    ),
+    (
+        (SENTENCES,),
+        "pretraining with `--do_predict`: the probability of each token and the"
+        " pseudo-perplexity of each line",
+    ),
+    (
+        (f"{CHECKPOINT}-STEP.*", "checkpoint"),
+        "weights, optimizer moments and `global_step`, by default all under Google's"
+        " TF1 names; also averaged weights and the loss scale where the run has them",
+    ),
+    ((LABELS, CONFIG, VOCAB), "what the model needs beside its weights"),
+    ((RUN,), "flags, identity and versions of the run"),
+    (
+        (METRICS, "events.out.tfevents.*"),
+        "loss, learning rate, gradient norm, speed, time spent waiting for input (and"
+        " float16's loss scale) every `--log_steps` steps; the second for TensorBoard",
+    ),
+    ((f"{CACHE}/",), "tokenized examples; safe to delete"),
+    ((TENSORFLOW_LOG,), "TensorFlow's own messages of the latest run"),
+    (
+        (EXIT,),
+        "of a run of several processes that ended early: `code`, `rank`, `step` and"
+        " `reason` of the process that ended first",
+    ),
+    ((".lock",), "held while a run works in the folder; left behind, it means nothing"),
 )
+
+
+def pattern(name: str) -> re.Pattern[str]:
+    """The regular expression of a name in CONTENTS, without the / of a folder."""
+    parts = re.split("(STEP|NAME|N|[*])", name.removesuffix("/"))
+    numbers = {"STEP": "[0-9]+", "N": "[0-9]+", "NAME": ".+", "*": ".+"}
+    return re.compile("".join(numbers.get(part, re.escape(part)) for part in parts))
+
+
+# Into these a run writes.
+_FOLDERS = [pattern(n) for names, _ in CONTENTS for n in names if n.endswith("/")]
+_FOLDERS += [pattern(SAVING)]
 
 
 def check_folders(output_dir: pathlib.Path, unused: str | None = None) -> None:
@@ -28,7 +110,8 @@ def check_folders(output_dir: pathlib.Path, unused: str | None = None) -> None:
     unused: the name of a folder to which this run does not write.
     """
     for path in sorted(output_dir.iterdir()) if output_dir.is_dir() else ():
-        if not _FOLDERS.fullmatch(path.name) or path.name == unused:
+        is_ours = any(folder.fullmatch(path.name) for folder in _FOLDERS)
+        if not is_ours or path.name == unused:
             continue
         if not path.is_dir() and not path.is_symlink():
             raise UserError(f"{path}: not a folder: remove it")

@@ -11,10 +11,9 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from bert_mgpu.core import files
+from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import Interrupted, PeerLost, Preempted, RunError, UserError
 
-FILE = "exit.json"
 SILENCE = 30.0  # seconds without a message: a process is frozen or its network gone
 _STOPPED = (Preempted.exit_code, Interrupted.exit_code)
 _HEAD_START = 1.0  # seconds in which the first process alone may write exit.json
@@ -86,7 +85,7 @@ class ExitFile:
         """The folder is this run's now: the exit.json of an earlier one is removed."""
         self.begun = True
         if self._is_first and self._folder:
-            (self._folder / FILE).unlink(missing_ok=True)
+            (self._folder / run_files.EXIT).unlink(missing_ok=True)
 
     def write(self, end: ExitReport) -> None:
         """Writes the file if no process has yet, unless another run has the folder.
@@ -102,14 +101,14 @@ class ExitFile:
             if not self.begun:
                 if not (self._is_first or self._folder.is_dir()):
                     return
-                held.enter_context(files.locked(self._folder, FILE, "folder"))
+                held.enter_context(files.locked(self._folder, run_files.EXIT, "folder"))
                 if self._is_first:
-                    (self._folder / FILE).unlink(missing_ok=True)
-            self._write_once(self._folder / FILE, end)
+                    (self._folder / run_files.EXIT).unlink(missing_ok=True)
+            self._write_once(self._folder / run_files.EXIT, end)
 
     def _write_once(self, path: pathlib.Path, end: ExitReport) -> None:
         text = json.dumps(end._asdict(), ensure_ascii=False) + "\n"
-        own = path.with_name(f".{FILE}.{socket.gethostname()}.{os.getpid()}")
+        own = path.with_name(f".{run_files.EXIT}.{socket.gethostname()}.{os.getpid()}")
         try:
             own.unlink(missing_ok=True)  # a link would lead elsewhere
             own.write_text(text, encoding="utf-8")

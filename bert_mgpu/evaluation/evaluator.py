@@ -21,7 +21,6 @@ from bert_mgpu.evaluation.forward import Abandoned, ForwardSettings, scored_rows
 from bert_mgpu.training import recorder
 from bert_mgpu.training.towers import Towers
 
-HISTORY, BEST_FILE = "evaluations.jsonl", "best.json"
 MAIN = "dev"  # the set by which the best weights are chosen
 
 
@@ -59,6 +58,7 @@ class Evaluator:
         self._task, self._sets, self._examples = task, sets, examples
         self._settings, self._group = settings, group
         self._output_dir, self._folder = output_dir, output_dir / run_files.BEST
+        self._history = output_dir / run_files.EVALUATIONS
         self._identity: dict[str, Any] | None = None
         self._best: BestEvaluation | None = None
         self._evaluated: list[int] = []  # steps
@@ -79,7 +79,7 @@ class Evaluator:
         self._best = BestEvaluation(*earlier["best"]) if earlier["best"] else None
         self._evaluated = earlier["steps"]
         if group.rank == 0:
-            recorder.open_continued(self._output_dir / HISTORY, step).close()
+            recorder.open_continued(self._history, step).close()
 
     @property
     def _fingerprint(self) -> str:
@@ -90,7 +90,7 @@ class Evaluator:
     def _read_best(self) -> BestEvaluation | None:
         """The evaluation of best/, if it is this run's, by this metric of this set."""
         try:
-            facts = files.read_json(self._folder / BEST_FILE)
+            facts = files.read_json(self._folder / run_files.BEST_EVALUATION)
             best = BestEvaluation(int(facts["step"]), float(facts["value"]))
             comparable = facts["of"] == self._fingerprint
         except (UserError, ValueError, KeyError, TypeError, OverflowError):  # 1e999
@@ -146,7 +146,7 @@ class Evaluator:
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
         self._evaluated.append(step)
         if self._group.rank == 0:
-            with (self._output_dir / HISTORY).open("a", encoding="utf-8") as file:
+            with self._history.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             if better:
                 self._keep(towers)
@@ -204,7 +204,8 @@ class Evaluator:
             raise files.unwritable(str(self._folder), "folder", error) from None
         facts = {**self._best._asdict(), "metric": self._settings.metric, "set": MAIN}
         facts |= {"of": self._fingerprint}
-        files.write_text(self._folder / BEST_FILE, json.dumps(facts) + "\n")
+        path = self._folder / run_files.BEST_EVALUATION
+        files.write_text(path, json.dumps(facts) + "\n")
 
 
 def _silence(text: str) -> None: ...
@@ -212,7 +213,8 @@ def _silence(text: str) -> None: ...
 
 def read_history(output_dir: pathlib.Path) -> list[dict[str, Any]]:
     """The evaluations of a run in order, one for each step and set."""
-    return [row for row in recorder.read_records(output_dir / HISTORY) if "set" in row]
+    records = recorder.read_records(output_dir / run_files.EVALUATIONS)
+    return [record for record in records if "set" in record]
 
 
 def best_folder(output_dir: pathlib.Path) -> pathlib.Path:

@@ -15,10 +15,9 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.report import ConfusionMatrix, ReportSection, ReportTable
 from bert_mgpu.core.rows import Features
-from bert_mgpu.evaluation import evaluator, html, plots, result_files
+from bert_mgpu.evaluation import evaluator, html, plots
 from bert_mgpu.training import recorder
 
-FILE = "report.html"
 _EVALUATIONS = 60  # the last ones, which are shown
 _LONGEST_SETTING = 120
 
@@ -67,8 +66,8 @@ def write(facts: ReportFacts, sections: Sequence[ReportSection]) -> None:
             f"{folder}: cannot write the report: {error.strerror}: pass --report=false,"
             " or another --output_dir"
         ) from None
-    files.write_text(facts.output_dir / FILE, text)
-    say(f"wrote {facts.output_dir / FILE}")
+    files.write_text(facts.output_dir / run_files.REPORT_PAGE, text)
+    say(f"wrote {facts.output_dir / run_files.REPORT_PAGE}")
 
 
 def _block(folder: pathlib.Path, block: str | ReportTable | ConfusionMatrix) -> str:
@@ -87,7 +86,7 @@ def _block(folder: pathlib.Path, block: str | ReportTable | ConfusionMatrix) -> 
 
 def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     """Losses and the metric over steps, with the baseline's."""
-    records = recorder.read_records(facts.output_dir / recorder.METRICS_FILE)
+    records = recorder.read_records(facts.output_dir / run_files.METRICS)
     records = [row for row in records if row.get("loss") is not None]
     if not records:
         return []
@@ -150,7 +149,7 @@ def _evaluations(
     for row in history[-_EVALUATIONS:]:
         rows.append([row["set"], row["step"], *(_number(row.get(n)) for n in names)])
     left_out = max(0, len(history) - _EVALUATIONS)
-    more = html.note(f"and {left_out} earlier ones, in {evaluator.HISTORY}")
+    more = html.note(f"and {left_out} earlier ones, in {run_files.EVALUATIONS}")
     return html.table(rows, "w" + "n" * (len(names) + 1)) + more * (left_out > 0)
 
 
@@ -228,7 +227,7 @@ def _baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:
     """Set -> the baseline's scores."""
     return {
         name: {n: v for n, v in scores.items() if isinstance(v, int | float)}
-        for name, scores in _objects(output_dir / result_files.BASELINE).items()
+        for name, scores in _objects(output_dir / run_files.BASELINE).items()
     }
 
 

@@ -8,11 +8,10 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bert_mgpu.core import run_files
 from bert_mgpu.core.files import make_folder, write_text
 from bert_mgpu.core.rows import Features
 from bert_mgpu.core.task import Predictions
-
-BASELINE = "baseline.json"
 
 
 def write_evaluation(
@@ -48,7 +47,7 @@ def over_seeds(runs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float
 
 def write_baseline(output_dir: pathlib.Path, scores: Mapping[str, Any]) -> None:
     """Writes baseline.json: the baseline's scores of each set."""
-    write_text(output_dir / BASELINE, json.dumps(scores, indent=2) + "\n")
+    write_text(output_dir / run_files.BASELINE, json.dumps(scores, indent=2) + "\n")
 
 
 def write_sentence_scores(
@@ -63,8 +62,8 @@ def write_sentence_scores(
         for line, score in enumerate(scores, 1)
     )
     files: dict[str, str | Iterable[str]] = {
-        "test_results.json": json.dumps(scores, indent=2, ensure_ascii=False),
-        "predictions.jsonl": lines,
+        run_files.SENTENCES: json.dumps(scores, indent=2, ensure_ascii=False),
+        run_files.RECORDS: lines,
     }
     for name, content in files.items():
         write_text(output_dir / name, content)
@@ -103,11 +102,11 @@ def write_predictions(
     records = [*json_lines(predictions, features, ids)]
     make_folder(output_dir)
     files = {
-        "predict.txt": (f"{text}\n" for text in predictions.texts),
-        "test_results.tsv": (
+        run_files.PREDICTIONS: (f"{text}\n" for text in predictions.texts),
+        run_files.VALUES: (
             "\t".join(map(str, values.tolist())) + "\n" for values in predictions.values
         ),
-        "predictions.jsonl": records,
+        run_files.RECORDS: records,
     }
     for name, content in files.items():
         write_text(output_dir / name, content)

@@ -62,4 +62,4 @@ def _run_each(
         )
         say(f"{name}, mean and deviation of {config.seeds} seeds: {means}")
     text = json.dumps({"seeds": [*seeds], "scores": summaries}, indent=2)
-    write_text(output_dir / "seeds.json", text + "\n")
+    write_text(output_dir / run_files.SEEDS, text + "\n")

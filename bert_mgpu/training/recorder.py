@@ -14,14 +14,13 @@ from typing import Any
 import tensorflow as tf
 import tqdm
 
-from bert_mgpu.core import files, tensor_names, units
+from bert_mgpu.core import files, run_files, tensor_names, units
 from bert_mgpu.core.log import say
 from bert_mgpu.training import precision
 from bert_mgpu.training.loop import StepRecord
 
 # Short enough for the loss, rate and speed to fit into 80 columns.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
-METRICS_FILE = "metrics.jsonl"
 _MAX_LINE_BYTES = 1 << 16  # of a record
 _MAX_INTEGER = 2**63
 _LINE_SECONDS = 10.0  # between two log lines where there is no terminal
@@ -44,7 +43,7 @@ class Recorder:
         self._sent = sent
         self._start, self._steps = start, steps
         self._batch, self._every = batch, every
-        self._file = open_continued(directory / METRICS_FILE, start)
+        self._file = open_continued(directory / run_files.METRICS, start)
         self._events = tf.summary.create_file_writer(str(directory))
         self._bar = tqdm.tqdm(
             total=steps,

@@ -1,6 +1,7 @@
 """The names in an output_dir stand once, and folders that are links are refused."""
 
 import ast
+import re
 
 import pytest
 
@@ -10,6 +11,11 @@ from tests.support.paths import ROOT
 
 # transformers' names, whatever those of a run are.
 OTHERS = ("core/run_files.py", "checkpoints/huggingface_read.py")
+FILES = {
+    value
+    for value in vars(run_files).values()
+    if isinstance(value, str) and re.fullmatch(r"\w+\.(txt|tsv|jsonl?|html|log)", value)
+}
 FOLDERS = (run_files.CACHE, run_files.BEST, run_files.REPORT, run_files.PREDICTED)
 
 
@@ -17,10 +23,22 @@ def test_the_names_of_files_stand_once():
     places = []
     for path in (ROOT / "bert_mgpu").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and node.value in run_files.MODEL:
+            if isinstance(node, ast.Constant) and node.value in FILES:
                 places.append(f"{path.relative_to(ROOT / 'bert_mgpu')}:{node.lineno}")
     assert [place for place in places if not place.startswith(OTHERS)] == []
-    assert len(places) == len(run_files.MODEL) + 1
+    assert len(places) == len(FILES) + 1
+
+
+def test_names_are_matched_whole():
+    evaluation, checkpoint = map(
+        run_files.pattern, ("eval_results_NAME.txt", "model.ckpt-STEP.*")
+    )
+    assert evaluation.fullmatch("eval_results_other.txt")
+    assert not evaluation.fullmatch("eval_results.txt")
+    assert checkpoint.fullmatch("model.ckpt-12.index")
+    assert not checkpoint.fullmatch("model_ckpt-12.index")
+    assert not checkpoint.fullmatch("model.ckpt-x.index")
+    assert run_files.pattern("seed-N/").fullmatch("seed-7")
 
 
 @pytest.mark.parametrize(

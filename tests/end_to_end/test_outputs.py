@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core import run_files
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.processes import SCRIPT
@@ -58,6 +59,14 @@ def records(path):
 def evaluation(output_dir):
     lines = (output_dir / "eval_results.txt").read_text().splitlines()
     return dict(line.split(" = ") for line in lines)
+
+
+def test_every_name_that_a_run_leaves_is_described(whole):
+    names = [name for described, _ in run_files.CONTENTS for name in described]
+    for path in whole.iterdir():
+        fits = [n for n in names if run_files.pattern(n).fullmatch(path.name)]
+        assert len(fits) == 1, path.name
+        assert path.is_dir() == fits[0].endswith("/"), path.name
 
 
 def test_predictions_agree_with_each_other(whole):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from bert_mgpu.config import base, finetuning, preparation, pretraining
 from bert_mgpu.config.convert import ConvertConfig
 from bert_mgpu.config.domain_vocab import DomainVocabConfig
-from bert_mgpu.core import errors
+from bert_mgpu.core import errors, run_files
 from tests.support.paths import ROOT
 
 _BLOCK = re.compile(
@@ -29,72 +29,6 @@ OTHERS = {
     "data_prep/domain_vocab.py": DomainVocabConfig,
     "bert_mgpu convert": ConvertConfig,
 }
-# What a run leaves, in the order in which people look for it.
-FILES = (
-    ("`predict.txt`", "the class index of each example, one per line, in input order"),
-    ("`test_results.tsv`", "the probabilities of all classes, tab-separated"),
-    (
-        "`predictions.jsonl`",
-        "id, line number in the file, label name and probabilities of each example",
-    ),
-    (
-        "`eval_results.txt`",
-        "scores as `key = value`: `eval_accuracy`, `eval_loss`, `global_step`, `loss`,"
-        " then macro, micro and weighted F1, macro precision and recall, `mcc`; for two"
-        " classes also `precision`, `recall`, `f1` and `auc` of the second label",
-    ),
-    ("`eval_results_NAME.txt`", "the same scores for a file of `--eval_files`"),
-    (
-        "`predicted/`",
-        "with several files in `--predict_file`: a folder with the three prediction"
-        " files for each",
-    ),
-    (
-        "`report.html`, `report/`",
-        "curves, scores by label, worst errors; the pictures as PNG files",
-    ),
-    (
-        "`evaluations.jsonl`, `baseline.json`",
-        "the scores of each set every `--eval_steps` steps; those of naive Bayes",
-    ),
-    (
-        "`best/`",
-        "the weights of the best evaluation, ready to use or to start from; `best.json`"
-        " says which evaluation that was",
-    ),
-    (
-        "`seed-N/`, `seeds.json`",
-        "with `--seeds`: the run of each seed; mean and deviation of the scores",
-    ),
-    (
-        "`test_results.json`",
-        "pretraining with `--do_predict`: the probability of each token and the"
-        " pseudo-perplexity of each line",
-    ),
-    (
-        "`model.ckpt-STEP.*`, `checkpoint`",
-        "weights, optimizer moments and `global_step`, by default all under Google's"
-        " TF1 names; also averaged weights and the loss scale where the run has them",
-    ),
-    (
-        "`label_list.txt`, `bert_config.json`, `vocab.txt`",
-        "what the model needs beside its weights",
-    ),
-    ("`run.json`", "flags, identity and versions of the run"),
-    (
-        "`metrics.jsonl`, `events.out.tfevents.*`",
-        "loss, learning rate, gradient norm, speed, time spent waiting for input (and"
-        " float16's loss scale) every `--log_steps` steps; the second for TensorBoard",
-    ),
-    ("`cache/`", "tokenized examples; safe to delete"),
-    ("`tensorflow.log`", "TensorFlow's own messages of the latest run"),
-    (
-        "`exit.json`",
-        "of a run of several processes that ended early: `code`, `rank`, `step` and"
-        " `reason` of the process that ended first",
-    ),
-    ("`.lock`", "held while a run works in the folder; left behind, it means nothing"),
-)
 # What a resumed run compares beside the flags that the tables mark.
 _PRODUCT = ("train_batch_size", "n_gpus", "gradient_accumulation_steps")
 _RATE = ("learning_rate", "lr_scaling")
@@ -186,9 +120,17 @@ def _exit_codes() -> str:
     return table(("exit code", "meaning"), rows)
 
 
+def _files() -> str:
+    rows = [
+        (", ".join(f"`{name}`" for name in names), meaning)
+        for names, meaning in run_files.CONTENTS
+    ]
+    return table(("file", "what it holds"), rows)
+
+
 BLOCKS = {
     "flags": _flags,
-    "files": lambda: table(("file", "what it holds"), FILES),
+    "files": _files,
     "identity": _identity,
     "exit codes": _exit_codes,
 }

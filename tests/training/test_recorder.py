@@ -23,7 +23,7 @@ def record(step, loss, *, seconds=1.0, compiled=False):
 
 
 def lines(folder):
-    text = (folder / recorder.METRICS_FILE).read_text()
+    text = (folder / "metrics.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -43,7 +43,7 @@ def test_records_are_means_without_the_time_of_compilation(tmp_path):
 @pytest.mark.parametrize("start", [0, 2, 3])
 def test_a_resume_keeps_the_records_of_its_past_alone(tmp_path, start):
     steps = [{"step": step, "loss": 1.0} for step in (1, 2, 3)]
-    path = tmp_path / recorder.METRICS_FILE
+    path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in steps) + '{"step": 4, "l')
     recorder.open_continued(path, start).close()
     assert lines(tmp_path) == steps[:start]

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_mgpu.checkpoints import google_read
-from bert_mgpu.core.run_files import CONFIG, VOCAB
+from bert_mgpu.core.run_files import CONFIG, METRICS, VOCAB
 
 _SCRIPT = ("-m", "bert_mgpu.cli.run_classifier")
 _WORDS = ["sun", "joy", "win", "rain", "loss", "fear", "the", "of", "and", "in", "it"]
@@ -76,7 +76,7 @@ def _flags(
 
 
 def _losses(output: pathlib.Path) -> list[float]:
-    with (output / "metrics.jsonl").open(encoding="utf-8") as lines:
+    with (output / METRICS).open(encoding="utf-8") as lines:
         return [json.loads(line)["loss"] for line in lines]
 
 
@@ -99,7 +99,7 @@ def difference(
 
 def _compare(first: pathlib.Path, other: pathlib.Path) -> tuple[bool, str]:
     """Whether two runs agree, and a text that says how closely."""
-    if not (other / "metrics.jsonl").exists():
+    if not (other / METRICS).exists():
         return False, "did not train"
     expected, actual = google_read.read(first), google_read.read(other)
     same = expected.keys() == actual.keys() and all(
