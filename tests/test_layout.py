@@ -55,7 +55,7 @@ KNOW_A_HEAD = {
     "model/params.py",
     "checkpoints/weight_names.py",
     "checkpoints/vocab_growth.py",  # the bias that grows with the vocabulary
-    "export/convert.py",  # still: which heads a model has
+    "export/convert.py",  # compares each head that a model has
 }
 WITHOUT_TENSORFLOW = {"core", "config", "text"}
 
