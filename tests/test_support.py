@@ -119,6 +119,7 @@ def stand_in(*command):
     [
         (["-c", "import sys; sys.exit(3)"], 3),
         (["-c", "import os; os.abort()"], -signal.SIGABRT),
+        (["-c", "import os; os.kill(os.getpid(), 9)"], -signal.SIGKILL),
         (["-m", "this"], 0),
     ],
 )

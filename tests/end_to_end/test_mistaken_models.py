@@ -84,7 +84,7 @@ MISMATCHES = [
         "such as bert/encoder/layer_1/",
         "--bert",
     ),
-    ({"intermediate_size": 64}, "has shape", "model wants", "--bert_config_file"),
+    ({"intermediate_size": 64}, "has shape", "model expects", "--bert_config_file"),
     ({"vocab_size": 30}, "word_embeddings has shape [25, 32]", "[30, 32]"),
 ]
 

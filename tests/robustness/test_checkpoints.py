@@ -301,7 +301,11 @@ def test_a_run_goes_on_from_the_checkpoint_before(resumed, watched, damage):
 
 
 MISFITS = {
-    "a text": ("output_bias", np.array([b"a", b"b"], object), "output_bias: the mod"),
+    "a text": (
+        "output_bias",
+        np.array([b"a", b"b"], object),
+        "output_bias: expected shape",
+    ),
     "doubles": ("output_bias", np.zeros(2), "output_bias: expected shape"),
     "slot": ("output_bias/adam_m", np.zeros(9, "f"), "output_bias/adam_m: the opt"),
     "bits": ("output_bias/adam_v", np.zeros(2, "i1"), "output_bias/adam_v: the opt"),

@@ -132,7 +132,7 @@ REFUSED = [
 @pytest.mark.parametrize(("what", "name"), REFUSED, ids=str)
 @pytest.mark.parametrize("script", [*TABLES][:2])
 def test_a_script_says_it_in_one_line(elsewhere, capfd, script, what, name):
-    main = {"run_classifier_mgpu.py": run_classifier}.get(script, run_pretraining).run
+    main = {"run_classifier_mgpu.py": run_classifier}.get(script, run_pretraining).main
     code = main([script, f"--{name}={VALUES[what]}"])
     out, err = capfd.readouterr()
     assert (code, out) == (2, "")

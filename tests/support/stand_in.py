@@ -38,7 +38,8 @@ def main(tell, *command):
             os.write(int(tell), f"{fork}\n".encode())
         code = int(lines.readline())
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        if -code != signal.SIGKILL:  # which has no handler to take away
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 
