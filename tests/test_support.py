@@ -130,6 +130,18 @@ def test_a_stand_in_ends_as_its_fork_does(command, code):
     assert ("Namespaces" in said) == ("this" in command)
 
 
+def test_a_fork_ends_with_the_process_that_wants_it():
+    warm.address()  # of a process that stays
+    fork = ["-c", "import time; print('sun', flush=True); time.sleep(600)"]
+    code = "import os, time; from tests.support.warm import Forked;"
+    code += f"Forked({fork}, os.environ); time.sleep(600)"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"sun\n"
+        process.kill()
+        assert process.stdout.read() == b""  # no one holds the pipe any more
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_fork_ends_with_its_stand_in(number):
     """Where that is killed, what the fork has started ends, too."""

@@ -98,7 +98,7 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
     except (OSError, UserError) as error:
         raise UserError(
             f"{directory / name}: cannot save the checkpoint ({error}): free some"
-            f" space and start the same command again: {_next_start(directory)}"
+            f" space and run the same command again: {_next_start(directory)}"
         ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

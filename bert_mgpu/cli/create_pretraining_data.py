@@ -28,7 +28,7 @@ import time
 from collections.abc import Sequence
 
 from bert_mgpu.cli import script
-from bert_mgpu.cli.flag_checks import check_needed, check_output
+from bert_mgpu.cli.flag_checks import check_needed, check_outputs
 from bert_mgpu.config.base import fields
 from bert_mgpu.config.preparation import PreparationConfig
 from bert_mgpu.core import text_files
@@ -102,10 +102,11 @@ def _check_flags(config: PreparationConfig) -> None:
 
 
 def _check_outputs(outputs: Sequence[pathlib.Path], files: Sequence[str]) -> None:
-    others = [("input_file", file) for file in files]
+    check_outputs(
+        [("output_file", str(output)) for output in outputs],
+        [("input_file", file) for file in files],
+    )
     for output in outputs:
-        check_output("output_file", str(output), others)
-        others.append(("output_file", str(output)))
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 
 from bert_mgpu.cli import script
-from bert_mgpu.cli.flag_checks import check_needed, check_output
+from bert_mgpu.cli.flag_checks import check_needed, check_outputs
 from bert_mgpu.config.domain_vocab import DomainVocabConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
@@ -66,12 +66,11 @@ def _check(config: DomainVocabConfig) -> None:
         if path := getattr(config, name):
             text_files.check_file(path)
             read.append((name, path))
-    written: list[tuple[str, str]] = []
-    for name in ("output_vocab_file", "output_config_file"):
-        if path := getattr(config, name):
-            check_output(name, path, [*read, *written])
-            _check_folder(name, path)
-            written.append((name, path))
+    flags = ("output_vocab_file", "output_config_file")
+    written = [(name, path) for name in flags if (path := getattr(config, name))]
+    check_outputs(written, read)
+    for name, path in written:
+        _check_folder(name, path)
 
 
 def _check_folder(name: str, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -21,21 +22,39 @@ def check_needed(
             raise UserError(f"--{name} is missing ({why})")
 
 
-def check_output(flag: str, path: str, others: Iterable[tuple[str, str]]) -> None:
-    """Raises UserError where an output is a folder, or the file of another flag.
+def check_outputs(
+    outputs: Iterable[tuple[str, str]], inputs: Iterable[tuple[str, str]]
+) -> None:
+    """Raises UserError where an output is a folder, an input or another output.
 
-    others: pairs of a flag and a file.
+    Both are pairs of a flag and a file.
     """
-    if os.path.isdir(path):
-        raise UserError(f"--{flag}={path}: is a directory: pass the name of a file")
-    for other, file in others:
-        same = os.path.realpath(file) == os.path.realpath(path)
-        there = os.path.exists(path) and os.path.exists(file)
-        if same or (there and os.path.samefile(file, path)):
-            raise UserError(
-                f"--{flag}={path}: is --{other} too, and would be lost: pass another"
-                " name"
-            )
+    read = {name: flag for flag, file in inputs for name in _names(file)}
+    written: dict[Any, str] = {}
+    for flag, path in outputs:
+        if os.path.isdir(path):
+            raise UserError(f"--{flag}={path}: is a directory: pass the name of a file")
+        for name in _names(path):
+            if name in read:
+                raise UserError(
+                    f"--{flag}={path}: is --{read[name]} too, and would be lost: pass"
+                    " another name"
+                )
+            if name in written:
+                raise UserError(
+                    f"--{flag}={path}: --{written[name]} writes it too: name each"
+                    " output once"
+                )
+        written |= dict.fromkeys(_names(path), flag)
+
+
+def _names(path: str) -> list[Any]:
+    """What a file is known by: its path without links, and where it lies on a disk."""
+    names: list[Any] = [os.path.realpath(path)]
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        names.append((status.st_dev, status.st_ino))
+    return names
 
 
 def check_common_flags(config: RunConfig, needed: Sequence[str]) -> None:

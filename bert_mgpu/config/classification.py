@@ -6,7 +6,9 @@ import dataclasses
 
 from bert_mgpu.config.base import INPUT, MODEL, TEST, TRAIN, FlagTable, flag
 
-# For the help of --task_type: a "type" of task.json and its meaning.
+# For the help of flags that every family has: each "type" of task.json, and the score
+# that chooses its best weights.
+BEST_METRICS = "eval_accuracy, for several labels micro_f1, for a number eval_loss"
 TASK_TYPES = "single (one label), multi (several labels) or regression (a number)"
 
 

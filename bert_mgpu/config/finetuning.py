@@ -5,7 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from bert_mgpu.config.base import FILES, INPUT, MODEL, TEST, TRAIN, RunConfig, flag
-from bert_mgpu.config.classification import TASK_TYPES, ClassificationFlags
+from bert_mgpu.config.classification import (
+    BEST_METRICS,
+    TASK_TYPES,
+    ClassificationFlags,
+)
 from bert_mgpu.core.errors import UserError
 
 
@@ -36,7 +40,7 @@ class FinetuneFlags(RunConfig):
     max_train_examples: int | None = flag(None, TRAIN, "train on a random sample of N examples [all]", identity=True, minimum=1)
     eval_files: str | None = flag(None, TEST, "more labelled files to evaluate, in the format of the dev file: NAME=FILE, comma-separated")
     eval_steps: int | None = flag(None, TEST, "with do_train: evaluate the dev set and eval_files every N steps and after the last one [never]", minimum=1)
-    best_metric: str | None = flag(None, TEST, "score of the dev set that chooses the weights in output_dir/best [the main score of the task's type, such as eval_accuracy]")
+    best_metric: str | None = flag(None, TEST, f"score of the dev set that chooses the weights in output_dir/best; unless given, {BEST_METRICS}")
     use_best: bool = flag(False, TEST, "evaluate, predict and export with the weights in output_dir/best, not the last ones")
     early_stopping_patience: int | None = flag(None, TEST, "stop after N evaluations in a row without a better best_metric [never]", minimum=1)
     report: bool = flag(True, TEST, "write output_dir/report.html on training and evaluation, and its pictures to output_dir/report")

@@ -89,7 +89,7 @@ class DoesNotFit(OutOfMemory):
 
 
 class PeerLost(RunError):
-    """Another process of the run failed or was lost; the same command resumes."""
+    """Another process failed or was lost (exit.json: why); after a loss, resumable."""
 
     exit_code = 5
 

@@ -37,7 +37,8 @@ ENCODINGS = {
 _MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
 UNPACK = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
-_GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
+# The first bytes of packed files -> their program and the end of their names.
+_PACKED = {b"\x1f\x8b": ("gzip", ".gz"), b"\xfd7zXZ": ("xz", ".xz")}
 LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
 
 
@@ -147,15 +148,16 @@ def raw_lines(
 
 
 def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
-    """Raises UserError for gzip's bytes and for lines that end in CR alone.
+    """Raises UserError for packed bytes and for lines that end in CR alone.
 
     Later checks would name another cause, or none. raw: the first line with its end.
     """
-    if raw.startswith(_GZIP):
-        raise UserError(
-            f"{path}:1: packed by gzip: give the file a name that ends in .gz, or"
-            " unpack it"
-        )
+    for start, (program, suffix) in _PACKED.items():
+        if raw.startswith(start):
+            raise UserError(
+                f"{path}:1: packed by {program}: give the file a name that ends in"
+                f" {suffix}, or unpack it"
+            )
     if not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
         raise UserError(
             f"{path}:1: its lines end in CR alone, as on old Macs: convert it, e.g."

@@ -6,9 +6,11 @@ _UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
 
 
 def size_text(count: float) -> str:
-    """A number of bytes, as "16.4 GB", "120 MB" or "1.5 MB": powers of ten."""
+    """A number of bytes, as "16.4 GB", "120 MB", "1.5 MB", "20 kB": powers of ten."""
     if count >= 1e9:
         return f"{count / 1e9:.1f} GB"
+    if count < 1e5:
+        return f"{count / 1e3:.0f} kB"
     return f"{count / 1e6:.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"
 
 

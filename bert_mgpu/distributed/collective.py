@@ -277,5 +277,5 @@ def check_same_state(state: TrainState, group: Collective) -> None:
         raise RunError(
             f"step {state.step}: weights of process {different[0]} differ from those"
             " of process 0: nothing is saved: check for a faulty machine, or one with"
-            " other hardware, then start the same command again"
+            " other hardware, then run the same command again"
         )

@@ -242,7 +242,8 @@ def describe_placement(device_towers: list[range], devices: list[str]) -> str:
     )
     if len(set(counts)) > 1:
         waiting = counts.count(min(counts))
-        text += f" ({', '.join(map(str, counts))}: {waiting} wait for the others)"
+        wait = "waits" if waiting == 1 else "wait"
+        text += f" ({', '.join(map(str, counts))}: {waiting} {wait} for the others)"
     elif counts[0] > 1:
         text += f" ({counts[0]} each)"
     unused = len(devices) - len(device_towers)

@@ -109,7 +109,8 @@ class Evaluator:
             return None
         return (
             f"stopped early: no better {self._settings.metric} than"
-            f" {self._best.value:.4f} (step {self._best.step}) in {since} evaluations"
+            f" {self._best.value:.4f} (step {self._best.step}) in {since}"
+            f" evaluation{'s' * (since > 1)}"
         )
 
     def missed(self, step: int, steps: int) -> bool:

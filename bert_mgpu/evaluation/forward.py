@@ -93,6 +93,11 @@ def forward(
     ]
     began, compilations = time.perf_counter(), towers.compilations
     shortage, outputs = None, {}
+
+    def shown(batches: Iterable[Any]) -> Iterable[Any]:
+        batches = _until(stopping, batches)
+        return batches if settings.streams else progress_bar(batches, settings.name)
+
     try:
         towers.refresh()
         outputs = pipeline.forward_all(
@@ -100,9 +105,7 @@ def forward(
             own,
             towers.place_for_outputs,
             ask=towers.launch_outputs,
-            progress=lambda batches: progress_bar(
-                _until(stopping, batches), settings.name
-            ),
+            progress=shown,
             token_outputs=towers.task.token_outputs,
         )
     except Abandoned:

@@ -48,7 +48,10 @@ def code_of(family: type[Family]) -> str:
 
 @dataclasses.dataclass
 class TaskDataset:
-    """The files of a task, read as features."""
+    """The files of a task, read as features.
+
+    A run calls `check_files` once, before it does anything that takes long.
+    """
 
     flag = "data_dir"  # that names the files
 
@@ -262,6 +265,7 @@ class TaskDataset:
         features = cache_lib.from_tensors(tensors, notes)
         if hashing.file_hash(source.path) != data["data"]:
             raise UserError(
-                f"{source.path}: was changed while it was read: start again"
+                f"{source.path}: was changed while it was read: run the same"
+                " command again"
             )
         return features, hashing.fingerprint(data)

@@ -6,7 +6,9 @@ from bert_mgpu.core import units
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (0, "0.0 MB"),
+        (0, "0 kB"),
+        (42_400, "42 kB"),
+        (300_000, "0.3 MB"),
         (1_460_000, "1.5 MB"),
         (1e7, "10 MB"),
         (999_400_000, "999 MB"),

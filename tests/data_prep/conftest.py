@@ -33,7 +33,7 @@ def small_blocks(monkeypatch):
 
 
 @pytest.fixture
-def prepare(capfd, work):
+def prepare(capfd, work, logical_cpus):
     """prepare(flags) -> (exit code, standard error), in this process."""
 
     def call(**changed):

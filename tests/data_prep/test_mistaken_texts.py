@@ -106,7 +106,7 @@ BAD_FLAGS = [
         {"output_file": "text"},
         "--output_file=text: is --input_file too, and would be lost",
     ),
-    ({"output_file": "a,b,./a"}, ": is --output_file too, and would be lost"),
+    ({"output_file": "a,b,./a"}, "a: --output_file writes it too: name each"),
     ({"output_file": "."}, "is a directory"),
     ({"output_file": ","}, "names no file"),
     ({"output_file": "/proc/no/a"}, "cannot write /proc/no/a: No such", "pass"),

@@ -1,6 +1,7 @@
 """Files of rows that are damaged or made to do harm: one line, and nothing changed."""
 
 import gzip
+import lzma
 
 import pytest
 
@@ -50,6 +51,11 @@ TSV_FILES = {
         "a.tsv:1: 1 column, but column 1 (counted from 0) is needed",
     ),
     "packed, no name": ("a.tsv", CUT, "a.tsv:1: packed by gzip: give the file a name"),
+    "xz, no name": (
+        "a.tsv",
+        lzma.compress(b"a"),
+        "a.tsv:1: packed by xz: give the",
+    ),
     "packed twice": ("a.tsv.gz", gzip.compress(CUT), "a.tsv.gz:1: packed by gzip"),
     "not packed": ("a.tsv.gz", GOOD["tsv"], "a.tsv.gz: damaged or cut after line 0"),
     "packed, cut": ("a.tsv.gz", CUT[:-9], "a.tsv.gz: damaged or cut after line"),

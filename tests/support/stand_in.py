@@ -1,14 +1,17 @@
 """A process that is to others what a fork of `warm.py` is: its pipes, signals and end.
 
-    python -IS tests/support/stand_in.py TELL COMMAND
+    python -IS tests/support/stand_in.py LINK COMMAND
 
 COMMAND is what follows `python`; it runs in a fork of the process whose socket is in
-the environment. TELL is the descriptor that gets the fork's id, or 0 for none. It
+the environment. LINK is the descriptor of a socket to the process that wants it, or 0
+for none: it gets the fork's id, and both end when the other side is closed. This file
 imports little, so that it costs 0.03 s.
 """
 
+import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -17,7 +20,7 @@ SOCKET = "BERT_MGPU_TESTS_FORK_AT"
 LENGTH = 4  # bytes of a request's length
 
 
-def main(tell, *command):
+def main(link, *command):
     status, told = os.pipe()
     request = {"command": command, "env": dict(os.environ), "cwd": os.getcwd()}
     message = json.dumps(request).encode()
@@ -30,12 +33,22 @@ def main(tell, *command):
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):  # the fork alone holds what these were
         os.dup2(nothing, number)
-    with open(status, encoding="ascii") as lines:
+    with open(status, "rb", buffering=0) as lines:
         fork = int(lines.readline())
+
+        def pass_on(number, frame):
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(fork, number)
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, _: os.kill(fork, number))
-        if int(tell):
-            os.write(int(tell), f"{fork}\n".encode())
+            signal.signal(number, pass_on)
+        watched = [status]
+        if int(link):
+            os.write(int(link), f"{fork}\n".encode())
+            watched.append(int(link))
+        ready, _, _ = select.select(watched, [], [])
+        if status not in ready:
+            return 1  # nobody waits for it; the fork ends with the pipe
         code = int(lines.readline())
     if code < 0:
         if -code != signal.SIGKILL:  # which has no handler to take away

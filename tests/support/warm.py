@@ -43,16 +43,17 @@ class Forked(subprocess.Popen):
     """
 
     def __init__(self, command: Sequence[Any], env: Mapping[str, str], **pipes: Any):
-        told, tell = os.pipe()
-        super().__init__(
-            [*PYTHON, str(tell), *map(str, command)],
-            env={**env, stand_in.SOCKET: address()},
-            pass_fds=[tell],
-            text=True,
-            **pipes,
-        )
-        os.close(tell)
-        with open(told, encoding="ascii") as line:
+        # Open as long as this process lives: the fork ends with it.
+        self._link, theirs = socket.socketpair()
+        with theirs:
+            super().__init__(
+                [*PYTHON, str(theirs.fileno()), *map(str, command)],
+                env={**env, stand_in.SOCKET: address()},
+                pass_fds=[theirs.fileno()],
+                text=True,
+                **pipes,
+            )
+        with self._link.makefile("rb", buffering=0) as line:
             self.fork = int(line.readline())  # the id of the fork
 
     def send_signal(self, number: int) -> None:

@@ -121,6 +121,8 @@ def test_placement_is_told():
     text = devices.describe_placement(devices.assign_towers(7, 6), gpus)
     assert text.startswith("7 towers on 6 GPU devices (2, 1, 1, 1, 1, 1:")
     assert "(2, 1, 1, 1, 1, 1: 5 wait for the others)" in text
+    three = devices.describe_placement(devices.assign_towers(3, 2), gpus)
+    assert "(2, 1: 1 waits for the others)" in three
     assert "5 more visible" in devices.describe_placement(
         devices.assign_towers(1, 6), gpus
     )

@@ -49,7 +49,7 @@ MISTAKES = {
     ),
     "both outputs in one": (
         lambda f: f.append(output_config_file=f.out),
-        "new.txt: is --output_vocab_file too, and would be lost",
+        "new.txt: --output_vocab_file writes it too: name each output once",
     ),
     "output is a folder": (
         lambda f: f.flags(output_vocab_file=f.root),
