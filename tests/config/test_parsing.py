@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bert_mgpu.config import base, finetuning, parsing, preparation, pretraining
+from bert_mgpu.config import base, finetuning, parsing, pretraining
 from bert_mgpu.core.errors import UserError
 from tests.support.paths import ROOT
 from tests.support.processes import SCRIPT
@@ -53,20 +53,6 @@ GOOGLE_PRETRAINING = {
     "save_checkpoints_steps": 1000,
     "max_eval_steps": 100,
 }
-# And of create_pretraining_data.py.
-GOOGLE_PREPARATION = {
-    "input_file": None,
-    "output_file": None,
-    "vocab_file": None,
-    "do_lower_case": True,
-    "do_whole_word_mask": False,
-    "max_seq_length": 128,
-    "max_predictions_per_seq": 20,
-    "random_seed": 12345,
-    "dupe_factor": 10,
-    "masked_lm_prob": 0.15,
-    "short_seq_prob": 0.1,
-}
 TPU = {
     "use_tpu": "false",
     "tpu_name": "x",
@@ -102,15 +88,9 @@ def test_old_flags_keep_their_defaults():
     assert notes == [] and settings.given == frozenset()
 
 
-@pytest.mark.parametrize(
-    ("table", "wanted"),
-    [
-        (pretraining.PretrainConfig, {**GOOGLE_PRETRAINING, "n_gpus": BERT_AD_N_GPUS}),
-        (preparation.PreparationConfig, GOOGLE_PREPARATION),
-    ],
-)
-def test_old_flags_of_other_scripts_keep_their_defaults(table, wanted):
-    settings, notes = parsing.parse(["script.py"], "usage", table)
+def test_old_flags_of_pretraining_keep_their_defaults():
+    wanted = {**GOOGLE_PRETRAINING, "n_gpus": BERT_AD_N_GPUS}
+    settings, notes = parsing.parse(["script.py"], "", pretraining.PretrainConfig)
     assert {name: getattr(settings, name) for name in wanted} == wanted
     assert notes == [] and settings.given == frozenset()
 
