@@ -15,6 +15,7 @@ ELSEWHERE = {
     "cli/run_classifier.py": "robustness/test_flags_hostile.py",
     "cli/run_pretraining.py": "robustness/test_flags_hostile.py",
     "config/domain_vocab.py": "data_prep/domain/test_domain_vocab.py",
+    "config/preparation.py": "data_prep/test_mistaken_texts.py",
     "core/activations.py": "config/test_settings.py",
     "core/extras.py": "test_packaging.py",
     "core/hashing.py": "test_layout.py",
