@@ -1,7 +1,7 @@
 """Each kind of entry as users start it, in a Python of its own.
 
 Other tests fork a process that has TensorFlow loaded (tests/support/warm.py); here
-nothing is loaded before.
+nothing is loaded before. The command bert_mgpu: tests/export/test_convert.py.
 """
 
 import os
@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 import sys
 
-from bert_mgpu.checkpoints import google_read, train_state
+from bert_mgpu.checkpoints import train_state
 from tests.support.pretraining import LENGTH, MOST, records
 from tests.support.processes import PRETRAINING, SCRIPT
 
@@ -27,10 +27,6 @@ def start(*command):
         timeout=300,
     )
     return done.returncode, done.stdout + done.stderr
-
-
-def beside_python(name):
-    return pathlib.Path(sys.executable).with_name(name)
 
 
 def test_run_classifier(tiny, tmp_path):
@@ -59,17 +55,10 @@ def test_run_pretraining(tiny, tmp_path):
 
 
 def test_horovodrun(tiny, tmp_path, cluster):
-    launch = [beside_python("horovodrun"), "-np", 2, "-H", "localhost:2"]
+    horovodrun = pathlib.Path(sys.executable).with_name("horovodrun")
+    launch = [horovodrun, "-np", 2, "-H", "localhost:2"]
     flags = tiny.flags(tmp_path, **SHORT)
     code, said = start(*launch, sys.executable, SCRIPT, *flags)
     assert code == 0, said
     assert "2 processes, sums by gloo" in said
     assert train_state.saved_steps(tmp_path)
-
-
-def test_the_command(tiny, tmp_path):
-    flags = [f"--init_checkpoint={tiny.model / 'bert_model.ckpt'}"]
-    flags += [f"--export_google={tmp_path / 'out'}"]
-    code, said = start(beside_python("bert_mgpu"), "convert", *flags)
-    assert code == 0, said
-    assert google_read.is_there(str(tmp_path / "out" / "bert_model.ckpt"))

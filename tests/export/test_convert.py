@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,6 @@ from bert_mgpu.export import convert as convert_lib
 from bert_mgpu.model import bert, heads, params
 from bert_mgpu.model.config import BertConfig
 from tests.reference import cases, google_graph
-from tests.support.paths import ROOT
 from tests.support.tensors import GOLDEN, assert_bit_equal, random_tensors, save
 from tests.support.tiny import CONFIG, VOCAB
 
@@ -303,8 +303,8 @@ def test_the_command_by_itself(google, tmp_path):
     folder, _ = google({})
     flags = [f"--init_checkpoint={folder}", f"--export_hf={tmp_path / 'hf'}"]
     done = subprocess.run(
-        [sys.executable, "-m", "bert_mgpu", "convert", *flags],
-        cwd=ROOT,
+        [pathlib.Path(sys.executable).with_name("bert_mgpu"), "convert", *flags],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=300,

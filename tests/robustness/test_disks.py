@@ -132,15 +132,18 @@ def unused(tmp_path, straight):
     return shutil.copytree(straight, out, ignore=unwanted)
 
 
-OFTEN = ("cache", "settings", "metrics", "best", "checkpoint", "next checkpoint")
+def often(places, *names):
+    """Some of the places for each commit, all of them for the night."""
+    some = {name: places[name] for name in names}
+    cases = [some, *rarely(places)]
+    return pytest.mark.parametrize("places", cases, ids=["some", "all"])
 
 
-@pytest.mark.parametrize("names", [OFTEN, *rarely((TRAINING,))], ids=["some", "all"])
-def test_training(tiny, tmp_path, straight, inside, monkeypatch, names):
+@often(TRAINING, "cache", "metrics", "best", "next checkpoint")
+def test_training(tiny, tmp_path, straight, inside, monkeypatch, places):
     """The same command again and again ends as a run that nothing disturbs."""
     out = tmp_path / "out"
     args = flags(tiny, out)
-    places = {name: TRAINING[name] for name in names}
     refused_at_each(monkeypatch, lambda: inside(args), places, lambda _: whole(out))
     assert_same_run(out, straight)
     assert_same_run(out / "best", straight / "best")
@@ -161,7 +164,8 @@ def test_evaluation_and_report(tiny, unused, straight, inside, monkeypatch):
     assert "</html>" in (unused / "report.html").read_text()
 
 
-def test_predictions_and_exports(tiny, unused, straight, inside, monkeypatch):
+@often(PREDICTIONS, "predictions", "exported weights", "SavedModel")
+def test_predictions_and_exports(tiny, unused, straight, inside, monkeypatch, places):
     hub, saved = unused.parent / "hub", unused.parent / "saved"
     args = later(
         tiny,
@@ -177,7 +181,7 @@ def test_predictions_and_exports(tiny, unused, straight, inside, monkeypatch):
         found = {path.name for path in unused.parent.iterdir()}
         assert found <= {"out", "hub", "saved"}, what  # nothing half, nothing hidden
 
-    refused_at_each(monkeypatch, lambda: inside(args), PREDICTIONS, after)
+    refused_at_each(monkeypatch, lambda: inside(args), places, after)
     for name in ("predict.txt", "test_results.tsv", "predictions.jsonl"):
         assert (unused / name).read_bytes() == (straight / name).read_bytes()
     assert (hub / "model.safetensors").exists() and (saved / "saved_model.pb").exists()
