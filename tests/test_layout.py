@@ -226,11 +226,11 @@ def test_the_hash_of_code_changes_with_each_file(tmp_path, monkeypatch):
     for file in files:
         file.write_text("1")
     monkeypatch.setattr(hashing, "_PACKAGE", tmp_path)
-    found = [hashing.hash_of_code("one", "data")]
+    actual = [hashing.hash_of_code("one", "data")]
     for file in files:
         file.write_text("2")
-        found.append(hashing.hash_of_code("one", "data"))
-    assert len({*found}) == 4
+        actual.append(hashing.hash_of_code("one", "data"))
+    assert len({*actual}) == 4
 
 
 def test_no_sum_in_an_order_that_changes():
@@ -274,4 +274,4 @@ def test_a_class_name_occurs_once():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name_of(path))
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: actual for name, actual in places.items() if len(actual) > 1} == {}

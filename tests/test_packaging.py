@@ -76,21 +76,21 @@ def test_the_wheel_holds_the_package_alone(wheel):
 
 def requirements(wheel):
     """The lines of each extra; "": what is always needed."""
-    found = {extra: [] for extra in ("", *EXTRAS)}
+    actual = {extra: [] for extra in ("", *EXTRAS)}
     for line in metadata(wheel).get_all("Requires-Dist"):
         requirement, _, marker = line.partition("; ")
         extra = re.fullmatch(r'extra == "(\w+)"', marker)
-        found[extra[1] if extra else ""].append(requirement)
-    return found
+        actual[extra[1] if extra else ""].append(requirement)
+    return actual
 
 
 def pins(lines):
     """The versions of each package: one, or one for each marker."""
-    found = {}
+    actual = {}
     for line in lines:
         name, version = re.fullmatch(r"([\w.-]+)==(\S+?)(?:; .*)?", line).groups()
-        found.setdefault(re.sub(r"[_.-]+", "-", name.lower()), []).append(version)
-    return found
+        actual.setdefault(re.sub(r"[_.-]+", "-", name.lower()), []).append(version)
+    return actual
 
 
 def lines_of(name):
@@ -99,29 +99,29 @@ def lines_of(name):
 
 
 def test_the_requirements_and_the_extras_are_pinned(wheel):
-    found = requirements(wheel)
+    actual = requirements(wheel)
     assert set(metadata(wheel).get_all("Provides-Extra")) == {*EXTRAS}
-    assert sorted(found[""]) == sorted(lines_of("requirements.txt"))
-    assert found.pop("gpu") == ["tensorflow[and-cuda]"]
-    for lines in found.values():
+    assert sorted(actual[""]) == sorted(lines_of("requirements.txt"))
+    assert actual.pop("gpu") == ["tensorflow[and-cuda]"]
+    for lines in actual.values():
         assert len(pins(lines)) == len(lines) > 0
 
 
 def test_what_the_page_of_the_package_says(wheel):
-    said = metadata(wheel)
-    assert said["Requires-Python"] == "<3.14,>=3.10"
-    assert said["License-Expression"] == "Apache-2.0"
-    assert said["Description-Content-Type"] == "text/markdown"
-    pythons = re.findall(r"Python :: (3\.\d+)", " ".join(said.get_all("Classifier")))
+    lines = metadata(wheel)
+    assert lines["Requires-Python"] == "<3.14,>=3.10"
+    assert lines["License-Expression"] == "Apache-2.0"
+    assert lines["Description-Content-Type"] == "text/markdown"
+    pythons = re.findall(r"Python :: (3\.\d+)", " ".join(lines.get_all("Classifier")))
     assert pythons == ["3.10", "3.11", "3.12", "3.13"]
     assert "3.10 to 3.13" in (ROOT / "Makefile").read_text()
 
 
 def test_each_version_is_pinned_once(wheel):
     """Apart from what Horovod and others need, which must be the same."""
-    found = requirements(wheel)
-    del found["gpu"]
-    published = pins(itertools.chain(*found.values()))
+    actual = requirements(wheel)
+    del actual["gpu"]
+    published = pins(itertools.chain(*actual.values()))
     fixed = pins(lines_of("constraints.txt"))
     assert len(published) > 15 and len(fixed) > 50
     assert {len(versions) for versions in published.values()} == {1}
@@ -165,9 +165,9 @@ def test_an_installed_package_knows_its_requirements(wheel, tmp_path):
     )
     shown = outside(wheel, "-c", code, cwd=tmp_path).splitlines()
     base, horovod, tensorflow, advice = shown
-    found = requirements(wheel)
-    assert base == str(found[""]) and f"'tensorflow=={tensorflow}'" in base
-    assert horovod == str(found["horovod"])
+    actual = requirements(wheel)
+    assert base == str(actual[""]) and f"'tensorflow=={tensorflow}'" in base
+    assert horovod == str(actual["horovod"])
     assert advice == "pip install 'bert_mgpu[zh]'"
 
 

@@ -187,8 +187,8 @@ def test_both_languages_say_the_same_as_far_as_a_test_can_tell(english, chinese)
         assert f"]({other.split('/')[-1]})" in text.splitlines()[2]
     assert commands(texts[0]) == commands(texts[1])
     for shown in (r"!\[.*?\]\((.*?)\)", r"^```json\n(.*?)^```"):
-        found = [re.findall(shown, text, re.MULTILINE | re.DOTALL) for text in texts]
-        assert found[0] == found[1]
+        actual = [re.findall(shown, text, re.MULTILINE | re.DOTALL) for text in texts]
+        assert actual[0] == actual[1]
     levels = [[level for level, _ in headings(text)] for text in texts]
     assert levels[0] == levels[1]
 
@@ -227,8 +227,8 @@ def test_commands_name_flags_scripts_and_targets_that_exist(name):
         scripts = [a for a in arguments if a.endswith(".py")]
         assert all((ROOT / script).is_file() for script in scripts), command
         for part in " ".join(arguments).split(" | "):
-            if found := flags_of(shlex.split(part)):
-                table, given = found
+            if actual := flags_of(shlex.split(part)):
+                table, given = actual
                 _, notes = parsing.parse(given, "", table)
                 assert not notes, command
 
@@ -243,8 +243,8 @@ def test_links_and_paths_lead_to_files(name):
         path = folder / link if link else ROOT / name
         assert path.exists(), link
         if target:
-            there = {anchor(title) for _, title in headings(path.read_text("utf-8"))}
-            assert target in there, f"{link}#{target}"
+            anchors = {anchor(title) for _, title in headings(path.read_text("utf-8"))}
+            assert target in anchors, f"{link}#{target}"
     folders = "bert_mgpu|tests|benchmarks|examples|docs"
     for path in re.findall(rf"`((?:{folders})/[\w./-]*(?:\.\w+|/))`", text):
         assert (ROOT / path).exists(), path

@@ -125,9 +125,9 @@ def stand_in(*command):
 )
 def test_a_stand_in_ends_as_its_fork_does(command, code):
     with stand_in(*command) as process:
-        said, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == code
-    assert ("Namespaces" in said) == ("this" in command)
+    assert ("Namespaces" in output) == ("this" in command)
 
 
 def test_a_fork_ends_with_the_process_that_wants_it():

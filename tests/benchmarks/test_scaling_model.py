@@ -65,8 +65,8 @@ def test_slowest(n, exact):
 )
 def test_step(overlap, seconds):
     net = NET._replace(overlap=overlap)
-    found = model.step_seconds(net, CLUSTER, 2, turn=0.1, turns=3, spread=0.0)
-    assert found == pytest.approx(seconds, rel=1e-12)
+    actual = model.step_seconds(net, CLUSTER, 2, turn=0.1, turns=3, spread=0.0)
+    assert actual == pytest.approx(seconds, rel=1e-12)
 
 
 def test_a_spread_slows_computing_alone():

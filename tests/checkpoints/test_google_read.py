@@ -38,15 +38,15 @@ def save_with_tensorflow_1(path, values, **options):
 
 
 def test_write_then_read_is_bit_equal(prefix):
-    found = google_read.read(prefix)
-    assert found.keys() == TENSORS.keys()
+    actual = google_read.read(prefix)
+    assert actual.keys() == TENSORS.keys()
     for name, value in TENSORS.items():
-        assert found[name].dtype == value.dtype, name
-        assert found[name].shape == value.shape, name
+        assert actual[name].dtype == value.dtype, name
+        assert actual[name].shape == value.shape, name
         if value.dtype == object:
-            assert found[name].tolist() == value.tolist()
+            assert actual[name].tolist() == value.tolist()
         else:
-            assert found[name].tobytes() == value.tobytes(), name
+            assert actual[name].tobytes() == value.tobytes(), name
 
 
 def test_scalars_of_python_and_tensorflow_can_be_written(tmp_path):
@@ -54,9 +54,9 @@ def test_scalars_of_python_and_tensorflow_can_be_written(tmp_path):
         tmp_path / "new" / "x",
         {"bytes": b"a\0", "tensor": tf.constant([1.5]), "variable": tf.Variable(2)},
     )
-    found = google_read.read(tmp_path / "new" / "x")
-    assert found["bytes"].item() == b"a\0"
-    assert found["tensor"].tolist() == [1.5] and found["variable"] == 2
+    actual = google_read.read(tmp_path / "new" / "x")
+    assert actual["bytes"].item() == b"a\0"
+    assert actual["tensor"].tolist() == [1.5] and actual["variable"] == 2
 
 
 def test_read_names_gives_shapes_and_types(prefix):
@@ -86,9 +86,9 @@ def test_tensorflow_1_reads_what_we_write(prefix):
 def test_what_tensorflow_1_writes_is_read(tmp_path, sharded):
     values = {"a/b": np.arange(6, dtype=np.float32), "global_step": np.int64(3)}
     save_with_tensorflow_1(tmp_path / "bert_model.ckpt", values, sharded=sharded)
-    found = google_read.read(tmp_path)  # by the file `checkpoint`
-    assert found.keys() == values.keys()
-    assert all(np.array_equal(found[name], values[name]) for name in values)
+    actual = google_read.read(tmp_path)  # by the file `checkpoint`
+    assert actual.keys() == values.keys()
+    assert all(np.array_equal(actual[name], values[name]) for name in values)
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ def tensors():
 
 
 def test_names_shapes_and_orientation(tmp_path, tensors):
-    found = huggingface_read.read(save(tmp_path, tensors))
-    shapes = {name: list(value.shape) for name, value in found.items()}
+    actual = huggingface_read.read(save(tmp_path, tensors))
+    shapes = {name: list(value.shape) for name, value in actual.items()}
     assert shapes == GOLDEN["google"]
-    np.testing.assert_array_equal(found[KERNEL], tensors[KERNEL_THERE].T)
-    assert all(value.flags.c_contiguous for value in found.values())
+    np.testing.assert_array_equal(actual[KERNEL], tensors[KERNEL_THERE].T)
+    assert all(value.flags.c_contiguous for value in actual.values())
 
 
 def test_a_file_and_an_encoder_without_prefix(tmp_path, tensors):
@@ -35,8 +35,8 @@ def test_a_file_and_an_encoder_without_prefix(tmp_path, tensors):
         if name.startswith("bert.")
     }
     save(tmp_path, encoder, "encoder.safetensors")
-    found = huggingface_read.read(tmp_path / "encoder.safetensors")
-    assert_bit_equal(found, {n: v for n, v in whole.items() if n.startswith("bert/")})
+    actual = huggingface_read.read(tmp_path / "encoder.safetensors")
+    assert_bit_equal(actual, {n: v for n, v in whole.items() if n.startswith("bert/")})
 
 
 def test_old_names_of_layer_norm(tmp_path, tensors):
@@ -53,13 +53,13 @@ def test_old_names_of_layer_norm(tmp_path, tensors):
 @pytest.mark.parametrize("kind", [np.float64, np.float16, ml_dtypes.bfloat16])
 def test_other_floats_become_float32(tmp_path, tensors, kind):
     stored = {name: value.astype(kind) for name, value in tensors.items()}
-    found = huggingface_read.read(save(tmp_path, stored))[KERNEL]
+    actual = huggingface_read.read(save(tmp_path, stored))[KERNEL]
     value = stored[KERNEL_THERE].T
     if kind is ml_dtypes.bfloat16:  # the upper half of a float32, by definition
         wanted = (value.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     else:
         wanted = value.astype(np.float32)
-    assert found.tobytes() == np.ascontiguousarray(wanted).tobytes()
+    assert actual.tobytes() == np.ascontiguousarray(wanted).tobytes()
 
 
 def test_shards_are_joined(tmp_path, tensors):
@@ -97,14 +97,14 @@ def test_a_tied_decoder_is_left_out_and_another_is_said(tmp_path):
     tensors[tied] = tensors[f"{words}.weight"]
     tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
     tensors["bert.embeddings.position_ids"] = np.arange(512)[None]
-    found = huggingface_read.read(save(tmp_path, tensors))
-    assert not [name for name in found if "." in name]
-    assert "cls/predictions/output_bias" in found
+    actual = huggingface_read.read(save(tmp_path, tensors))
+    assert not [name for name in actual if "." in name]
+    assert "cls/predictions/output_bias" in actual
 
     tensors[tied] = tensors[tied] + 1
     tensors["other.head.weight"] = np.ones(3, np.float32)
-    found = huggingface_read.read(save(tmp_path, tensors))
-    assert sorted(n for n in found if "." in n) == [tied, "other.head.weight"]
+    actual = huggingface_read.read(save(tmp_path, tensors))
+    assert sorted(n for n in actual if "." in n) == [tied, "other.head.weight"]
 
     tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"] + 1
     with pytest.raises(UserError, match="is there twice, with different values"):

@@ -39,10 +39,10 @@ def start(tmp_path):
     return run
 
 
-def assert_same(found, wanted):
-    assert found.keys() == wanted.keys()
+def assert_same(actual, wanted):
+    assert actual.keys() == wanted.keys()
     for name, value in wanted.items():
-        assert found[name].tobytes() == value.tobytes(), name
+        assert actual[name].tobytes() == value.tobytes(), name
 
 
 def test_all_weights_are_loaded_and_nothing_of_a_training(start):

@@ -132,9 +132,11 @@ def test_casing_of_googles_models(tmp_path, find, name, lower):
     if known is None or known == asked:
         assert find(init_checkpoint=str(start), **flags).do_lower_case == asked
         return
-    told = "uncased" if known else "cased"
+    reported = "uncased" if known else "cased"
     default = " (the default)" if lower is None else ""
-    words = rf"--do_lower_case={str(asked).lower()}{default}, but .* is {told}: pass"
+    words = (
+        rf"--do_lower_case={str(asked).lower()}{default}, but .* is {reported}: pass"
+    )
     words = words.replace("(", r"\(").replace(")", r"\)")
     with pytest.raises(UserError, match=words):
         find(init_checkpoint=str(start), **flags)

@@ -38,24 +38,24 @@ def vocab_file(folder):
 @pytest.mark.parametrize("all_names", [False, True], ids=["saved", "all names"])
 def test_pretraining_is_read_under_the_names_of_googles_graph(tmp_path, all_names):
     tensors = tensors_of("BertForPreTraining", all_names)
-    found = huggingface_read.read(save(tmp_path, tensors))
-    shapes = {name: list(value.shape) for name, value in found.items()}
+    actual = huggingface_read.read(save(tmp_path, tensors))
+    shapes = {name: list(value.shape) for name, value in actual.items()}
     assert shapes == GOLDEN["google"]
 
 
 @pytest.mark.parametrize("all_names", [False, True], ids=["saved", "all names"])
 def test_masked_words_alone_lack_pooler_and_next_sentence(tmp_path, all_names):
-    found = huggingface_read.read(
+    actual = huggingface_read.read(
         save(tmp_path, tensors_of("BertForMaskedLM", all_names))
     )
-    lacking = GOLDEN["google"].keys() - found.keys()
+    lacking = GOLDEN["google"].keys() - actual.keys()
     assert sorted(lacking) == [
         "bert/pooler/dense/bias",
         "bert/pooler/dense/kernel",
         "cls/seq_relationship/output_bias",
         "cls/seq_relationship/output_weights",
     ]
-    assert found.keys() < GOLDEN["google"].keys()
+    assert actual.keys() < GOLDEN["google"].keys()
 
 
 def gelu(x):
@@ -136,15 +136,17 @@ def start_from(folder):
     specs = params_lib.bert_specs(CONFIG)
     specs |= {name: (tuple(shape), "zeros") for name, shape in HEADS.items()}
     random = params_lib.initialize(specs, 0.02, seed=1)
-    said = []
-    return first_weights(specs, random, str(folder), say=said.append), "\n".join(said)
+    output = []
+    return first_weights(specs, random, str(folder), say=output.append), "\n".join(
+        output
+    )
 
 
 def test_a_start_takes_the_heads_and_a_tied_decoder_needs_no_word(tmp_path):
     tensors = tensors_of("BertForPreTraining", all_names=True)
-    weights, said = start_from(save(tmp_path, tensors))
-    assert f"weights: {len(GOLDEN['google'])} of {len(GOLDEN['google'])}" in said
-    assert "not used" not in said and "random" not in said
+    weights, output = start_from(save(tmp_path, tensors))
+    assert f"weights: {len(GOLDEN['google'])} of {len(GOLDEN['google'])}" in output
+    assert "not used" not in output and "random" not in output
     kernel = tensors["cls.predictions.transform.dense.weight"].T
     assert np.array_equal(weights["cls/predictions/transform/dense/kernel"], kernel)
 
@@ -153,7 +155,7 @@ def test_a_decoder_of_its_own_is_said_to_be_left_out(tmp_path):
     tensors = tensors_of("BertForPreTraining", all_names=True)
     copy, original = list(COPIES.items())[0]
     tensors[copy] = tensors[copy] + 1
-    weights, said = start_from(save(tmp_path, tensors))
-    assert f"in the checkpoint but not used: {copy}" in said
+    weights, output = start_from(save(tmp_path, tensors))
+    assert f"in the checkpoint but not used: {copy}" in output
     words = weights["bert/embeddings/word_embeddings"]
     assert np.array_equal(words, tensors[original])

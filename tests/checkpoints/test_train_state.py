@@ -35,17 +35,17 @@ def assert_equal(one, other):
 
 
 def newest(directory):
-    said = []
-    found = train_state.newest(directory, said.append)
-    return found, said
+    output = []
+    actual = train_state.newest(directory, output.append)
+    return actual, output
 
 
 def test_comes_back_as_it_was(tmp_path):
     state = make_state(7)
     train_state.save(tmp_path, state, keep=5)
-    (found, prefix), said = newest(tmp_path)
-    assert_equal(found, state)
-    assert prefix.endswith("model.ckpt-7") and said == []
+    (actual, prefix), output = newest(tmp_path)
+    assert_equal(actual, state)
+    assert prefix.endswith("model.ckpt-7") and output == []
 
 
 def test_an_empty_folder_has_no_checkpoint(tmp_path):
@@ -88,9 +88,9 @@ def test_checkpoint_of_tf1_has_no_identity(tmp_path):
         tmp_path / "model.ckpt-30",
         {**state.params, **state.slots, "global_step": np.int64(30)},
     )
-    (found, _), _ = newest(tmp_path)
+    (actual, _), _ = newest(tmp_path)
     state.identity = None
-    assert_equal(found, state)
+    assert_equal(actual, state)
 
 
 @pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
@@ -109,11 +109,11 @@ def test_damaged_one_gives_way_to_the_one_before(tmp_path, suffix, damage):
     path.write_bytes(content)
     if damage == "delete":
         path.unlink()
-    (found, _), said = newest(tmp_path)
-    assert_equal(found, make_state(1, 1.0))
+    (actual, _), output = newest(tmp_path)
+    assert_equal(actual, make_state(1, 1.0))
     # Without its index a checkpoint is none: nothing to say.
     silent = damage == "delete" and suffix == ".index"
-    assert len(said) == (0 if silent else 1)
+    assert len(output) == (0 if silent else 1)
 
 
 def test_all_damaged_is_an_error_not_a_fresh_start(tmp_path):
@@ -141,11 +141,11 @@ def test_leftovers_of_a_killed_save_are_no_checkpoint(tmp_path):
     (saving / "model.ckpt-2.index").write_bytes(b"half")
     # Killed between the two renames: the data are there, the index is not.
     (tmp_path / "model.ckpt-2.data-00000-of-00001").write_bytes(b"half")
-    (found, _), _ = newest(tmp_path)
-    assert found.step == 1
+    (actual, _), _ = newest(tmp_path)
+    assert actual.step == 1
     train_state.save(tmp_path, make_state(2, 5.0), keep=5)
-    (found, _), _ = newest(tmp_path)
-    assert_equal(found, make_state(2, 5.0))
+    (actual, _), _ = newest(tmp_path)
+    assert_equal(actual, make_state(2, 5.0))
     assert not saving.exists()
 
 
@@ -164,9 +164,9 @@ def test_a_stop_between_the_renames_leaves_the_step_before(tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         train_state.save(tmp_path, make_state(2, 5.0), keep=5)
     monkeypatch.undo()
-    (found, _), said = newest(tmp_path)
-    assert_equal(found, make_state(1))
-    assert said == [] and renamed == ["model.ckpt-2.data-00000-of-00001"]
+    (actual, _), output = newest(tmp_path)
+    assert_equal(actual, make_state(1))
+    assert output == [] and renamed == ["model.ckpt-2.data-00000-of-00001"]
 
 
 def test_what_a_disk_wrote_wrongly_is_no_checkpoint(tmp_path, monkeypatch):
@@ -184,9 +184,9 @@ def test_what_a_disk_wrote_wrongly_is_no_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(google_read, "write", flipping)
     with pytest.raises(UserError, match="it will resume at step 1"):
         train_state.save(tmp_path, make_state(2, 5.0), keep=5)
-    (found, _), said = newest(tmp_path)
-    assert_equal(found, make_state(1))
-    assert said == [] and train_state.saved_steps(tmp_path) == [1]
+    (actual, _), output = newest(tmp_path)
+    assert_equal(actual, make_state(1))
+    assert output == [] and train_state.saved_steps(tmp_path) == [1]
 
 
 FULL_DISK = """
@@ -214,6 +214,6 @@ def test_full_disk_leaves_the_old_one(tmp_path, limit):
     message = json.loads(out or err)
     assert "cannot save the checkpoint" in message and "\n" not in message
     assert "it will resume at step 1" in message
-    (found, _), said = newest(tmp_path)
-    assert found.step == 1 and said == []
+    (actual, _), output = newest(tmp_path)
+    assert actual.step == 1 and output == []
     assert not (tmp_path / ".saving").exists()

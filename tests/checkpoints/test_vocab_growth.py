@@ -39,29 +39,29 @@ PIECES = {
 @pytest.mark.parametrize("shape", [(13, 4), (13,)], ids=["table", "bias"])
 def test_new_rows_are_means_and_all_others_stay(shape):
     old = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    table, found = vocab_growth.grow(old, OLD, [*OLD, *PIECES], do_lower_case=True)
-    assert found == {
+    table, actual = vocab_growth.grow(old, OLD, [*OLD, *PIECES], do_lower_case=True)
+    assert actual == {
         len(OLD) + i: [ROW[piece] for piece in pieces]
         for i, pieces in enumerate(PIECES.values())
     }
     assert table[: len(OLD)].tobytes() == old.tobytes()
-    for row, pieces in found.items():
+    for row, pieces in actual.items():
         wanted = sum(old[piece] for piece in pieces) / len(pieces)
         np.testing.assert_allclose(table[row], wanted, atol=1e-6)
 
 
 def test_a_cased_vocabulary_keeps_case_and_accents():
-    _, found = vocab_growth.grow(
+    _, actual = vocab_growth.grow(
         np.zeros((13, 2)), OLD, [*OLD, "Chic", "á"], do_lower_case=False
     )
-    assert found == {13: [ROW["[UNK]"]], 14: [ROW["[UNK]"]]}
+    assert actual == {13: [ROW["[UNK]"]], 14: [ROW["[UNK]"]]}
 
 
 def test_a_token_in_a_free_place_and_one_that_moved():
     new = [*OLD[:5], "pubg", *OLD[6:11], "中", "chic"]
     old = np.arange(26, dtype=np.float32).reshape(13, 2)
-    table, found = vocab_growth.grow(old, OLD, new, do_lower_case=True)
-    assert found == {5: [6, 7], 11: [12], 12: [11]}
+    table, actual = vocab_growth.grow(old, OLD, new, do_lower_case=True)
+    assert actual == {5: [6, 7], 11: [12], 12: [11]}
     wanted = old.copy()
     wanted[5], wanted[11], wanted[12] = (old[6] + old[7]) / 2, old[12], old[11]
     np.testing.assert_array_equal(table, wanted)
@@ -69,8 +69,8 @@ def test_a_token_in_a_free_place_and_one_that_moved():
 
 def test_rows_beyond_the_old_tokens_are_there_for_new_ones():
     old = np.arange(15, dtype=np.float32)[:, None]  # two more rows than tokens
-    table, found = vocab_growth.grow(old, OLD, [*OLD, "pubg"], do_lower_case=True)
-    assert found == {13: [6, 7]}
+    table, actual = vocab_growth.grow(old, OLD, [*OLD, "pubg"], do_lower_case=True)
+    assert actual == {13: [6, 7]}
     wanted = old.copy()
     wanted[13] = (old[6] + old[7]) / 2
     np.testing.assert_array_equal(table, wanted)
@@ -118,12 +118,12 @@ class Setting:
             do_lower_case=True,
             labels=None,
         )
-        random, said = self.initialize(rows, seed=2), []
+        random, output = self.initialize(rows, seed=2), []
         path = path or self.root / "model" / "bert_model.ckpt"
         weights = first_weights(
-            self.specs(rows), random, str(path), say=said.append, model=model
+            self.specs(rows), random, str(path), say=output.append, model=model
         )
-        return weights, "\n".join(said), random
+        return weights, "\n".join(output), random
 
     def check(self, weights, found):
         """New rows are means of `found`; all else is as it was, bit for bit."""
@@ -145,20 +145,21 @@ def setting(tmp_path):
 
 def test_appended_and_placed_tokens_start_from_their_pieces(setting):
     new = [*OLD[:5], "☃", *OLD[6:], "pubg", "pubgbase"]
-    weights, said, _ = setting.start(new)
+    weights, output, _ = setting.start(new)
     setting.check(weights, {5: [1], 13: [6, 7], 14: [6, 7, 8, 9]})
     assert weights[WORDS].shape == (15, 8) and weights[BIAS].shape == (15,)
     assert (
         "tokens that the weights do not know: 3; each starts from the mean of its"
-        " pieces:\n    ☃ ([UNK]), pubg (pub ##g), pubgbase (pub ##g ##ba ##se)" in said
+        " pieces:\n    ☃ ([UNK]), pubg (pub ##g), pubgbase (pub ##g ##ba ##se)"
+        in output
     )
 
 
 def test_all_of_them_are_told(setting):
     new = [f"pub{'g' * n}" for n in range(1, 12)]
-    _, said, _ = setting.start([*OLD, *new])
-    assert "do not know: 11;" in said and all(f"{token} (" in said for token in new)
-    assert [text.count("(") for text in said.splitlines()[2:5]] == [5, 5, 1]
+    _, output, _ = setting.start([*OLD, *new])
+    assert "do not know: 11;" in output and all(f"{token} (" in output for token in new)
+    assert [text.count("(") for text in output.splitlines()[2:5]] == [5, 5, 1]
 
 
 def test_rows_that_no_token_has_start_at_random(setting):
@@ -173,29 +174,29 @@ def test_weights_with_unused_rows(setting):
     """15 rows, 13 tokens: of two more tokens, each has a row already."""
     setting.weights = setting.initialize(15, seed=1)
     google_read.write(setting.root / "model" / "bert_model.ckpt", setting.weights)
-    weights, said, _ = setting.start([*OLD, "pubg"], rows=15)
+    weights, output, _ = setting.start([*OLD, "pubg"], rows=15)
     setting.check(weights, {13: [6, 7]})
-    assert "do not know: 1;" in said
+    assert "do not know: 1;" in output
 
 
 def test_the_same_vocabulary_grows_nothing(setting):
-    weights, said, _ = setting.start(OLD)
+    weights, output, _ = setting.start(OLD)
     setting.check(weights, {})
-    assert "do not know" not in said
+    assert "do not know" not in output
 
 
 def test_without_a_vocabulary_beside_the_weights(setting):
     """Then theirs are the first tokens; so only appended ones can be known."""
     (setting.root / "model" / "vocab.txt").unlink()
-    weights, said, _ = setting.start([*OLD, "pubg"])
+    weights, output, _ = setting.start([*OLD, "pubg"])
     setting.check(weights, {13: [6, 7]})
     placed = [*OLD[:5], "pubg", *OLD[6:]]
-    weights, said, _ = setting.start(placed)
+    weights, output, _ = setting.start(placed)
     setting.check(weights, {})
-    assert "do not know" not in said
+    assert "do not know" not in output
     assert (
         f"no vocab.txt beside the weights: assuming that they know the first {len(OLD)}"
-        in said
+        in output
     )
 
 
@@ -222,9 +223,9 @@ def test_another_vocabulary_is_refused(setting):
 
 
 def test_few_other_tokens_are_taken_as_new(setting):
-    weights, said, _ = setting.start([*OLD[:11], "pubg", OLD[12]])  # 1 of 13
+    weights, output, _ = setting.start([*OLD[:11], "pubg", OLD[12]])  # 1 of 13
     setting.check(weights, {11: [6, 7]})
-    assert "pubg (pub ##g)" in said
+    assert "pubg (pub ##g)" in output
 
 
 def test_free_places_do_not_count_as_other_tokens(setting):
@@ -272,9 +273,9 @@ def test_a_hugging_face_model_grows_too(setting, what):
         labels=None,
     )
     path = folder if what == "folder" else folder / "model.safetensors"
-    weights, said, random = setting.start([*OLD, "pubg"], path=path)
+    weights, output, random = setting.start([*OLD, "pubg"], path=path)
     assert (
-        "new, initialised at random: bert/pooler/dense/bias" in said
+        "new, initialised at random: bert/pooler/dense/bias" in output
     )  # it is not exported
     pooler = {name for name in random if name.startswith("bert/pooler")}
     setting.weights |= {name: random[name] for name in pooler}

@@ -37,12 +37,12 @@ def test_the_table_covers_google_and_runs_both_ways():
     ],
 )
 def test_every_name_of_transformers_has_its_own_google_name(architecture):
-    found = hugging_face(architecture)
-    rows = [weight_names.row_by_hugging_face(name) for name in found]
+    actual = hugging_face(architecture)
+    rows = [weight_names.row_by_hugging_face(name) for name in actual]
     assert None not in rows
-    assert len({row.google for row in rows}) == len(found)
+    assert len({row.google for row in rows}) == len(actual)
     prefix = "bert." if architecture == "BertModel" else ""
-    assert [row.hugging_face for row in rows] == [f"{prefix}{n}" for n in found]
+    assert [row.hugging_face for row in rows] == [f"{prefix}{n}" for n in actual]
     assert all(weight_names.row_by_google(row.google) == row for row in rows)
 
 

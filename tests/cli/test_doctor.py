@@ -247,11 +247,11 @@ def test_a_wrong_flag_is_refused():
 
 def test_a_reader_that_leaves_early():
     """doctor | head: the other end of the pipe is closed before it writes."""
-    there, here = os.pipe()
-    os.close(there)
+    reader, writer = os.pipe()
+    os.close(reader)
     command = [sys.executable, "-m", "bert_mgpu", "doctor"]
-    shown = subprocess.Popen(command, cwd=ROOT, stdout=here, stderr=subprocess.PIPE)
-    os.close(here)
+    shown = subprocess.Popen(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
     _, err = shown.communicate(timeout=120)
     assert (shown.returncode, err) == (0, b"")
 

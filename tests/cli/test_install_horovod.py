@@ -150,8 +150,8 @@ def test_a_step_that_fails_names_its_reason_and_the_log(log):
 
 def test_what_cmake_says_is_told():
     log = "-- ok\n  CMake Error at CMakeLists.txt:225 (message):\n    Too old.\n\n  b\n"
-    told = "CMake Error at CMakeLists.txt:225 (message): Too old."
-    assert horovod_build.reason(log) == told
+    reported = "CMake Error at CMakeLists.txt:225 (message): Too old."
+    assert horovod_build.reason(log) == reported
     assert horovod_build.reason("nothing\n") == "no reason was given"
 
 
@@ -173,9 +173,9 @@ def gpu_box(tmp_path):
 
 
 def test_nccl_is_built_where_it_is_found(gpu_box):
-    found, what = horovod_build.for_nccl(gpu_box)
+    actual, what = horovod_build.for_nccl(gpu_box)
     home = gpu_box["HOROVOD_NCCL_HOME"]
-    assert found == {
+    assert actual == {
         "HOROVOD_GPU_OPERATIONS": "NCCL",
         "HOROVOD_CUDA_HOME": gpu_box["CUDA_HOME"],
         "HOROVOD_NCCL_INCLUDE": f"{home}/include",
@@ -227,10 +227,10 @@ def test_nothing_is_told_of_a_horovod_that_is_not_there(tmp_path):
 
 @NO_HOROVOD
 def test_the_installed_horovod_is_ours():
-    there = horovod_probe.installed()
-    assert there is not None and there.patched
-    assert there.version == horovod_probe.VERSION and "gloo" in there.has
-    assert there.tensorflow == horovod_probe.tensorflow({})
+    installed = horovod_probe.installed()
+    assert installed is not None and installed.patched
+    assert installed.version == horovod_probe.VERSION and "gloo" in installed.has
+    assert installed.tensorflow == horovod_probe.tensorflow({})
 
 
 # /bin/sh is bash on half of all machines, and treats a single command differently.
@@ -259,8 +259,8 @@ def test_a_stopped_run_lets_its_ranks_save(tmp_path, shell):
             time.sleep(0.1)
         time.sleep(1)
         run.send_signal(signal.SIGTERM)
-        told, _ = run.communicate(timeout=90)
+        reported, _ = run.communicate(timeout=90)
     finally:
         run.kill()
     assert sorted(path.name for path in tmp_path.glob("saved*")) == ["saved0", "saved1"]
-    assert "Exit code: 75" in told
+    assert "Exit code: 75" in reported

@@ -27,16 +27,16 @@ def explained(error):
     ids=str,
 )
 def test_a_full_disk(error):
-    told = explained(error)
-    assert isinstance(told, UserError) and "node" not in str(told)
-    assert str(told).startswith("/data/out/x")
-    assert str(told).endswith(": free some space, or pass another --output_dir")
+    reported = explained(error)
+    assert isinstance(reported, UserError) and "node" not in str(reported)
+    assert str(reported).startswith("/data/out/x")
+    assert str(reported).endswith(": free some space, or pass another --output_dir")
 
 
 def test_a_lack_of_memory():
-    told = explained(MemoryError())
-    assert isinstance(told, OutOfMemory)
-    assert str(told) == "out of memory: pass --device=cpu"
+    reported = explained(MemoryError())
+    assert isinstance(reported, OutOfMemory)
+    assert str(reported) == "out of memory: pass --device=cpu"
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,10 @@ def test_a_lack_of_memory():
     [("/data/out/a", "pass another --output_dir"), ("/data/b", "check its name")],
 )
 def test_a_path_that_refuses(path, advice):
-    told = explained(OSError(errno.EACCES, "Permission denied", path))
-    assert str(told).startswith(f"{path}: cannot use it: Permission denied: {advice}")
+    reported = explained(OSError(errno.EACCES, "Permission denied", path))
+    assert str(reported).startswith(
+        f"{path}: cannot use it: Permission denied: {advice}"
+    )
 
 
 def test_other_errors_are_faults_of_the_program():

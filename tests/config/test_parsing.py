@@ -217,11 +217,11 @@ def test_parsing_loads_no_tensorflow():
 
 def test_a_reader_that_leaves_early():
     """--help | head: the other end of the pipe is closed before we write."""
-    there, here = os.pipe()
-    os.close(there)
+    reader, writer = os.pipe()
+    os.close(reader)
     shown = subprocess.Popen(
-        [sys.executable, SCRIPT, "--help"], stdout=here, stderr=subprocess.PIPE
+        [sys.executable, SCRIPT, "--help"], stdout=writer, stderr=subprocess.PIPE
     )
-    os.close(here)
+    os.close(writer)
     _, err = shown.communicate(timeout=60)
     assert (shown.returncode, err) == (0, b"")

@@ -47,14 +47,14 @@ def test_every_policy_trains_on_every_row_of_an_epoch(padding):
 def test_a_batch_follows_from_seed_and_step_alone(padding):
     features = make_features(300)
     order = make_order(features, padding)
-    there = {step: order.placement(step) for step in range(80)}
+    placements = {step: order.placement(step) for step in range(80)}
     for step in (79, 3, 41, 3):
         again = make_order(features, padding).placement(step)
-        assert again.length == there[step].length
-        assert np.array_equal(again.numbers, there[step].numbers)
-        assert np.array_equal(again.offsets, there[step].offsets)
+        assert again.length == placements[step].length
+        assert np.array_equal(again.numbers, placements[step].numbers)
+        assert np.array_equal(again.offsets, placements[step].offsets)
     other = make_order(features, padding, seed=8).placement(5)
-    assert numbers_of(other) != numbers_of(there[5])
+    assert numbers_of(other) != numbers_of(placements[5])
 
 
 def test_towers_share_the_rows_of_a_larger_batch():
@@ -227,8 +227,8 @@ def test_a_run_of_before_keeps_numpys_order():
     epochs = [np.random.default_rng([7, e]).permutation(100) + 100 * e for e in (0, 1)]
     wanted = np.concatenate(epochs)
     for step in range(8):
-        found = batching.rows_of_step(100, 24, step, seed=7, random_numbers="numpy")
-        assert np.array_equal(found, wanted[24 * step : 24 * (step + 1)])
+        actual = batching.rows_of_step(100, 24, step, seed=7, random_numbers="numpy")
+        assert np.array_equal(actual, wanted[24 * step : 24 * (step + 1)])
     lengths = make_features(96).lengths
     order = batching.TrainingOrder(
         lengths, 2, 4, padding="bucket", max_length=16, seed=7, random_numbers="numpy"

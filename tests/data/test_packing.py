@@ -35,10 +35,10 @@ def test_pack_places_every_example_once():
     placement = packing.pack(numbers, lengths[numbers], 3, shapes=[shape])
     assert placement.numbers.shape == placement.offsets.shape == (3, 8, 6)
     assert sorted(placement.numbers[placement.numbers != EMPTY]) == sorted(numbers)
-    for there, offsets in zip(
+    for numbers, offsets in zip(
         placement.numbers.reshape(24, 6), placement.offsets.reshape(24, 6), strict=True
     ):
-        real = there[there != EMPTY]
+        real = numbers[numbers != EMPTY]
         ends = offsets[: len(real)] + lengths[real]
         assert offsets[: len(real)].tolist() == [0, *ends][: len(real)]
         assert (ends <= 24).all()
@@ -55,8 +55,8 @@ def test_rows_and_their_places_do_not_depend_on_the_towers(towers):
     numbers = np.arange(24)
     one = packing.pack(numbers, lengths, 1, shapes=shapes)
     split = packing.pack(numbers, lengths, towers, shapes=shapes)
-    for found, wanted in ((split.numbers, one.numbers), (split.offsets, one.offsets)):
-        rows, of_one = found.reshape(-1, 6), wanted.reshape(-1, 6)
+    for actual, wanted in ((split.numbers, one.numbers), (split.offsets, one.offsets)):
+        rows, of_one = actual.reshape(-1, 6), wanted.reshape(-1, 6)
         shared = min(len(rows), len(of_one))
         assert (rows[:shared] == of_one[:shared]).all()
     assert (split.numbers.reshape(-1, 6)[len(one.numbers[0]) :] == EMPTY).all()

@@ -61,18 +61,18 @@ def check_forward(features, batch, towers, packs):
     def ask(batch):
         return types.SimpleNamespace(read=lambda: stub(batch))
 
-    found = pipeline.in_order(
+    actual = pipeline.in_order(
         pipeline.forward_all(
             features, placements, dict, ask=ask, token_outputs=frozenset({"pair"})
         )
     )
-    wanted, pair = features.ragged["input_ids"], found["pair"]
+    wanted, pair = features.ragged["input_ids"], actual["pair"]
     assert pair.offsets.tolist() == wanted.offsets.tolist()
     assert (
         pair.values.tolist() == np.stack([wanted.values, -wanted.values], -1).tolist()
     )
-    assert found["row"].tolist() == list(range(len(features)))
-    assert found["tokens"].tolist() == features.lengths.tolist()
+    assert actual["row"].tolist() == list(range(len(features)))
+    assert actual["tokens"].tolist() == features.lengths.tolist()
 
 
 def test_an_output_that_is_not_of_tokens_is_refused():

@@ -85,8 +85,8 @@ def test_rows_are_the_records_without_their_padding(made, tmp_path):
         count = int(wanted["masked_lm_weights"].sum())
         assert (rows.lengths[number], rows.target_counts[number]) == (length, count)
         for name in ("input_ids", "segment_ids"):
-            found = block.ragged[name].row(place)
-            assert found.tolist() == wanted[name][:length].tolist()
+            actual = block.ragged[name].row(place)
+            assert actual.tolist() == wanted[name][:length].tolist()
         for name, column in block.targets.items():
             assert column.row(place).tolist() == wanted[name][:count].tolist()
         label = block.dense["next_sentence_labels"][place]
@@ -148,7 +148,7 @@ def test_every_target_points_at_its_token(padding, made, tmp_path):
         mask = np.take_along_axis(batch["input_mask"], at, -1)
         for tower, row in np.ndindex(*used.shape[:2]):
             here = used[tower, row]
-            found = sorted(
+            actual = sorted(
                 zip(
                     mask[tower, row][here].tolist(),
                     ids[tower, row][here].tolist(),
@@ -167,7 +167,7 @@ def test_every_target_points_at_its_token(padding, made, tmp_path):
                         (place + 1, token, word)
                         for token, word in zip(masked, words.tolist(), strict=True)
                     ]
-            assert found == sorted(wanted)
+            assert actual == sorted(wanted)
 
 
 def test_the_first_rows_are_enough(made, tmp_path):
@@ -235,8 +235,8 @@ def test_words_stand_and_fall_together(tmp_path):
     one = dynamic_record(rng, input_ids=ids, segment_ids=0 * ids, word_starts=starts)
     path = write(tmp_path / "w.tfrecord", [one])
     rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw())
-    found = {tuple(masks_of(rows, epoch)[1]) for epoch in range(200)}
-    assert found == {(1, 2), (3, 4), (5, 6)}
+    actual = {tuple(masks_of(rows, epoch)[1]) for epoch in range(200)}
+    assert actual == {(1, 2), (3, 4), (5, 6)}
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ def test_damaged_records_are_left_out_where_asked(made, tmp_path):
     index = pretraining_records.index(path, STATIC, True, cache=tmp_path / "cache")
     assert len(index.sizes) == 49 and len(index.bad) == 1
     rows = RecordRows([path], [index])
-    found = rows.take(np.array([1])).ragged["input_ids"].row(0)
-    assert found.tolist() == features[2]["input_ids"][: len(found)].tolist()
+    actual = rows.take(np.array([1])).ragged["input_ids"].row(0)
+    assert actual.tolist() == features[2]["input_ids"][: len(actual)].tolist()
 
 
 def test_a_record_that_changed_is_not_trained_on(made, tmp_path):

@@ -33,8 +33,8 @@ def test_columns_by_name_stand_anywhere(tmp_path, name):
     mark = "\t" if name.endswith("tsv") else ","
     text = "label,text,id\n1,你好,x\n0,,y\n".replace(",", mark)
     path = write(tmp_path / name, "\ufeff" + text)
-    found = cells(path, ["id", "text", "label", 0], header=True)
-    assert found == [(2, ["x", "你好", "1", "1"]), (3, ["y", "", "0", "0"])]
+    actual = cells(path, ["id", "text", "label", 0], header=True)
+    assert actual == [(2, ["x", "你好", "1", "1"]), (3, ["y", "", "0", "0"])]
 
 
 def test_csv_is_that_of_rfc_4180(tmp_path):
@@ -90,8 +90,8 @@ def test_parquet(tmp_path):
 )
 def test_other_encodings(tmp_path, encoding, codec):
     path = write(tmp_path / "a.tsv", "中文\t一\n二\t三\n".encode(codec))
-    found = cells(path, [0, 1], encoding=encoding)
-    assert found == [(1, ["中文", "一"]), (2, ["二", "三"])]
+    actual = cells(path, [0, 1], encoding=encoding)
+    assert actual == [(1, ["中文", "一"]), (2, ["二", "三"])]
     if encoding != "gb18030":
         return
     marked = write(tmp_path / "b.tsv", "\ufeff中\t一\n".encode(codec))

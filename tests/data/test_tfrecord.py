@@ -34,13 +34,13 @@ def write(path, records):
 def read(path, skip_bad=False):
     index = tfrecord.scan(path, skip_bad)
     with open(path, "rb") as file:
-        found = [
+        actual = [
             tfrecord.read(file, offset, size)
             for offset, size in zip(
                 index.offsets.tolist(), index.sizes.tolist(), strict=True
             )
         ]
-    return found, index.bad
+    return actual, index.bad
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_every_flipped_byte_is_found(tmp_path, bit):
         with pytest.raises(UserError, match="--skip_bad_records=true") as caught:
             tfrecord.scan(path)
         assert str(caught.value).startswith(place)
-        found, bad = read(path, skip_bad=True)
+        actual, bad = read(path, skip_bad=True)
         in_head = at - begins[number] < tfrecord.HEADER
         rest = [] if in_head else RECORDS[number + 1 :]
-        assert found == RECORDS[:number] + rest
+        assert actual == RECORDS[:number] + rest
         assert len(bad) == 1 and bad[0].startswith(place)
         if in_head:
             assert f"the last {len(whole) - begins[number]} bytes" in bad[0]
@@ -145,8 +145,8 @@ def test_every_cut_is_found(tmp_path):
             continue
         with pytest.raises(UserError, match=f"at byte {begins[number]}: cut"):
             tfrecord.scan(path)
-        found, bad = read(path, skip_bad=True)
-        assert found == RECORDS[:number]
+        actual, bad = read(path, skip_bad=True)
+        assert actual == RECORDS[:number]
         assert f"the last {size - begins[number]} bytes of the file are lost" in bad[0]
 
 

@@ -21,15 +21,15 @@ def google_documents(files):
     """As google-research/bert's create_training_instances cuts documents; lines end
     at \\n, a file's end ends a document, empty ones are dropped.
     """
-    found = [[]]
+    actual = [[]]
     for file in files:
         for line in file.read_bytes().decode().split("\n"):
             if line.strip():
-                found[-1].append(line.strip())
+                actual[-1].append(line.strip())
             else:
-                found.append([])
-        found.append([])
-    return [document for document in found if document]
+                actual.append([])
+        actual.append([])
+    return [document for document in actual if document]
 
 
 def read(tmp_path, files, cut=ALL):
@@ -117,13 +117,13 @@ def test_blocks_hold_all_documents_once_and_whole(tmp_path, many, least):
     blocks, documents = read(tmp_path, many, cut)
     own = [
         d
-        for b, found in zip(blocks, documents, strict=True)
-        for d in found[b.context :]
+        for b, actual in zip(blocks, documents, strict=True)
+        for d in actual[b.context :]
     ]
     assert sentences(own) == google_documents(many)
-    for block, found in zip(blocks, documents, strict=True):
-        assert len(found) >= 7 and not block.is_cut
-        assert block.documents == len(found) - block.context
+    for block, actual in zip(blocks, documents, strict=True):
+        assert len(actual) >= 7 and not block.is_cut
+        assert block.documents == len(actual) - block.context
     for block in blocks[:-1]:
         assert block.size >= least and block.context == 0
     assert [block.number for block in blocks] == list(range(len(blocks)))
@@ -169,9 +169,9 @@ def test_random_sentences_come_from_ten_thousand_documents(tmp_path, monkeypatch
     nsp = types.SimpleNamespace(objective="nsp", each_line=False, folder=tmp_path)
     prepare._make_parts(nsp, [path], 1)
     monkeypatch.undo()
-    found = list(corpus.blocks([path], tmp_path, *cuts))
-    assert len(found) > 1
-    assert all(block.documents + block.context >= 10_000 for block in found)
+    actual = list(corpus.blocks([path], tmp_path, *cuts))
+    assert len(actual) > 1
+    assert all(block.documents + block.context >= 10_000 for block in actual)
 
 
 def test_a_block_ends_where_it_is_too_large(tmp_path):
@@ -180,8 +180,8 @@ def test_a_block_ends_where_it_is_too_large(tmp_path):
         tmp_path, [write(tmp_path / "text", text)], Cut(window=3, least=1, most=90)
     )
     assert [(b.size, b.is_cut) for b in blocks] == [(90, True)] * 9 + [(90, False)]
-    assert sum(len(d.sentences) for found in documents for d in found) == 100
-    assert [found[0].lines[0] for found in documents] == list(range(1, 101, 10))
+    assert sum(len(d.sentences) for actual in documents for d in actual) == 100
+    assert [actual[0].lines[0] for actual in documents] == list(range(1, 101, 10))
 
 
 def test_blocks_end_between_files_too(tmp_path):
@@ -287,13 +287,13 @@ def test_names_globs_and_a_root(tmp_path, monkeypatch):
     (tmp_path / "root" / "sub").mkdir(parents=True)
     for name in ("b.txt", "a.txt", "[x].txt", "root/a.txt", "root/c.txt"):
         write(tmp_path / name, b"x\n")
-    found = corpus.find_files
-    assert found("b.txt,a.txt") == ["b.txt", "a.txt"]
-    assert found("?.txt, b.txt") == ["a.txt", "b.txt", "b.txt"]
-    assert found("[x].txt") == ["[x].txt"]
-    assert found("root/*") == ["root/a.txt", "root/c.txt"]
-    assert found("a.txt,c.txt", "root") == ["a.txt", "root/c.txt"]
-    assert found(f"{tmp_path}/b.txt", "root") == [f"{tmp_path}/b.txt"]
+    actual = corpus.find_files
+    assert actual("b.txt,a.txt") == ["b.txt", "a.txt"]
+    assert actual("?.txt, b.txt") == ["a.txt", "b.txt", "b.txt"]
+    assert actual("[x].txt") == ["[x].txt"]
+    assert actual("root/*") == ["root/a.txt", "root/c.txt"]
+    assert actual("a.txt,c.txt", "root") == ["a.txt", "root/c.txt"]
+    assert actual(f"{tmp_path}/b.txt", "root") == [f"{tmp_path}/b.txt"]
     for names, root, message in (
         ("d.txt", None, "d.txt: no such file: .* holds"),
         ("d.txt", "root", "root/d.txt: no such file: root holds c.txt, a.txt"),
@@ -302,7 +302,7 @@ def test_names_globs_and_a_root(tmp_path, monkeypatch):
         (" , ", None, "pass the name of a text file"),
     ):
         with pytest.raises(UserError, match=message):
-            found(names, root)
+            actual(names, root)
 
 
 def test_duplicates_are_counted_exactly_while_they_are_few():

@@ -84,10 +84,10 @@ def test_pairs_and_masks_have_googles_distribution(made, case):
     ]
     ours, google = cases.summary(runs), GOLDEN[case]
     assert ours.keys() == google.keys()
-    for name, found in ours.items():
-        error = np.hypot(found["error"], google[name]["error"])
-        off = abs(found["mean"] - google[name]["mean"])
-        assert off <= 4 * error + 1e-9, (name, found, google[name])
+    for name, actual in ours.items():
+        error = np.hypot(actual["error"], google[name]["error"])
+        off = abs(actual["mean"] - google[name]["mean"])
+        assert off <= 4 * error + 1e-9, (name, actual, google[name])
 
 
 def test_a_pair_is_two_slices_and_the_label_says_how_they_belong_together(made):
@@ -98,15 +98,15 @@ def test_a_pair_is_two_slices_and_the_label_says_how_they_belong_together(made):
     for (first, second), label in zip(
         texts(made, rows.spans), rows.labels, strict=True
     ):
-        (here, *_), (there, *_) = (
+        (first_document, *_), (second_document, *_) = (
             {tokens[i].split("y")[0] for i in t} for t in (first, second)
         )
         for text in (first, second):
             assert text == list(range(text[0], text[0] + len(text)))
         assert len(first) + len(second) <= 61
-        seen.add((int(label), here == there, second[0] > first[-1]))
+        seen.add((int(label), first_document == second_document, second[0] > first[-1]))
         if not label:
-            assert here == there and second[0] > first[-1]
+            assert first_document == second_document and second[0] > first[-1]
     assert len(documents) > 1 and {(0, True, True), (1, False, True)} <= seen
     # Ten tries find another document among 60.
     assert not any(label and same for label, same, _ in seen)
@@ -157,9 +157,9 @@ def test_documents_fill_rows_and_lose_nothing():
     documents = numbered(sizes)
     made = block(documents)
     rows = plan("documents", made, WIDTH, short_seq_prob=0.0, rng=random.Random(1))
-    found = [len(first) for first, _ in texts(made, rows.spans)]
+    actual = [len(first) for first, _ in texts(made, rows.spans)]
     # 14 tokens a row: whole sentences while they fit, longer ones in parts.
-    assert found == [14, 6, 14, 9, 14, 14, 4, 14, 14, 1, 1, 7, 8]
+    assert actual == [14, 6, 14, 9, 14, 14, 4, 14, 14, 1, 1, 7, 8]
     assert [
         i for first, _ in texts(made, rows.spans) for i in first
     ] == made.ids.tolist()
@@ -200,9 +200,9 @@ def test_pairs_of_phrase_and_ad():
     labels = np.arange(len(sizes), dtype=np.int32) % 2
     made = block(numbered(sizes), labels=labels)
     rows = plan("infill", made, WIDTH, short_seq_prob=0.1, rng=random.Random(1))
-    found = [(len(a), len(b)) for a, b in texts(made, rows.spans)]
+    actual = [(len(a), len(b)) for a, b in texts(made, rows.spans)]
     # 13 tokens for both: the ad loses what is too much, and must still be longer.
-    assert found == [(2, 3), (3, 10), (6, 7)]
+    assert actual == [(2, 3), (3, 10), (6, 7)]
     assert rows.labels.tolist() == [0, 1, 0]
     for first, second in texts(made, rows.spans):
         assert first[0] % UNIT == 0 and second[0] == first[0] + UNIT

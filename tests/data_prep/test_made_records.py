@@ -26,11 +26,11 @@ from tests.support.preparation import (
 def test_google_reads_the_records(prepare, work):
     code, err = prepare(output_file="a,b,c")
     assert code == 0, err
-    found = [parse(name, FEATURES) for name in "abc"]
-    counts = [len(rows["input_ids"]) for rows in found]
+    actual = [parse(name, FEATURES) for name in "abc"]
+    counts = [len(rows["input_ids"]) for rows in actual]
     assert max(counts) - min(counts) <= 1 and counts == sorted(counts, reverse=True)
     assert names("a") == {tuple(sorted(FEATURES))}
-    rows = {n: np.concatenate([one[n] for one in found]) for n in FEATURES}
+    rows = {n: np.concatenate([one[n] for one in actual]) for n in FEATURES}
     known = set(itertools.chain(*sentences())) | {cases.CLS, cases.SEP}
     for i, ids in enumerate(restored(rows)):
         size = len(ids)
@@ -66,16 +66,16 @@ def test_rows_are_shuffled_over_all_blocks(prepare, small_blocks):
 def test_mlm_makes_each_sentence_a_row(prepare):
     prepare(objective="mlm", dupe_factor=2, max_seq_length=LENGTH)
     assert names("out.tfrecord") == {tuple(sorted(MLM))}
-    found = collections.Counter(map(tuple, restored(parse("out.tfrecord", MLM))))
+    actual = collections.Counter(map(tuple, restored(parse("out.tfrecord", MLM))))
     wanted = [(cases.CLS, *s[: LENGTH - 2], cases.SEP) for s in sentences()]
-    assert found == collections.Counter(wanted * 2)
+    assert actual == collections.Counter(wanted * 2)
 
 
 def test_documents_lose_no_token(prepare):
     prepare(objective="documents", dupe_factor=1)
     rows = parse("out.tfrecord", MLM)
-    found = [token for ids in restored(rows) for token in ids[1:-1]]
-    assert sorted(found) == sorted(itertools.chain(*sentences()))
+    actual = [token for ids in restored(rows) for token in ids[1:-1]]
+    assert sorted(actual) == sorted(itertools.chain(*sentences()))
     assert not rows["segment_ids"].any()
 
 

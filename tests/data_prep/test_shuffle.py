@@ -23,14 +23,14 @@ def test_every_order_is_as_likely(tmp_path):
         shuffle.SortedRun(two, 0, 2 * size, rows=2),
         shuffle.SortedRun(two, 2 * size, 3 * size, rows=3),
     ]
-    found = collections.Counter()
+    actual = collections.Counter()
     for _ in range(1200):
         file = io.BytesIO()
         assert shuffle.merge(runs, [file], rng, advance=lambda size: None) == [6]
-        found[file.getvalue()[tfrecord.HEADER :: size]] += 1
-    assert len(found) == 60
+        actual[file.getvalue()[tfrecord.HEADER :: size]] += 1
+    assert len(actual) == 60
     # Chi-squared with 59 degrees of freedom: mean 59, variance 118.
-    deviations = np.array(list(found.values())) - 20
+    deviations = np.array(list(actual.values())) - 20
     assert abs((deviations**2 / 20).sum() - 59) < 4 * 118**0.5
 
 
@@ -52,15 +52,15 @@ def test_runs_hold_all_rows_in_random_order(tmp_path, monkeypatch):
     for file in files:
         file.close()
     assert counts == [334, 333, 333] and sum(written) == len(content)
-    found = [
+    actual = [
         [
             int(r)
             for r in tf.data.TFRecordDataset(str(tmp_path / name)).as_numpy_iterator()
         ]
         for name in "bcd"
     ]
-    assert list(map(len, found)) == counts
-    assert sorted(sum(found, [])) == list(range(1000))
+    assert list(map(len, actual)) == counts
+    assert sorted(sum(actual, [])) == list(range(1000))
 
 
 def test_small_buffers_and_more_rows_than_numpy_draws_from(tmp_path, monkeypatch):

@@ -115,14 +115,14 @@ def test_ctrl_c_reaches_all_processes_and_ends_with_one_line(work):
 
 def workers_of(pid):
     """Not multiprocessing's own helper, the resource tracker."""
-    found = [
+    actual = [
         int(child)
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
         for child in (task / "children").read_text().split()
     ]
     return [
         child
-        for child in found
+        for child in actual
         if b"spawn_main" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
     ]
 

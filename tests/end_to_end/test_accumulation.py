@@ -24,5 +24,5 @@ def test_effective_batch_is_told(tiny, tmp_path, inside):
     flags = {"train_batch_size": 2, "n_gpus": 3, "gradient_accumulation_steps": 2}
     code, _, err = inside(tiny.flags(tmp_path / "out", do_train=True, **flags))
     assert code == 0, err
-    told = "2 examples x 3 towers x 2 accumulation steps = 12 per step"
-    assert f"effective batch: {told}" in err
+    reported = "2 examples x 3 towers x 2 accumulation steps = 12 per step"
+    assert f"effective batch: {reported}" in err

@@ -19,14 +19,14 @@ def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
     env = {"XLA_FLAGS": " ".join([*xla_flags, "--xla_dump_hlo_as_text"])}
     code, _, err = script(tiny.flags(tmp_path / "out", **flags), env=env)
     assert code == 0, err
-    told = len(re.findall(r"compilation included", err.split("dev:")[0]))
+    reported = len(re.findall(r"compilation included", err.split("dev:")[0]))
     compiled = [path.name for path in (tmp_path / "dump").glob("*before_opt*.txt")]
     counts = {
         name: sum(f"_{name}_" in file for file in compiled)
         for name in ("micro_batch_sums", "update_replica", "tower_outputs")
     }
-    assert counts["micro_batch_sums"] == told, compiled
+    assert counts["micro_batch_sums"] == reported, compiled
     assert counts["update_replica"] == 1, compiled
-    assert 1 <= told <= {"max_length": 1, "pack": 2}.get(padding, 4)
+    assert 1 <= reported <= {"max_length": 1, "pack": 2}.get(padding, 4)
     shapes = re.findall(r"compilation for (\d+) shape", err)
     assert counts["tower_outputs"] == int(shapes[0]) <= 4

@@ -19,8 +19,8 @@ def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):
     """Of the same steps: the run that was told so from the start has the same bits."""
     flags = {"do_train": True, "do_predict": True, "num_train_epochs": 3}
     flags |= {"n_gpus": 2, "padding": "bucket", "save_checkpoints_steps": 2}
-    told = {"train_batch_size": 3, "gradient_accumulation_steps": 2}
-    code, _, err = inside(tiny.flags(tmp_path / "told", **told, **flags))
+    parts = {"train_batch_size": 3, "gradient_accumulation_steps": 2}
+    code, _, err = inside(tiny.flags(tmp_path / "told", **parts, **flags))
     assert code == 0, err
     request.getfixturevalue("little_memory")
     flags |= {"train_batch_size": 6, "predict_batch_size": 5}
@@ -148,6 +148,6 @@ def test_no_class_follows_from_what_is_no_number(tiny, tmp_path, inside, do, pre
 )
 def test_what_lack_of_memory_is_called(message, found):
     for error in (RuntimeError(message), tf.errors.InternalError(None, None, message)):
-        told = errors.out_of_memory(error)
-        assert told.startswith(found) if found else told is None
+        reported = errors.out_of_memory(error)
+        assert reported.startswith(found) if found else reported is None
     assert errors.out_of_memory(errors.UserError(message)) is None

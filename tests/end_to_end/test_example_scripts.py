@@ -128,8 +128,8 @@ def test_a_built_in_task(model, tmp_path, recorded, task):
     arguments = (task, data, model, out)
     towers = 2 if task == "toutiao" else 1
     small = (*SMALL, "--train_batch_size=6")
-    _, _, said = recorded("builtin_task.sh", *arguments, *small, N_GPUS=towers)
-    assert f"= {6 * towers} per step" in said
+    _, _, output = recorded("builtin_task.sh", *arguments, *small, N_GPUS=towers)
+    assert f"= {6 * towers} per step" in output
     assert len((out / "predict.txt").read_text().splitlines()) == 5
     assert (out / "eval_results.txt").read_text().startswith("eval_accuracy = ")
 
@@ -189,8 +189,8 @@ def test_every_form_of_task_json_is_tried():
 def test_an_own_task(model, tmp_path, recorded, name):
     out = tmp_path / "out"
     settings = {"DATA": own_data(tmp_path, name), "MODEL": model, "OUT": out}
-    _, _, said = recorded("own_task.sh", *SMALL, **settings, LENGTH=16, N_GPUS=1)
-    assert "effective batch: 16 examples x 1 tower" in said
+    _, _, output = recorded("own_task.sh", *SMALL, **settings, LENGTH=16, N_GPUS=1)
+    assert "effective batch: 16 examples x 1 tower" in output
     assert len((out / "predict.txt").read_text().splitlines()) == 3
     first = json.loads((out / "predictions.jsonl").read_text().splitlines()[0])
     wanted = {"pairs": str, "multi": list, "regression": float}[name]
@@ -224,8 +224,8 @@ def test_several_sets_and_a_report(tiny, tmp_path, recorded, settings):
 
 def test_several_seeds(tmp_path, recorded, settings):
     recorded("seeds.sh", *SMALL, "--train_batch_size=8", **settings, SEEDS=2)
-    found = json.loads((tmp_path / "out" / "seeds.json").read_text())
-    assert found and (tmp_path / "out" / "seed-43" / "eval_results.txt").exists()
+    actual = json.loads((tmp_path / "out" / "seeds.json").read_text())
+    assert actual and (tmp_path / "out" / "seed-43" / "eval_results.txt").exists()
 
 
 def test_export(tmp_path, recorded, settings, trained_own):

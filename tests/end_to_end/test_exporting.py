@@ -78,8 +78,8 @@ def served(tiny, tmp_path_factory, inside, exported):
 
 def ask(model, texts):
     given = {name: tf.constant(values) for name, values in texts.items()}
-    found = model.signatures["serving_default"](**given)
-    return {name: value.numpy() for name, value in found.items()}
+    actual = model.signatures["serving_default"](**given)
+    return {name: value.numpy() for name, value in actual.items()}
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def ask(model, texts):
     ids=str,
 )
 def test_texts_get_the_predictions_of_the_run(served, pairs, flags):
-    model, root, texts, said = served("single", pairs, **flags)
-    found, out = ask(model, texts), root / "out"
+    model, root, texts, output = served("single", pairs, **flags)
+    actual, out = ask(model, texts), root / "out"
     wanted = np.loadtxt(out / "test_results.tsv")
-    np.testing.assert_allclose(found["probabilities"], wanted, 0, 2e-6)
-    assert [label.decode() for label in found["label"]] == fields(out, "label")
+    np.testing.assert_allclose(actual["probabilities"], wanted, 0, 2e-6)
+    assert [label.decode() for label in actual["label"]] == fields(out, "label")
     classes = (out / "predict.txt").read_text().split()
-    assert [*map(str, found["class"])] == classes
-    assert "given the texts of 24 examples, its outputs differ by" in said
+    assert [*map(str, actual["class"])] == classes
+    assert "given the texts of 24 examples, its outputs differ by" in output
     # Each text alone, with less to pad to, gets the same.
     for number in (0, 1, 5):
         alone = ask(model, {name: [some[number]] for name, some in texts.items()})
@@ -122,20 +122,20 @@ def test_ids_are_taken_too(served, tiny):
         ids = [words.cls_id, *words.ids(text)[:14], words.sep_id]
         padded = tf.constant([[*ids, 0, 0]])
         mask = tf.constant([[1] * len(ids) + [0, 0]])
-        found = model.signatures["ids"](
+        actual = model.signatures["ids"](
             input_ids=padded, input_mask=mask, segment_ids=tf.zeros_like(padded)
         )
         wanted = of_texts["logits"][number]
-        np.testing.assert_allclose(found["logits"][0], wanted, 0, 1e-5)
+        np.testing.assert_allclose(actual["logits"][0], wanted, 0, 1e-5)
 
 
 def test_several_labels_and_a_threshold(served):
     model, root, texts, _ = served("multi", onnx=True, threshold=0.4)
-    found, out = ask(model, texts), root / "out"
-    wanted = [",".join(map(str, np.flatnonzero(row))) for row in found["chosen"]]
+    actual, out = ask(model, texts), root / "out"
+    wanted = [",".join(map(str, np.flatnonzero(row))) for row in actual["chosen"]]
     assert (out / "predict.txt").read_text().split("\n")[:-1] == wanted
     shares = np.loadtxt(out / "test_results.tsv")
-    np.testing.assert_allclose(found["probabilities"], shares, 0, 2e-6)
+    np.testing.assert_allclose(actual["probabilities"], shares, 0, 2e-6)
 
 
 @pytest.mark.nightly
@@ -210,18 +210,18 @@ def ask_onnx(folder, texts, vocab):
 @pytest.mark.parametrize("act", [None, *rarely("gelu_erf", "relu")])
 def test_onnx_says_what_the_run_says(served, act):
     flags = {"hidden_act": act} if act else {}
-    _, root, texts, said = served("single", False, **ALL, **flags)
+    _, root, texts, output = served("single", False, **ALL, **flags)
     folder, out = root / "onnx", root / "out"
     names = {path.name for path in folder.iterdir()}
     assert names == {"model.onnx", "vocab.txt", "bert_mgpu.json"}
-    found = ask_onnx(folder, texts, folder / "vocab.txt")
+    actual = ask_onnx(folder, texts, folder / "vocab.txt")
     wanted = np.loadtxt(out / "test_results.tsv")
-    np.testing.assert_allclose(found["probabilities"], wanted, 0, 2e-6)
-    assert [*map(str, found["class"])] == (out / "predict.txt").read_text().split()
-    assert [*found["label"]] == fields(out, "label")
-    far = re.search(r"given the ids of 24 examples, its outputs differ by (\S+)", said)[
-        1
-    ]
+    np.testing.assert_allclose(actual["probabilities"], wanted, 0, 2e-6)
+    assert [*map(str, actual["class"])] == (out / "predict.txt").read_text().split()
+    assert [*actual["label"]] == fields(out, "label")
+    far = re.search(
+        r"given the ids of 24 examples, its outputs differ by (\S+)", output
+    )[1]
     assert float(far) <= 1e-5
     facts = json.loads((folder / "bert_mgpu.json").read_text())
     assert facts["labels"] == ["no", "yes"] and facts["do_lower_case"] is True
@@ -234,10 +234,10 @@ def test_onnx_says_what_the_run_says(served, act):
 )
 def test_onnx_of_other_types(served, kind, flags):
     _, root, texts, _ = served(kind, onnx=True, **flags)
-    found = ask_onnx(root / "onnx", texts, root / "onnx" / "vocab.txt")
+    actual = ask_onnx(root / "onnx", texts, root / "onnx" / "vocab.txt")
     name = {"multi": "probabilities", "regression": "value"}[kind]
     wanted = np.loadtxt(root / "out" / "test_results.tsv")
-    np.testing.assert_allclose(found[name], wanted, 0, 1e-5)
+    np.testing.assert_allclose(actual[name], wanted, 0, 1e-5)
 
 
 def test_onnx_without_its_packages_is_refused_at_once(

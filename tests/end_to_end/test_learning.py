@@ -55,8 +55,8 @@ def test_stopped_and_resumed_is_the_straight_run(tiny, tmp_path, inside, setting
     And by its own settings alone.
     """
     flags = {"n_gpus": 2, **MORE, **setting}
-    whole, copy, said = resume_halfway(inside, tiny.flags, tmp_path, 5, **flags)
-    assert "afresh" not in said
+    whole, copy, output = resume_halfway(inside, tiny.flags, tmp_path, 5, **flags)
+    assert "afresh" not in output
     assert_same_run(whole, copy)
     if "slot_bits" in setting:
         assert any(name.endswith("_q8") for name in google_read.read(copy))
@@ -87,8 +87,8 @@ def test_each_flag_changes_what_is_learned(trained, setting):
         trained(num_train_epochs=3, **setting),
     )
     name = "bert/encoder/layer_0/output/dense/kernel"
-    wanted, found = (google_read.read(run)[name] for run in (straight, other))
-    assert 1e-7 < np.abs(found - wanted).max() < 0.1
+    wanted, actual = (google_read.read(run)[name] for run in (straight, other))
+    assert 1e-7 < np.abs(actual - wanted).max() < 0.1
 
 
 def test_lower_layers_learn_more_slowly(two_layers, tmp_path, inside):

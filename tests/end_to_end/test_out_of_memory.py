@@ -37,14 +37,14 @@ def told(tiny, out, xla, **changed):
     return flags(tiny, out, xla, **parts, **changed)
 
 
-def assert_near(found, wanted, limit=1e-6):
-    found, wanted = google_read.read(found), google_read.read(wanted)
-    assert found.keys() == wanted.keys()
+def assert_near(actual, wanted, limit=1e-6):
+    actual, wanted = google_read.read(actual), google_read.read(wanted)
+    assert actual.keys() == wanted.keys()
     for name, value in wanted.items():
         if value.dtype.kind == "f" and "key/bias" not in name:
-            worst = np.abs(found[name] - value).max()
+            worst = np.abs(actual[name] - value).max()
             assert worst <= limit * np.abs(value).max(), name
-    assert found["global_step"] == wanted["global_step"]
+    assert actual["global_step"] == wanted["global_step"]
 
 
 @pytest.fixture(scope="module")

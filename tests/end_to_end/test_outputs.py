@@ -70,16 +70,16 @@ def test_every_name_that_a_run_leaves_is_described(whole):
 
 
 def test_predictions_agree_with_each_other(whole):
-    found = classes(whole)
-    assert len(found) == TEST and set(found) == {0, 1}
+    actual = classes(whole)
+    assert len(actual) == TEST and set(actual) == {0, 1}
     shares = np.loadtxt(whole / "test_results.tsv", delimiter="\t")
     assert shares.shape == (TEST, 2)
     np.testing.assert_allclose(shares.sum(1), 1, atol=1e-6)
-    assert shares.argmax(1).tolist() == found
+    assert shares.argmax(1).tolist() == actual
     rows = records(whole / "predictions.jsonl")
     assert [row["id"] for row in rows] == [f"test-{i}" for i in range(1, TEST + 1)]
     assert [row["line"] for row in rows] == list(range(2, TEST + 2))  # a header
-    assert [row["label"] for row in rows] == [str(label) for label in found]
+    assert [row["label"] for row in rows] == [str(label) for label in actual]
     for row, wanted in zip(rows, shares, strict=True):
         assert list(row["probabilities"]) == ["0", "1"]
         np.testing.assert_allclose([*row["probabilities"].values()], wanted, atol=1e-6)
@@ -91,15 +91,15 @@ def test_evaluation_is_sklearns(tiny, whole, copy, inside):
     assert inside(only(tiny, copy, "--do_predict", f"--predict_file={dev}"))[0] == 0
     labels = [int(line[0]) for line in dev.read_text().splitlines()[1:]]
     shares = np.loadtxt(copy / "test_results.tsv", delimiter="\t")
-    found = evaluation(whole)
-    assert list(found)[:4] == ["eval_accuracy", "eval_loss", "global_step", "loss"]
+    actual = evaluation(whole)
+    assert list(actual)[:4] == ["eval_accuracy", "eval_loss", "global_step", "loss"]
     accuracy = sklearn.metrics.accuracy_score(labels, classes(copy))
-    assert 0.5 < accuracy == float(found["eval_accuracy"])
+    assert 0.5 < accuracy == float(actual["eval_accuracy"])
     loss = sklearn.metrics.log_loss(labels, shares)
-    assert float(found["eval_loss"]) == pytest.approx(loss, rel=1e-5)
-    assert found["loss"] == found["eval_loss"] and found["global_step"] == "12"
+    assert float(actual["eval_loss"]) == pytest.approx(loss, rel=1e-5)
+    assert actual["loss"] == actual["eval_loss"] and actual["global_step"] == "12"
     macro = sklearn.metrics.f1_score(labels, classes(copy), average="macro")
-    assert float(found["macro_f1"]) == pytest.approx(macro, rel=1e-6)
+    assert float(actual["macro_f1"]) == pytest.approx(macro, rel=1e-6)
 
 
 def test_what_describes_the_model(tiny, whole):

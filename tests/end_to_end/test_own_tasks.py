@@ -32,8 +32,8 @@ def own(tiny, tmp_path, inside):
         def write(self, suffix, text_of, packed=False):
             self.data.mkdir(exist_ok=True)
             for seed, (split, count) in enumerate(SPLITS.items()):
-                found = rows(count, seed)
-                content = text_of(split, found)
+                actual = rows(count, seed)
+                content = text_of(split, actual)
                 path = self.data / f"{split}{suffix}"
                 path.write_bytes(gzip.compress(content) if packed else content)
 
@@ -80,8 +80,8 @@ def test_all_formats_are_the_same_rows(own, tmp_path):
     flags = {f"{name}_column": column for name, column in BY_NAME.items()}
     files = {f"{split}_file": f"{split}.csv" for split in SPLITS}
     flags |= {"num_train_epochs": 1, "encoding": "GBK"}
-    second, said = own.run("second", **files, **flags)
-    assert "train: 96 examples of" in said and "(line 1 is the header)" in said
+    second, output = own.run("second", **files, **flags)
+    assert "train: 96 examples of" in output and "(line 1 is the header)" in output
     flags = {f"{name}_column": column for name, column in BY_NUMBER.items()}
     files = {f"{split}_file": own.data / f"{split}.txt" for split in SPLITS}
     flags |= {"num_train_epochs": 1, "data_dir": tmp_path}
@@ -101,10 +101,10 @@ def test_several_labels(own):
     task = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
     task |= {"text_a": 0, "label": 1, "type": "multi", "label_separator": "|"}
     (own.data / "task.json").write_text(json.dumps(task))
-    out, said = own.run("out", num_train_epochs=20, class_weights="balanced")
+    out, output = own.run("out", num_train_epochs=20, class_weights="balanced")
     assert (out / "label_list.txt").read_text() == "any\ngood\n"
-    assert "weights of labels in the loss: any 1, good 1" in said
-    assert "micro mean" in said
+    assert "weights of labels in the loss: any 1, good 1" in output
+    assert "micro mean" in output
     lines = (out / "predict.txt").read_text().split("\n")[:-1]
     records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
     shares = np.loadtxt(out / "test_results.tsv")
@@ -132,8 +132,8 @@ def test_a_number(own, padding):
     files = {f"{split}_file": f"{split}.csv" for split in SPLITS}
     flags = {"label_column": 0, "text_a_column": 1, "task_type": "regression"}
     flags |= {"num_train_epochs": 12, "padding": padding}
-    out, said = own.run("out", **files, **flags)
-    assert "pearson 0." in said and not (out / "label_list.txt").exists()
+    out, output = own.run("out", **files, **flags)
+    assert "pearson 0." in output and not (out / "label_list.txt").exists()
     values = np.loadtxt(out / "predict.txt")
     wanted = [label - 0.5 for label, *_ in rows(11, 2)]
     assert np.corrcoef(values, wanted)[0, 1] > 0.8  # it has learnt
@@ -150,8 +150,8 @@ def test_weights_of_classes_change_what_is_learnt(own):
     (own.data / "weights.tsv").write_text("no\t1\nyes\t50\n")
     flags |= {"num_train_epochs": 1, "learning_rate": 1e-4}
     weights = own.data / "weights.tsv"
-    out, said = own.run("out", **flags, class_weights=weights)
-    assert "weights of labels in the loss: no 1, yes 50" in said
+    out, output = own.run("out", **flags, class_weights=weights)
+    assert "weights of labels in the loss: no 1, yes 50" in output
     plain, _ = own.run("plain", **flags)
 
     def share_of_yes(folder):

@@ -18,7 +18,7 @@ def packed_run(trained, tmp_path):
 
 
 def test_predictions_and_scores_do_not_depend_on_it(tiny, packed_run, inside):
-    found = {}
+    actual = {}
     for padding in POLICIES:
         flags = {"do_eval": True, "do_predict": True, "padding": padding}
         code, _, err = inside(tiny.flags(packed_run, **flags))
@@ -27,9 +27,9 @@ def test_predictions_and_scores_do_not_depend_on_it(tiny, packed_run, inside):
         scores = dict(line.split(" = ") for line in scores)
         shares = np.loadtxt(packed_run / "test_results.tsv")
         classes = (packed_run / "predict.txt").read_text()
-        found[padding] = classes, float(scores["eval_loss"]), shares
-    classes, loss, shares = found["max_length"]
-    for other in found.values():
+        actual[padding] = classes, float(scores["eval_loss"]), shares
+    classes, loss, shares = actual["max_length"]
+    for other in actual.values():
         assert other[0] == classes
         assert other[1] == pytest.approx(loss, rel=1e-5)
         np.testing.assert_allclose(other[2], shares, atol=1e-5)

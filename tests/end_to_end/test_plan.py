@@ -25,15 +25,15 @@ from tests.support.tiny import edit_config
 
 def sections(err):
     """The plan's lines by their heading."""
-    found, name = {}, None
+    actual, name = {}, None
     for line in err.splitlines():
         heading, text = line[:15].strip(), line[17:]
         if line.startswith(" ") and line[15:17] == "  ":
             name = heading or name
-            found.setdefault(name, []).append(text)
+            actual.setdefault(name, []).append(text)
         else:
             name = None
-    return {name: " ".join(texts) for name, texts in found.items()}
+    return {name: " ".join(texts) for name, texts in actual.items()}
 
 
 @pytest.fixture
@@ -51,46 +51,50 @@ def plan(work, inside):
 
 def test_says_steps_rate_and_shares(plan, tiny, tmp_path, inside):
     flags = {"n_gpus": 2, "num_train_epochs": 3, "learning_rate": 5e-5}
-    told = plan(**flags)
-    assert told["batch"] == "4 examples x 2 towers = 8 per step"
-    assert told["steps"] == "9: 24 rows, 3 epochs"
-    assert told["learning rate"] == "5e-05 after a warm-up until step 0"
+    reported = plan(**flags)
+    assert reported["batch"] == "4 examples x 2 towers = 8 per step"
+    assert reported["steps"] == "9: 24 rows, 3 epochs"
+    assert reported["learning rate"] == "5e-05 after a warm-up until step 0"
     _, _, err = inside(tiny.flags(tmp_path / "real", do_train=True, **flags))
     (shares,) = re.findall(r"padding, share of tokens: (.*); using --padding", err)
-    assert told["padding"].startswith(shares)
+    assert reported["padding"].startswith(shares)
     assert "steps 1 to 9," in err
-    assert "hours" in told["time"] or "minutes" in told["time"] or "sec" in told["time"]
+    assert (
+        "hours" in reported["time"]
+        or "minutes" in reported["time"]
+        or "sec" in reported["time"]
+    )
 
 
 def test_warns_where_rate_and_batch_do_not_fit(plan):
-    told = plan(n_gpus=4, train_batch_size=1, learning_rate=2e-4)
-    assert "WARNING: above 0.0001" in told["learning rate"]
-    assert "WARNING: 4 towers make 4 times the batch" in told["learning rate"]
-    told = plan(n_gpus=2, train_batch_size=1, gradient_accumulation_steps=2)
-    assert "2 towers x 2 accumulation steps make 4 times" in told["learning rate"]
+    reported = plan(n_gpus=4, train_batch_size=1, learning_rate=2e-4)
+    assert "WARNING: above 0.0001" in reported["learning rate"]
+    assert "WARNING: 4 towers make 4 times the batch" in reported["learning rate"]
+    reported = plan(n_gpus=2, train_batch_size=1, gradient_accumulation_steps=2)
+    assert "2 towers x 2 accumulation steps make 4 times" in reported["learning rate"]
     scaled = {"n_gpus": 4, "train_batch_size": 1, "lr_scaling": "sqrt"}
     scaled |= {"learning_rate": 2e-5}
-    told = plan(**scaled)["learning rate"]
-    assert "WARNING: --lr_scaling=sqrt loses more accuracy" in told
+    reported = plan(**scaled)["learning rate"]
+    assert "WARNING: --lr_scaling=sqrt loses more accuracy" in reported
     assert "WARNING" not in plan(optimizer="adamw", **scaled)["learning rate"]
 
 
 def test_proposes_length_and_padding(plan):
-    told = plan(max_seq_length=32, padding="max_length")
-    assert "32: 0.0% of the rows are truncated" in told["max_seq_length"]
-    assert "--max_seq_length=24 keeps 99 %" in told["max_seq_length"]
-    assert re.search(r"--padding=\w+ saves \d+% of the tokens", told["padding"])
-    told = plan(max_seq_length=32)
-    assert "--max_seq_length=24 keeps 99 %" in told["max_seq_length"]
-    told = plan(max_seq_length=16)
-    assert "25.0% of the rows are truncated" in told["max_seq_length"]
+    reported = plan(max_seq_length=32, padding="max_length")
+    assert "32: 0.0% of the rows are truncated" in reported["max_seq_length"]
+    assert "--max_seq_length=24 keeps 99 %" in reported["max_seq_length"]
+    assert re.search(r"--padding=\w+ saves \d+% of the tokens", reported["padding"])
+    reported = plan(max_seq_length=32)
+    assert "--max_seq_length=24 keeps 99 %" in reported["max_seq_length"]
+    reported = plan(max_seq_length=16)
+    assert "25.0% of the rows are truncated" in reported["max_seq_length"]
 
 
 def test_proposes_no_length_that_the_model_cannot_take(work, plan):
     edit_config(work, max_position_embeddings=16)
-    told = plan(init_checkpoint=None, max_seq_length=16)["max_seq_length"]
-    assert "99 % of the rows have up to 20 tokens, the model takes 16:" in told
-    assert "keeps 99 %" not in told and "--truncation=head_tail" in told
+    reported = plan(init_checkpoint=None, max_seq_length=16)["max_seq_length"]
+    assert "99 % of the rows have up to 20 tokens, the model takes 16:" in reported
+    assert "keeps 99 %" not in reported and "--truncation=head_tail" in reported
 
 
 def test_counts_what_is_trained_and_what_it_needs(plan):
@@ -109,9 +113,11 @@ def test_knows_what_output_dir_holds(resumed, inside):
     flags = {"do_train": True, "plan": True, "num_train_epochs": 2}
     code, _, err = inside(resumed.flags(out, **flags))
     assert code == 0, err
-    told = sections(err)
-    assert told["steps"].startswith("12: 24 rows, 2 epochs; 6 are done (the changes")
-    assert " for 6 steps of " in told["time"]
+    reported = sections(err)
+    assert reported["steps"].startswith(
+        "12: 24 rows, 2 epochs; 6 are done (the changes"
+    )
+    assert " for 6 steps of " in reported["time"]
     code, _, err = inside(resumed.flags(out, seed=1, **flags))
     assert code == 2 and "seed (was 42, is 1)" in err
     assert tree(out) == before

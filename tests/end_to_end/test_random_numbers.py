@@ -80,18 +80,18 @@ def test_the_identity_alone_decides(tiny, tmp_path, inside, before):
         shutil.copytree(whole, folder)
         keep_only(folder, 5)
         tensors = google_read.read(folder / "model.ckpt-5")
-        said = json.loads(tensors.pop(IDENTITY).item())
-        del said["random_numbers"]
+        identity_of_run = json.loads(tensors.pop(IDENTITY).item())
+        del identity_of_run["random_numbers"]
         if folder == stripped:
-            tensors[IDENTITY] = np.array(json.dumps(said).encode(), object)
+            tensors[IDENTITY] = np.array(json.dumps(identity_of_run).encode(), object)
         google_read.write(folder / "model.ckpt-5", tensors)
-    told = tmp_path / "told"
-    shutil.copytree(stripped, told)
-    assert before(inside, flags(tiny, told))[0] == 0
+    copied = tmp_path / "told"
+    shutil.copytree(stripped, copied)
+    assert before(inside, flags(tiny, copied))[0] == 0
     for folder in (stripped, foreign):
         code, _, err = inside(flags(tiny, folder))
         assert code == 0 and "step 5" in err, err
-    assert_same_run(told, stripped)
+    assert_same_run(copied, stripped)
     assert "random_numbers" not in identity(stripped)
     assert_same_run(whole, foreign)
 

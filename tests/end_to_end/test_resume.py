@@ -62,10 +62,10 @@ def killed(args, output_dir, inside_a_save, rng):
 
 def assert_same_bits(straight, broken):
     """Of all tensors, and of every loss on the way."""
-    wanted, found = final(straight), final(broken)
-    assert wanted.keys() == found.keys()
+    wanted, actual = final(straight), final(broken)
+    assert wanted.keys() == actual.keys()
     for name, value in wanted.items():
-        assert np.array_equal(found[name], value), name
+        assert np.array_equal(actual[name], value), name
     lines = (broken / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in lines]
     assert steps == list(range(1, int(wanted["global_step"]) + 1))
@@ -168,5 +168,5 @@ def test_damaged_newest_checkpoint_gives_way_to_the_one_before(
     assert code == 0, err
     assert "trying the checkpoint before it" in err
     assert "step 8 with" in err
-    found = final(tmp_path)
-    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+    actual = final(tmp_path)
+    assert all(np.array_equal(actual[name], wanted[name]) for name in wanted)

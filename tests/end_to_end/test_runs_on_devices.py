@@ -41,7 +41,7 @@ def test_predictions_and_scores_are_those_of_one_device(
     tiny, tmp_path, inside, default, trained
 ):
     """The same weights: what devices give is put together by its rows."""
-    found = []
+    actual = []
     for n_devices in (1, 4):
         out = tmp_path / str(n_devices)
         shutil.copytree(trained(), out)
@@ -49,9 +49,9 @@ def test_predictions_and_scores_are_those_of_one_device(
         code, _, err = inside(flags(tiny, out, cpu_devices=n_devices, **do))
         assert code == 0, err
         names = "predict.txt", "test_results.tsv", "predictions.jsonl"
-        found.append([(out / name).read_text() for name in names])
-        found[-1].append((out / "eval_results.txt").read_text())
-    assert found[0] == found[1]
+        actual.append([(out / name).read_text() for name in names])
+        actual[-1].append((out / "eval_results.txt").read_text())
+    assert actual[0] == actual[1]
 
 
 @pytest.mark.nightly

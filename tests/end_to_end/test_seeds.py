@@ -30,15 +30,15 @@ def test_seeds_are_runs_of_their_own_and_are_summed_up(tiny, inside, tmp_path):
     assert_same_run(alone, out / "seed-6")
     for name in ("predict.txt", "eval_results.txt"):
         assert (alone / name).read_bytes() == (out / "seed-6" / name).read_bytes()
-    found = [scores(out / f"seed-{seed}" / "eval_results.txt") for seed in (5, 6, 7)]
-    losses = [one["eval_loss"] for one in found]
+    actual = [scores(out / f"seed-{seed}" / "eval_results.txt") for seed in (5, 6, 7)]
+    losses = [one["eval_loss"] for one in actual]
     assert len(set(losses)) == 3
-    said = json.loads((out / "seeds.json").read_text())
-    assert said["seeds"] == [5, 6, 7]
-    told = said["scores"]["dev"]["eval_loss"]
-    assert told["mean"] == pytest.approx(statistics.fmean(losses))
-    assert told["deviation"] == pytest.approx(statistics.stdev(losses))
-    assert f"eval_loss {told['mean']:.4f} ± {told['deviation']:.4f}" in err
+    summary = json.loads((out / "seeds.json").read_text())
+    assert summary["seeds"] == [5, 6, 7]
+    reported = summary["scores"]["dev"]["eval_loss"]
+    assert reported["mean"] == pytest.approx(statistics.fmean(losses))
+    assert reported["deviation"] == pytest.approx(statistics.stdev(losses))
+    assert f"eval_loss {reported['mean']:.4f} ± {reported['deviation']:.4f}" in err
     before = tree(out)
     code, _, err = inside(tiny.flags(out, **flags))  # all of them are done
     assert code == 0 and err.count("nothing left to train") == 3

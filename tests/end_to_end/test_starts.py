@@ -133,8 +133,8 @@ def test_checkpoint_of_a_run_of_googles_code_is_resumed(tiny, tmp_path, inside):
     assert code == 0, err
     assert "resuming from" in err and "step 3 with" in err
     assert "written by other code" in err
-    wanted, found = weights_of(straight), weights_of(google)
-    assert all(np.array_equal(wanted[name], found[name]) for name in wanted)
+    wanted, actual = weights_of(straight), weights_of(google)
+    assert all(np.array_equal(wanted[name], actual[name]) for name in wanted)
 
 
 def test_another_start_is_not_taken_without_a_word(tiny, tmp_path, inside):

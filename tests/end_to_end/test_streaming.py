@@ -63,8 +63,8 @@ def answered(tiny, model, inside, tmp_path):
         args["predict_file"] = file
         assert inside(tiny.flags(model, "own", **args))[0] == 0
         lines = out.splitlines(), (model / "predictions.jsonl").open()
-        found, wanted = ([json.loads(line)["label"] for line in one] for one in lines)
-        return found, wanted, err
+        actual, wanted = ([json.loads(line)["label"] for line in one] for one in lines)
+        return actual, wanted, err
 
     return run
 
@@ -72,8 +72,8 @@ def answered(tiny, model, inside, tmp_path):
 def test_a_batch_that_does_not_fit_is_halved(answered, monkeypatch):
     """As that of a file: the batches after it are small from the start."""
     failing.plant(failing.Failure(0, -1, 2), monkeypatch.setattr)
-    found, wanted, log = answered(texts(40, 5))
-    assert found == wanted and len(found) == 40
+    actual, wanted, log = answered(texts(40, 5))
+    assert actual == wanted and len(actual) == 40
     lines = [line for line in log.splitlines() if "continuing with" in line]
     assert "batches of 4 rows per tower" in lines[0]
     assert "batches of 2 rows per tower" in lines[-1] and len(lines) == 2
@@ -88,8 +88,8 @@ def test_answers_in_few_shapes_are_those_of_a_file(answered, monkeypatch):
         return launch(self, placed)
 
     monkeypatch.setattr(Towers, "launch_outputs", recorded)
-    found, wanted, _ = answered(texts(3, 6), padding="pack", predict_batch_size=64)
-    assert found == wanted and len(found) == 3
+    actual, wanted, _ = answered(texts(3, 6), padding="pack", predict_batch_size=64)
+    assert actual == wanted and len(actual) == 3
     _, rows, length = launched[0]["input_ids"].shape  # of the stream, which was first
     assert rows <= 4 and length.bit_count() == 1
     assert "first_tokens" not in launched[0]  # one example a row
@@ -106,17 +106,17 @@ def test_each_row_is_answered_before_the_next_is_sent(
     wanted = [json.loads(line) for line in (model / "predictions.jsonl").open()]
     before = tree(model)
     run = listening(n_gpus=2, predict_batch_size=4)
-    found = []
+    actual = []
     for text in sent[:6]:  # one by one
         run.stdin.write(f"?\t{text}\n")
         run.stdin.flush()
-        found.append(json.loads(run.stdout.readline()))
+        actual.append(json.loads(run.stdout.readline()))
     out, err = run.communicate("".join(f"?\t{text}\n" for text in sent[6:]), 120)
     assert run.returncode == 0, err
     assert "predicted 46 examples" in err
-    found += [json.loads(line) for line in out.splitlines()]
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
+    actual += [json.loads(line) for line in out.splitlines()]
+    assert len(actual) == len(wanted)
+    for one, other in zip(actual, wanted, strict=True):
         shares = [*one.pop("probabilities").values()]
         assert shares == pytest.approx([*other.pop("probabilities").values()], abs=2e-6)
         assert one == other
@@ -159,8 +159,8 @@ def test_outputs_that_are_no_numbers_are_no_predictions(
     tensors["output_bias"] = np.full_like(tensors["output_bias"], np.nan)
     google_read.write(out / name, tensors)
     run = listening(output_dir=out)
-    said, err = run.communicate("?\tsun\n", 120)
-    assert (run.returncode, said) == (3, ""), err
+    output, err = run.communicate("?\tsun\n", 120)
+    assert (run.returncode, output) == (3, ""), err
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
@@ -177,9 +177,9 @@ def test_the_format_is_that_of_the_task(tiny, tmp_path, inside, suffix):
     assert inside(tiny.flags(out, "mine", **args))[0] == 0
     args = {"data_dir": data, "do_predict": True, "predict_file": "-"}
     run = process(tiny.flags(out, "mine", **args), stdin=subprocess.PIPE)
-    said, err = run.communicate(header + "".join(lines[:3]), 120)
+    output, err = run.communicate(header + "".join(lines[:3]), 120)
     assert run.returncode == 0, err
-    assert len(said.splitlines()) == 3
+    assert len(output.splitlines()) == 3
 
 
 def test_a_reader_that_goes_away_is_no_error(listening):

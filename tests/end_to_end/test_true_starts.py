@@ -30,8 +30,8 @@ def start(*command):
 
 
 def test_run_classifier(tiny, tmp_path):
-    code, said = start(sys.executable, SCRIPT, *tiny.flags(tmp_path, **SHORT))
-    assert code == 0, said
+    code, output = start(sys.executable, SCRIPT, *tiny.flags(tmp_path, **SHORT))
+    assert code == 0, output
     assert train_state.saved_steps(tmp_path)
 
 
@@ -49,8 +49,8 @@ def test_run_pretraining(tiny, tmp_path):
         "xla": "off",
     }
     named = [f"--{name}={value}" for name, value in flags.items()]
-    code, said = start(sys.executable, PRETRAINING, *named)
-    assert code == 0, said
+    code, output = start(sys.executable, PRETRAINING, *named)
+    assert code == 0, output
     assert train_state.saved_steps(tmp_path / "out") == [1]
 
 
@@ -58,7 +58,7 @@ def test_horovodrun(tiny, tmp_path, cluster):
     horovodrun = pathlib.Path(sys.executable).with_name("horovodrun")
     launch = [horovodrun, "-np", 2, "-H", "localhost:2"]
     flags = tiny.flags(tmp_path, **SHORT)
-    code, said = start(*launch, sys.executable, SCRIPT, *flags)
-    assert code == 0, said
-    assert "2 processes, sums by gloo" in said
+    code, output = start(*launch, sys.executable, SCRIPT, *flags)
+    assert code == 0, output
+    assert "2 processes, sums by gloo" in output
     assert train_state.saved_steps(tmp_path)

@@ -90,25 +90,25 @@ def test_there_and_back_nothing_is_lost(google, call, tmp_path, kind, cased):
     folder, weights = google(KINDS[kind])
     if kind == "BertForSequenceClassification":
         (folder / "label_list.txt").write_text("no\nyes\n也许\n")
-    there, back = tmp_path / "hf", tmp_path / "back"
+    hub, back = tmp_path / "hf", tmp_path / "back"
     flags = {"do_lower_case": "false"} if cased else {}
     text = tmp_path / "texts.txt"
     text.write_text("Sun 好 win.\n\nrain loss\n")
     flags["input_file"] = text
-    out = assert_done(call(init_checkpoint=folder, export_hf=there, **flags))
+    out = assert_done(call(init_checkpoint=folder, export_hf=hub, **flags))
     assert f"compared on the first 2 lines of {text}" in out
     assert "largest difference: hidden states 0.0e+00" in out
-    config = json.loads((there / "config.json").read_text())
+    config = json.loads((hub / "config.json").read_text())
     assert config["architectures"] == [kind]
-    settings = huggingface_read.folder_settings(there)
+    settings = huggingface_read.folder_settings(hub)
     assert settings["do_lower_case"] is not cased
     flags.pop("do_lower_case", None)  # now the folder says it
-    out = assert_done(call(init_checkpoint=there, export_google=back, **flags))
-    found = google_read.read(back)
+    out = assert_done(call(init_checkpoint=hub, export_google=back, **flags))
+    actual = google_read.read(back)
     # transformers has no pooler in a model that reads every token.
     unpooled = kind in ("BertForMaskedLM", "BertForQuestionAnswering")
     kept = {n: v for n, v in weights.items() if not (unpooled and "pooler" in n)}
-    assert_bit_equal(found, kept)
+    assert_bit_equal(actual, kept)
     assert BertConfig.from_json_file(back / "bert_config.json") == (
         BertConfig.from_json_file(folder / "bert_config.json")
     )
@@ -138,8 +138,8 @@ def test_the_file_is_the_one_that_transformers_writes(call, tmp_path, kind):
     out = assert_done(call(init_checkpoint=source, export_google=middle))
     assert "google-research/bert has no erf form of gelu" in out
     assert_done(call(init_checkpoint=middle, export_hf=again))
-    found = safetensors.numpy.load_file(again / "model.safetensors")
-    assert_bit_equal(found, tensors)
+    actual = safetensors.numpy.load_file(again / "model.safetensors")
+    assert_bit_equal(actual, tensors)
 
 
 @pytest.mark.skipif(
@@ -175,8 +175,8 @@ def test_a_run_of_ours_is_converted_without_its_training(tiny, inside, call, tmp
     flags = {"do_train": True, "ema_decay": 0.5, "max_seq_length": 24}
     assert inside(tiny.flags(out, "own", **flags))[0] == 0
     hf, google = tmp_path / "hf", tmp_path / "google"
-    said = assert_done(call(init_checkpoint=out, export_hf=hf, export_google=google))
-    assert "labels 0.0e+00" in said and said.count("wrote 25 weights") == 2
+    output = assert_done(call(init_checkpoint=out, export_hf=hf, export_google=google))
+    assert "labels 0.0e+00" in output and output.count("wrote 25 weights") == 2
     trained = google_read.read(out)
     stored = google_read.read(google)
     average = "output_weights/ExponentialMovingAverage"
@@ -186,15 +186,15 @@ def test_a_run_of_ours_is_converted_without_its_training(tiny, inside, call, tmp
     config = json.loads((hf / "config.json").read_text())
     assert config["problem_type"] == "single_label_classification"
     # Each predicts as the run does, asked for nothing but the rows.
-    found = {}
+    actual = {}
     for name, start in (("run", out), ("hf", hf), ("google", google)):
         folder = tmp_path / f"predict-{name}"
         flags = {"do_predict": True, "init_checkpoint": start, "vocab_file": None}
         flags |= {"bert_config_file": None, "max_seq_length": 24}
         code, _, err = inside(tiny.flags(folder, "own", **flags))
         assert code == 0, err
-        found[name] = (folder / "test_results.tsv").read_text()
-    assert found["run"] == found["hf"] == found["google"]
+        actual[name] = (folder / "test_results.tsv").read_text()
+    assert actual["run"] == actual["hf"] == actual["google"]
 
 
 def test_a_checkpoint_of_bfloat16_is_converted(google, call, tmp_path):
@@ -202,9 +202,9 @@ def test_a_checkpoint_of_bfloat16_is_converted(google, call, tmp_path):
     halves = {name: tf.cast(value, tf.bfloat16) for name, value in weights.items()}
     google_read.write(folder / "bert_model.ckpt", halves)
     assert_done(call(init_checkpoint=folder, export_hf=tmp_path / "hf"))
-    found = huggingface_read.read(tmp_path / "hf")
+    actual = huggingface_read.read(tmp_path / "hf")
     assert_bit_equal(
-        found, {n: tf.cast(v, "float32").numpy() for n, v in halves.items()}
+        actual, {n: tf.cast(v, "float32").numpy() for n, v in halves.items()}
     )
 
 

@@ -34,10 +34,10 @@ def graph(tokenizer):
 
 
 def assert_same(tokenizer, texts):
-    found = graph(tokenizer)(tf.constant([text.encode() for text in texts], tf.string))
+    actual = graph(tokenizer)(tf.constant([text.encode() for text in texts], tf.string))
     wanted = tokenizer.batch_ids(texts)
     for number, text in enumerate(texts):
-        got = found[number].numpy().tolist()
+        got = actual[number].numpy().tolist()
         assert got == wanted.row(number).tolist(), repr(text)
 
 

@@ -32,11 +32,11 @@ def main():
     for index, (text_a, text_b, label) in enumerate(request["rows"]):
         example = run_classifier.InputExample("x", text_a, text_b, label)
         # The first five rows are printed to the log.
-        found = run_classifier.convert_single_example(
+        actual = run_classifier.convert_single_example(
             index + 5, example, request["labels"], request["max_seq_length"], tokenizer
         )
         names = ("input_ids", "input_mask", "segment_ids", "label_id")
-        features.append({name: getattr(found, name) for name in names})
+        features.append({name: getattr(actual, name) for name in names})
     json.dump(features, sys.stdout)
 
 

@@ -47,10 +47,10 @@ def statistics(rows: Iterable[Row], max_seq_length: int) -> dict[str, float]:
     tokens = vocabulary()
     begins = {s[0] for d in documents() for s in d}
     ends = {s[-1] for d in documents() for s in d}
-    found: dict[str, list[float]] = {}
+    actual: dict[str, list[float]] = {}
 
     def note(name: str, value: float) -> None:
-        found.setdefault(name, []).append(value)
+        actual.setdefault(name, []).append(value)
 
     count = 0
     for row in rows:
@@ -74,7 +74,7 @@ def statistics(rows: Iterable[Row], max_seq_length: int) -> dict[str, float]:
             note(f"{name}_length", len(text))
             note(f"{name}_has_its_begin", tokens[text[0]] in begins)
             note(f"{name}_has_its_end", tokens[text[-1]] in ends)
-    return {"rows": count, **{name: float(np.mean(v)) for name, v in found.items()}}
+    return {"rows": count, **{name: float(np.mean(v)) for name, v in actual.items()}}
 
 
 def summary(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:

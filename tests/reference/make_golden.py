@@ -43,8 +43,8 @@ def main() -> None:
                 length: transformers_model.run(model, inputs)
                 for length, inputs in batches.items()
             }
-        for length, found in outputs.items():
-            for key, value in cases.digest(**found).items():
+        for length, actual in outputs.items():
+            for key, value in cases.digest(**actual).items():
                 arrays[f"{case.name}/{length}/{key}"] = value
     np.savez_compressed(
         GOLDEN / "encoder.npz", allow_pickle=False, versions=versions, **arrays

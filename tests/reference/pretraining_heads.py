@@ -80,14 +80,14 @@ def of_transformers(architecture: str) -> dict[str, Any]:
         assert np.array_equal(value.numpy(), tensors[name]), name
     with torch.no_grad():
         out = model.double().eval()(torch.tensor(INPUT_IDS), output_hidden_states=True)
-        found = {"hidden": out.hidden_states[-1]}  # [B, T, H]
+        actual = {"hidden": out.hidden_states[-1]}  # [B, T, H]
         if architecture == "BertForPreTraining":
-            found["words"] = out.prediction_logits  # [B, T, V]
-            found["pooled"] = model.bert(torch.tensor(INPUT_IDS)).pooler_output
-            found["sentences"] = out.seq_relationship_logits  # [B, 2]
+            actual["words"] = out.prediction_logits  # [B, T, V]
+            actual["pooled"] = model.bert(torch.tensor(INPUT_IDS)).pooler_output
+            actual["sentences"] = out.seq_relationship_logits  # [B, 2]
         else:
-            found["words"] = out.logits
-    outputs = {name: value.numpy().round(7).tolist() for name, value in found.items()}
+            actual["words"] = out.logits
+    outputs = {name: value.numpy().round(7).tolist() for name, value in actual.items()}
     return {"shapes": shapes, "saved": saved, "outputs": outputs}
 
 

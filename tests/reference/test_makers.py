@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -18,7 +19,9 @@ MAKERS = {
     "google_masks": ("masks.json",),
 }
 VERSIONS = ("versions", "bert-tensorflow")
-LIMIT = 4e-6  # hidden states of one processor and another differed by 1.9e-6
+# By the format of a file. Hidden states, which .npz files hold, differed by 1.9e-6
+# between two processors.
+LIMITS = {".npz": 4e-6, ".json": 1e-6}
 
 
 def content(path):
@@ -31,20 +34,20 @@ def content(path):
     return {name: value for name, value in values.items() if name not in VERSIONS}
 
 
-def assert_near(found, wanted, where):
+def assert_near(actual, wanted, where, *, limit):
     """Sums of floats may differ in their last bits from one processor to another."""
     if isinstance(wanted, dict):
-        assert found.keys() == wanted.keys(), where
+        assert actual.keys() == wanted.keys(), where
         for name, value in wanted.items():
-            assert_near(found[name], value, f"{where}: {name}")
+            assert_near(actual[name], value, f"{where}: {name}", limit=limit)
     elif isinstance(wanted, list):
-        assert len(found) == len(wanted), where
-        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
-            assert_near(one, other, f"{where}[{number}]")
+        assert len(actual) == len(wanted), where
+        for number, (one, other) in enumerate(zip(actual, wanted, strict=True)):
+            assert_near(one, other, f"{where}[{number}]", limit=limit)
     elif isinstance(wanted, (float, np.ndarray)):
-        np.testing.assert_allclose(found, wanted, LIMIT, LIMIT, err_msg=where)
+        np.testing.assert_allclose(actual, wanted, limit, limit, err_msg=where)
     else:
-        assert found == wanted, where
+        assert actual == wanted, where
 
 
 @pytest.mark.nightly
@@ -63,4 +66,5 @@ def test_a_maker_gives_its_files(tmp_path, maker):
     )
     assert {path.name for path in tmp_path.iterdir()} == {*MAKERS[maker]}
     for name in MAKERS[maker]:
-        assert_near(content(tmp_path / name), content(GOLDEN / name), name)
+        made, kept = content(tmp_path / name), content(GOLDEN / name)
+        assert_near(made, kept, name, limit=LIMITS[pathlib.Path(name).suffix])

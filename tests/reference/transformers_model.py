@@ -38,13 +38,13 @@ def build(
 
 def shapes(model: Any) -> dict[str, tuple[int, ...]]:
     """The shapes of the model's parameters under Google's names."""
-    found = {}
+    actual = {}
     for name, value in model.state_dict().items():
         row = weight_names.row_by_hugging_face(name)
         assert row is not None, name
         shape = tuple(value.shape)
-        found[row.google] = shape[::-1] if row.transposed else shape
-    return found
+        actual[row.google] = shape[::-1] if row.transposed else shape
+    return actual
 
 
 def fill(model: Any, params: Mapping[str, np.ndarray]) -> Any:
@@ -73,10 +73,10 @@ def run(model: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             token_type_ids=torch.tensor(inputs["segment_ids"]).long(),
             output_hidden_states=True,
         )
-        found = {
+        actual = {
             "hidden": torch.stack(out.hidden_states),
             "pooled": out.pooler_output,
         }
         if hasattr(model, "classifier"):
-            found["logits"] = model.eval().classifier(out.pooler_output)
-    return {name: value.numpy() for name, value in found.items()}
+            actual["logits"] = model.eval().classifier(out.pooler_output)
+    return {name: value.numpy() for name, value in actual.items()}

@@ -42,10 +42,10 @@ def full_at(monkeypatch, part):
     met: list[str] = []
 
     def is_it(path):
-        found = isinstance(path, (str, os.PathLike)) and part in os.fspath(path)
-        if found:
+        actual = isinstance(path, (str, os.PathLike)) and part in os.fspath(path)
+        if actual:
             met.append(os.fspath(path))
-        return found
+        return actual
 
     def opening(file, mode="r", *rest, **named):
         opened = real_open(file, mode, *rest, **named)

@@ -50,11 +50,11 @@ def pair(saved, tmp_path):
 
 
 def assert_the_one_before(folder):
-    said = []
-    found, prefix = train_state.newest(folder, said.append)
-    assert prefix.endswith("model.ckpt-1") and found.step == 1
-    assert len(said) == 1 and said[0].endswith("; trying the checkpoint before it")
-    assert "model.ckpt-2" in said[0] and "\n" not in said[0]
+    output = []
+    actual, prefix = train_state.newest(folder, output.append)
+    assert prefix.endswith("model.ckpt-1") and actual.step == 1
+    assert len(output) == 1 and output[0].endswith("; trying the checkpoint before it")
+    assert "model.ckpt-2" in output[0] and "\n" not in output[0]
 
 
 @pytest.mark.parametrize("suffix", FLIPS)

@@ -178,8 +178,8 @@ def test_predictions_and_exports(tiny, unused, straight, inside, monkeypatch, pl
 
     def after(what):
         whole(unused)
-        found = {path.name for path in unused.parent.iterdir()}
-        assert found <= {"out", "hub", "saved"}, what  # nothing half, nothing hidden
+        actual = {path.name for path in unused.parent.iterdir()}
+        assert actual <= {"out", "hub", "saved"}, what  # nothing half, nothing hidden
 
     refused_at_each(monkeypatch, lambda: inside(args), places, after)
     for name in ("predict.txt", "test_results.tsv", "predictions.jsonl"):

@@ -106,14 +106,14 @@ def test_values_of_the_wrong_kind(elsewhere, script, name):
     kind, least = kind_of(field), field.metadata["minimum"]
     most = field.metadata["maximum"] or parsing._MOST
     for what, value in VALUES.items():
-        said = refusal(script, [f"--{name}={value}"])
+        output = refusal(script, [f"--{name}={value}"])
         wrong = what in WRONG[kind]
         if not wrong and kind in NUMBERS and least is not None:
             wrong = not least <= float(value) <= (most if kind == "int" else 1e999)
             wrong = wrong or not float(value) <= (field.metadata["maximum"] or 1e999)
-        assert (said is not None) == wrong, (what, said)
-        if said is not None:
-            assert f"--{name}" in said and len(said) < 300, (what, said)
+        assert (output is not None) == wrong, (what, output)
+        if output is not None:
+            assert f"--{name}" in output and len(output) < 300, (what, output)
 
 
 REFUSED = [
@@ -175,11 +175,11 @@ def test_texts_that_name_nothing(tmp_path, tiny, inside, name):
     for number, value in enumerate(TEXTS):
         out = tmp_path / str(number)
         args = {"do_train": True, name: value, **USED.get(name, {})}
-        code, said, err = inside(tiny.flags(out, **{"task": "own", **args}))
+        code, output, err = inside(tiny.flags(out, **{"task": "own", **args}))
         if name in ("text_a_column", "label_column") and value.isdecimal():
             assert code == 2
         last = err.splitlines()[-1]
-        assert (code, said) == (2, ""), (value[:20], err[-300:])
+        assert (code, output) == (2, ""), (value[:20], err[-300:])
         assert last.startswith("error: ") and err.count("error: ") == 1
         assert "Traceback" not in err and len(last) < 25_000
         assert not [*out.glob("model.ckpt*")] and not pathlib.Path("made").exists()
@@ -191,8 +191,8 @@ def test_places_that_cannot_be(tmp_path, tiny, inside, name):
     for value in (LONG, "/dev/null/x", "/proc/nowhere/x", tmp_path / "file" / "x"):
         out = tmp_path / "out"
         before = everything(tmp_path, out)
-        code, said, err = inside(tiny.flags(out, do_train=True, **{name: value}))
-        assert (code, said) == (2, ""), err[-300:]
+        code, output, err = inside(tiny.flags(out, do_train=True, **{name: value}))
+        assert (code, output) == (2, ""), err[-300:]
         assert "Traceback" not in err and err.count("error: ") == 1
         assert everything(tmp_path, out) == before
 

@@ -88,10 +88,10 @@ class Reader:
 
 def table(header, **form):
     def read(path):
-        found = tables.rows(
+        actual = tables.rows(
             path, tables.TableFormat(header=header, **form), TABLE[not header]
         )
-        return [*found]
+        return [*actual]
 
     return read
 

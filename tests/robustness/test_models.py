@@ -220,9 +220,9 @@ def test_links_to_shards_are_followed(model):
     (model.parent / "blobs").mkdir()
     (model / "a.safetensors").rename(model.parent / "blobs" / "0123")
     (model / "a.safetensors").symlink_to("../blobs/0123")
-    found = huggingface_read.read(model)
-    assert found.keys() == whole.keys()
-    assert all(np.array_equal(found[name], whole[name]) for name in whole)
+    actual = huggingface_read.read(model)
+    assert actual.keys() == whole.keys()
+    assert all(np.array_equal(actual[name], whole[name]) for name in whole)
 
 
 CONFIGS = {

@@ -196,14 +196,14 @@ def test_labels_that_are_no_numbers(tmp_path, tiny, inside, file):
 def test_what_is_odd_and_no_mistake(tmp_path, tiny, name, content, texts):
     folder = write_own(tmp_path / "data", name, content, TSV)
     run = tiny_config(tiny, folder)
-    found = reader.read_examples(
+    actual = reader.read_examples(
         registry.find_task_files(run),
         folder / name,
         "train",
         label=read_label,
         with_label=True,
     )
-    assert [one.text_a for one in found] == texts
+    assert [one.text_a for one in actual] == texts
 
 
 def tiny_config(tiny, folder):

@@ -86,6 +86,6 @@ def test_a_training_goes_on_from_them(tmp_path, tiny, finished, inside):
 def test_records_are_numbers(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("\n".join([*STRAY, '{"step": 9, "loss": 0.5}', '{"step": 10']))
-    found = recorder.read_records(path)
-    assert [row["step"] for row in found] == [1, 2, 3, 9]
-    assert found[-1] == {"step": 9, "loss": 0.5}
+    actual = recorder.read_records(path)
+    assert [row["step"] for row in actual] == [1, 2, 3, 9]
+    assert actual[-1] == {"step": 9, "loss": 0.5}

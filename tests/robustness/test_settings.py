@@ -180,8 +180,8 @@ FLAGS = {
 @pytest.mark.parametrize("changed", FLAGS.values(), ids=FLAGS)
 def test_a_run_that_says_nonsense(resumed, refused, changed):
     path = resumed.root / "out" / "run.json"
-    said = json.loads(path.read_text())
-    path.write_text(json.dumps({"flags": said["flags"] | changed}))
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({"flags": content["flags"] | changed}))
     refused(f"{path}: damaged (", "pass --do_lower_case", **USE)
 
 
@@ -216,8 +216,8 @@ ROWS = [
 def test_records_that_are_none_are_left_out(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes("\n".join(ROWS).encode() + b'\n\xff\xfe\n{"step": 6}\n{"st')
-    found = [(row["step"], row.get("loss")) for row in recorder.read_records(path)]
-    assert found == [(2, 1.5), (5, None), (6, None)]
+    actual = [(row["step"], row.get("loss")) for row in recorder.read_records(path)]
+    assert actual == [(2, 1.5), (5, None), (6, None)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -119,7 +119,7 @@ NUMBERED = {  # files of lines: label, tab, number
 @pytest.mark.parametrize("file", NUMBERED.values(), ids=NUMBERED)
 def test_files_of_numbers(tmp_path, tiny, inside, flag, file):
     folder = write_own(tmp_path / "data", "a.tsv", GOOD["tsv"])
-    content, said = file
+    content, message = file
     (tmp_path / "numbers").write_bytes(content)
     out = tmp_path / "out"
     flags = {"data_dir": folder, "do_train": True, flag: tmp_path / "numbers"}
@@ -128,7 +128,7 @@ def test_files_of_numbers(tmp_path, tiny, inside, flag, file):
         lambda: inside(args),
         out,
         tmp_path,
-        f"numbers{said}" if said[0] == ":" else said,
+        f"numbers{message}" if message[0] == ":" else message,
     )
 
 
@@ -201,6 +201,6 @@ def test_a_damaged_cache_is_made_again(tmp_path):
     for place in range(path.stat().st_size):
         whole = path.read_bytes()
         path.write_bytes(flipped(whole, [place]))
-        found = cache.load(path)
-        assert found is None or json.dumps(found[1]) != json.dumps({"a": 1})
+        actual = cache.load(path)
+        assert actual is None or json.dumps(actual[1]) != json.dumps({"a": 1})
         path.write_bytes(whole)

@@ -96,14 +96,16 @@ def test_it_is_compared_on_the_first_64_rows_of_the_last_set(written):
     assert forwarded == [[*range(0, 128, 2)]]
     names = [name for name, _, *_ in calls if name != "say"]
     assert names == ["served", "saved_model.write", "saved_model.difference"]
-    said = [text for name, text in [c[:2] for c in calls] if name == "say"]
-    assert said[-1] == "  given the texts of 64 examples, its outputs differ by 2.0e-07"
+    output = [text for name, text in [c[:2] for c in calls] if name == "say"]
+    assert (
+        output[-1] == "  given the texts of 64 examples, its outputs differ by 2.0e-07"
+    )
 
 
 def test_each_export_is_compared_by_what_it_takes(written):
     calls, _ = written(["dev"], export_saved_model="x", export_onnx="y")
-    said = [text for name, text in [c[:2] for c in calls] if name == "say"]
-    assert [line.split(" of 64")[0] for line in said if "differ" in line] == [
+    output = [text for name, text in [c[:2] for c in calls] if name == "say"]
+    assert [line.split(" of 64")[0] for line in output if "differ" in line] == [
         "  given the texts",
         "  given the ids",
     ]
@@ -111,8 +113,8 @@ def test_each_export_is_compared_by_what_it_takes(written):
 
 def test_without_rows_that_is_said(written):
     calls, forwarded = written(export_saved_model="x", export_onnx="y")
-    said = [text for name, text in [c[:2] for c in calls] if name == "say"]
-    assert said[0] == "to compare the export with the run, add --do_predict=true"
+    output = [text for name, text in [c[:2] for c in calls] if name == "say"]
+    assert output[0] == "to compare the export with the run, add --do_predict=true"
     names = [name for name, _, *_ in calls]
     assert forwarded == [] and not [n for n in names if n.endswith("difference")]
     assert "saved_model.write" in names and "onnx.write" in names

@@ -61,10 +61,10 @@ def start(folder, identity=IDENTITY, optimizer="adamw_google", **flags):
     )
 
 
-def assert_same(found, wanted):
-    assert found.keys() == wanted.keys()
+def assert_same(actual, wanted):
+    assert actual.keys() == wanted.keys()
     for name, value in wanted.items():
-        assert np.array_equal(found[name], value), name
+        assert np.array_equal(actual[name], value), name
 
 
 def test_the_newest_checkpoint_goes_on(tmp_path, said):
@@ -169,8 +169,10 @@ def test_a_trained_model_is_used_with_its_average(tmp_path, said):
     average = next(one for one in slots if one.startswith(f"{name}/Exponential"))
     slots[average] = np.array([5, 6], "f")
     train_state.save(tmp_path, TrainState(params, slots, 4, identity=IDENTITY), 5)
-    found = resume.trained_state(FinetuneConfig(), SPECS, IDENTITY, output_dir=tmp_path)
-    assert found.params[name].tolist() == [5, 6] and found.slots == {}
+    actual = resume.trained_state(
+        FinetuneConfig(), SPECS, IDENTITY, output_dir=tmp_path
+    )
+    assert actual.params[name].tolist() == [5, 6] and actual.slots == {}
 
 
 def test_random_results_are_never_given(tmp_path, said):

@@ -7,19 +7,19 @@ import shutil
 
 def everything(folder, but):
     """What each path is, links as links, except for what is in `but`."""
-    found = {}
+    actual = {}
     for path in sorted(folder.rglob("*")):
         if but in path.parents:
             continue
         status = path.lstat()
         if path.is_symlink():
-            found[str(path)] = os.readlink(path)
+            actual[str(path)] = os.readlink(path)
         elif path.is_file():
             content = hashlib.sha256(path.read_bytes()).hexdigest()
-            found[str(path)] = content, status.st_mtime_ns
+            actual[str(path)] = content, status.st_mtime_ns
         else:
-            found[str(path)] = status.st_mode
-    return found
+            actual[str(path)] = status.st_mode
+    return actual
 
 
 def _link(path, to):

@@ -61,11 +61,11 @@ class Files:
 
 def values_of(text, column=0):
     """Numbers of the table of rates, by their names in BEFORE."""
-    found = {}
+    actual = {}
     for name in BEFORE:
         if match := re.search(rf"^{re.escape(name)}:?((?: +[\d,]+)+) *$", text, re.M):
-            found[name] = int(match[1].split()[column].replace(",", ""))
-    return found
+            actual[name] = int(match[1].split()[column].replace(",", ""))
+    return actual
 
 
 def flat(text):

@@ -9,10 +9,10 @@ STEPS_SEEN = [4, 8, 12, 16, 18]
 
 
 def history(out):
-    found = [json.loads(line) for line in (out / "evaluations.jsonl").open()]
-    for row in found:
+    actual = [json.loads(line) for line in (out / "evaluations.jsonl").open()]
+    for row in actual:
         assert row.pop("seconds") > 0
-    return found
+    return actual
 
 
 def scores(path):

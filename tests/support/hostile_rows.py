@@ -63,22 +63,22 @@ def run_refused(call, out, root, *fragments):
 
 def everything(root, out):
     """What lies below root: sizes, times and contents, but for what is in `out`."""
-    found = {}
+    actual = {}
     for path in sorted(root.rglob("*")):
         if out not in (path, *path.parents):
             about = path.lstat()
             is_file = path.is_file() and not path.is_symlink()
             content = path.read_bytes() if is_file and about.st_size < 1 << 26 else None
-            found[path] = about.st_size, about.st_mtime_ns, about.st_mode, content
-    return found
+            actual[path] = about.st_size, about.st_mtime_ns, about.st_mode, content
+    return actual
 
 
 def write_own(folder, name, content, task=None, **keys):
     """A folder of data of the task "own", whose train file is this."""
     folder.mkdir()
     (folder / name).write_bytes(content)
-    said = {"train": name, **(TSV if task is None else task), **keys}
-    (folder / "task.json").write_text(json.dumps(said))
+    task = {"train": name, **(TSV if task is None else task), **keys}
+    (folder / "task.json").write_text(json.dumps(task))
     return folder
 
 

@@ -56,10 +56,10 @@ def names(path):
     """The features of all records of a file."""
     import tensorflow as tf
 
-    found = set()
+    actual = set()
     for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-        found.add(tuple(sorted(tf.train.Example.FromString(record).features.feature)))
-    return found
+        actual.add(tuple(sorted(tf.train.Example.FromString(record).features.feature)))
+    return actual
 
 
 def ragged(path, name):

@@ -60,7 +60,7 @@ def assert_same_run(one, other, leave_out=()):
     """The newest checkpoints hold the same tensors, bit for bit."""
     from bert_mgpu.checkpoints import google_read
 
-    wanted, found = google_read.read(one), google_read.read(other)
-    assert wanted.keys() == found.keys()
+    wanted, actual = google_read.read(one), google_read.read(other)
+    assert wanted.keys() == actual.keys()
     for name, value in wanted.items():
-        assert name in leave_out or np.array_equal(found[name], value), name
+        assert name in leave_out or np.array_equal(actual[name], value), name

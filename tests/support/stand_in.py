@@ -21,15 +21,15 @@ LENGTH = 4  # bytes of a request's length
 
 
 def main(link, *command):
-    status, told = os.pipe()
+    status, reported = os.pipe()
     request = {"command": command, "env": dict(os.environ), "cwd": os.getcwd()}
     message = json.dumps(request).encode()
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(os.environ[SOCKET])
         head = len(message).to_bytes(LENGTH, "big")
-        socket.send_fds(server, [head], [0, 1, 2, told])
+        socket.send_fds(server, [head], [0, 1, 2, reported])
         server.sendall(message)
-    os.close(told)
+    os.close(reported)
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):  # the fork alone holds what these were
         os.dup2(nothing, number)

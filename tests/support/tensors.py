@@ -27,8 +27,8 @@ def save(folder, tensors, name="model.safetensors"):
     return folder
 
 
-def assert_bit_equal(found, wanted):
-    assert found.keys() == wanted.keys()
+def assert_bit_equal(actual, wanted):
+    assert actual.keys() == wanted.keys()
     for name, value in wanted.items():
-        assert found[name].dtype == np.float32
-        assert found[name].tobytes() == value.tobytes(), name
+        assert actual[name].dtype == np.float32
+        assert actual[name].tobytes() == value.tobytes(), name

@@ -114,10 +114,10 @@ def _run(request: dict[str, Any], *descriptors: int) -> None:
 
     Ends the script, and what it has started, where nobody wants to know any more.
     """
-    *standard, told = descriptors
+    *standard, reported = descriptors
     child = os.fork()
     if not child:
-        os.close(told)
+        os.close(reported)
         os.setsid()
         for number, descriptor in enumerate(standard):
             os.dup2(descriptor, number)
@@ -125,10 +125,12 @@ def _run(request: dict[str, Any], *descriptors: int) -> None:
         _become(**request)
     for descriptor in standard:
         os.close(descriptor)
-    os.write(told, f"{child}\n".encode())
-    threading.Thread(target=_end_with_reader, args=(told, child), daemon=True).start()
+    os.write(reported, f"{child}\n".encode())
+    threading.Thread(
+        target=_end_with_reader, args=(reported, child), daemon=True
+    ).start()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os.write(told, f"{status}\n".encode())
+    os.write(reported, f"{status}\n".encode())
     os._exit(0)
 
 

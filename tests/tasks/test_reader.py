@@ -34,15 +34,15 @@ def read(tmp_path):
         values = {"label": label_of, "with_label": with_label}
         columns = {k: v for k, v in rest.items() if k in Columns.__dataclass_fields__}
         values |= {k: v for k, v in rest.items() if k not in columns}
-        found = how(files_of(**columns), str(path), split, **values)
-        return [(e.guid, e.text_a, e.text_b, e.label, e.line) for e in found]
+        actual = how(files_of(**columns), str(path), split, **values)
+        return [(e.guid, e.text_a, e.text_b, e.label, e.line) for e in actual]
 
     return call
 
 
 def test_a_row_is_an_example_with_its_line(read):
-    found = read("yes\tsun\nno\train\n")
-    assert found == [
+    actual = read("yes\tsun\nno\train\n")
+    assert actual == [
         ("train-0", "sun", None, "yes", 1),
         ("train-1", "rain", None, "no", 2),
     ]
@@ -52,15 +52,15 @@ def test_a_row_is_an_example_with_its_line(read):
 def test_a_blank_line_is_a_mistake_with_labels_and_an_empty_text_without(read, how):
     with pytest.raises(UserError, match=r"rows\.tsv:3: blank line: delete it"):
         read(TEXT, how=how)
-    found = read(TEXT, "test", with_label=False, how=how)
-    assert [text for _, text, *_ in found] == ["sun", "rain", "", "joy"]
-    assert [line for *_, line in found] == [1, 2, 3, 4]
-    assert {row[3] for row in found} == {None}
+    actual = read(TEXT, "test", with_label=False, how=how)
+    assert [text for _, text, *_ in actual] == ["sun", "rain", "", "joy"]
+    assert [line for *_, line in actual] == [1, 2, 3, 4]
+    assert {row[3] for row in actual} == {None}
 
 
 def test_a_header_is_no_row(read):
-    found = read("y\ttext\nyes\tsun\n", header=True)
-    assert found == [("train-1", "sun", None, "yes", 2)]
+    actual = read("y\ttext\nyes\tsun\n", header=True)
+    assert actual == [("train-1", "sun", None, "yes", 2)]
 
 
 def test_a_label_may_leave_a_row_out_but_not_of_a_prediction(read):
@@ -96,8 +96,8 @@ def test_texts_are_cleaned_cut_in_two_or_left_out_by_language(read):
     text = "zh\tyes\tsun\nen\tno\train\n"
     columns = {"label": 1, "text_a": 2, "language": "zh"}
     for with_label in (True, False):
-        found = read(text, with_label=with_label, **columns)
-        assert [row[1] for row in found] == ["sun"]
+        actual = read(text, with_label=with_label, **columns)
+        assert [row[1] for row in actual] == ["sun"]
 
 
 def test_a_column_may_name_the_rows(read):
@@ -117,8 +117,8 @@ def test_a_file_without_labels_cannot_be_evaluated_with(read):
 
 def test_faults_are_gathered_where_they_are_asked_for(read):
     faults = []
-    found = read("yes\tsun\nmaybe\train\nno\nno\tjoy\n", faults=faults)
-    assert [row[1] for row in found] == ["sun", "joy"]
+    actual = read("yes\tsun\nmaybe\train\nno\nno\tjoy\n", faults=faults)
+    assert [row[1] for row in actual] == ["sun", "joy"]
     assert [fault.rpartition("rows.tsv:")[2].partition(":")[0] for fault in faults] == [
         "2",
         "3",
@@ -127,10 +127,10 @@ def test_faults_are_gathered_where_they_are_asked_for(read):
 
 def test_a_sample_is_of_the_rows_that_count_in_their_order(read):
     text = "".join(f"{('skip', 'yes')[n % 2]}\tt{n}\n" for n in range(60))
-    found = [row[4] for row in read(text, keep=10, seed=3)]
-    assert len(found) == 10 and found == sorted(found)
-    assert all(line % 2 == 0 for line in found)
-    assert found != [row[4] for row in read(text, keep=10, seed=4)]
+    actual = [row[4] for row in read(text, keep=10, seed=3)]
+    assert len(actual) == 10 and actual == sorted(actual)
+    assert all(line % 2 == 0 for line in actual)
+    assert actual != [row[4] for row in read(text, keep=10, seed=4)]
     assert len(read(text, keep=100)) == 30
 
 

@@ -123,9 +123,9 @@ def test_best_weights_several_files_and_a_stream(out, data, flags, inside, tmp_p
 
 
 def test_report_and_exports(out, tmp_path, capfd):
-    said = (out / "said").read_text()
+    output = (out / "said").read_text()
     far = re.search(
-        r"given the texts of 11 examples, its outputs differ by (\S+)", said
+        r"given the texts of 11 examples, its outputs differ by (\S+)", output
     )[1]
     assert float(far) < 1e-5
     report = (out / "report.html").read_text()

@@ -16,14 +16,14 @@ def source(tmp_path):
         (tmp_path / name).write_text("a\n")
 
     def find(split, eval_files=None, predict_file=None):
-        found = sources.source(
+        actual = sources.source(
             TASK,
             split,
             data_dir=tmp_path,
             eval_files=eval_files and f"more={tmp_path / eval_files}",
             predict_file=predict_file and str(tmp_path / predict_file),
         )
-        return found.path.name, found.split, found.labelled
+        return actual.path.name, actual.split, actual.labelled
 
     return find
 

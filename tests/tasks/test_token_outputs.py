@@ -81,27 +81,27 @@ def token_logits(out, texts):
         row["segment_ids"] = np.zeros_like(ids)
         return (bert.encode(params, config, row)[-1].numpy()[0] @ head)[1:-1]
 
-    found = []
+    actual = []
     for text in texts:
         ids = tokenizer.ids(text)
         parts = [ids[start : start + WINDOW] for start in range(0, len(ids), WINDOW)]
         words = [tokenizer.tokens[token] for token in ids]
-        found.append((words, np.concatenate([logits(part) for part in parts]), ids))
-    return found, logits
+        actual.append((words, np.concatenate([logits(part) for part in parts]), ids))
+    return actual, logits
 
 
 def test_every_setting_gives_the_answers_of_single_rows(trained, flags, inside, data):
     out = trained("pointing_tokens")
-    found, _ = token_logits(out, texts(data))
-    wanted = [words[int(scores.argmax())] for words, scores, _ in found]
-    assert max(len(ids) for _, _, ids in found) > 2 * WINDOW  # of three rows
+    actual, _ = token_logits(out, texts(data))
+    wanted = [words[int(scores.argmax())] for words, scores, _ in actual]
+    assert max(len(ids) for _, _, ids in actual) > 2 * WINDOW  # of three rows
     for batch, towers in itertools.product((1, 4, 9), (1, 2, 3, 4)):
         asked = {"predict_batch_size": batch, "n_gpus": towers, "do_predict": True}
         code, _, err = inside(flags(out, "pointing_tokens", **asked, cpu_devices=2))
         assert code == 0, err
         assert (out / "predict.txt").read_text().splitlines() == wanted
         values = np.loadtxt(out / "test_results.tsv", ndmin=1)
-        np.testing.assert_allclose(values, [s.max() for _, s, _ in found], atol=1e-5)
+        np.testing.assert_allclose(values, [s.max() for _, s, _ in actual], atol=1e-5)
     lines = [json.loads(line) for line in (out / "predictions.jsonl").open()]
     assert [line["line"] for line in lines] == [*range(1, len(wanted) + 1)]
 
@@ -127,9 +127,9 @@ def test_losses_of_tokens_are_the_same_for_every_padding(
 
 def twice_by_hand(out, data):
     """The answers of two passes, and how many texts needed the second."""
-    found, logits = token_logits(out, texts(data))
+    actual, logits = token_logits(out, texts(data))
     answers, again = [], 0
-    for words, scores, ids in found:
+    for words, scores, ids in actual:
         best = np.argsort(-scores, kind="stable")[:2]
         if len(best) == 2 and scores[best[0]] - scores[best[1]] < CLOSE:
             again += 1

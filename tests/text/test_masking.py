@@ -116,29 +116,29 @@ def test_whole_words_are_taken_in_random_order_while_they_fit(first, second, mos
     options = dataclasses.replace(OPTIONS, probability=1.0, most=most)
     row = make_row(first, second)
     count = 20_000
-    found = collections.Counter()
+    actual = collections.Counter()
     for masked in draws(options, row, count):
         taken = row[2][masked.positions]
         assert np.isin(row[2], taken).nonzero()[0].tolist() == [*masked.positions]
-        found[frozenset(taken.tolist())] += 1
+        actual[frozenset(taken.tolist())] += 1
     expected = shuffled_greedy(first + second, most)
-    assert found.keys() <= expected.keys()
+    assert actual.keys() <= expected.keys()
     for words, chance in expected.items():
-        close(found[words], count * chance, count * chance * (1 - chance))
+        close(actual[words], count * chance, count * chance * (1 - chance))
 
 
 def test_whole_words_draw_for_each_token():
     options = dataclasses.replace(OPTIONS, probability=1.0, most=2)
-    found = collections.Counter()
+    actual = collections.Counter()
     count = 20_000
     for masked in draws(options, make_row([2, 2, 2]), count):
         put = masked.input_ids[masked.positions]
         kinds = np.where(put == MASK, "mask", np.where(put < 1000, "keep", "random"))
-        found[tuple(kinds)] += 1
+        actual[tuple(kinds)] += 1
     shares = {"mask": 0.8, "keep": 0.1, "random": 0.1}
     for pair in itertools.product(shares, repeat=2):
         chance = shares[pair[0]] * shares[pair[1]]
-        close(found[pair], count * chance, count * chance * (1 - chance))
+        close(actual[pair], count * chance, count * chance * (1 - chance))
 
 
 def expected_spans(left):
@@ -248,13 +248,13 @@ def test_infill_is_uniform_over_the_places_where_the_phrase_fits(phrase, ad, mos
     row = make_row(phrase, ad)
     expected = infill_spans(sum(phrase), ad, most)
     count = 4_000
-    found = collections.Counter()
+    actual = collections.Counter()
     for masked in draws(options, row, count):
         ((start, end),) = runs(masked.positions)
-        found[start - sum(phrase) - 2, end - sum(phrase) - 2] += 1
-    assert found.keys() == expected
+        actual[start - sum(phrase) - 2, end - sum(phrase) - 2] += 1
+    assert actual.keys() == expected
     chance = 1 / len(expected)
-    close([*found.values()], count * chance, count * chance * (1 - chance))
+    close([*actual.values()], count * chance, count * chance * (1 - chance))
 
 
 def test_infill_masks_as_many_tokens_as_the_phrase_has():
@@ -273,8 +273,8 @@ def test_infill_masks_as_many_tokens_as_the_phrase_has():
 def test_infill_draws_for_each_token():
     options = Masking("infill", MASK, WIDE)
     count = 8_000
-    found = draws(options, make_row([1, 1], [1] * 9), count)
-    both = sum((m.input_ids[m.positions] == MASK).all() for m in found)
+    actual = draws(options, make_row([1, 1], [1] * 9), count)
+    both = sum((m.input_ids[m.positions] == MASK).all() for m in actual)
     close(both, 0.64 * count, count * 0.64 * 0.36)
 
 
@@ -304,8 +304,8 @@ def test_what_comes_out_follows_from_the_arguments(kind):
     options = pickle.loads(pickle.dumps(Masking(kind, MASK, WIDE)))
     row = make_row([1] * 9, [1, 2, 3] * 9)
     before = [values.copy() for values in row]
-    found = draws(options, row, 50, seed=3)
-    for masked, again in zip(found, draws(options, row, 50, seed=3), strict=True):
+    actual = draws(options, row, 50, seed=3)
+    for masked, again in zip(actual, draws(options, row, 50, seed=3), strict=True):
         assert all(map(np.array_equal, masked, again))
         assert [values.dtype for values in masked] == [np.int32] * 3
         assert (np.diff(masked.positions) > 0).all()
@@ -313,11 +313,11 @@ def test_what_comes_out_follows_from_the_arguments(kind):
         untouched = np.delete(masked.input_ids, masked.positions)
         assert np.array_equal(untouched, np.delete(row[0], masked.positions))
     assert all(map(np.array_equal, row, before))
-    assert len({tuple(masked.input_ids) for masked in found}) > 40
+    assert len({tuple(masked.input_ids) for masked in actual}) > 40
     other = draws(options, row, 50, seed=4)
     assert any(
         a.input_ids.tolist() != b.input_ids.tolist()
-        for a, b in zip(found, other, strict=True)
+        for a, b in zip(actual, other, strict=True)
     )
 
 

@@ -63,23 +63,25 @@ def test_rates_of_real_headlines():
 
 
 def test_what_is_found_has_counts_places_and_pieces(small_vocab):
-    found = {one.word: one for one in census_of(small_vocab, TEXTS).candidates()}
-    assert found["☃"] == CandidateWord("☃", 1, "f:5")
-    assert found["字"] == CandidateWord("字", 1, "f:4")
-    assert found["☃☃"] == CandidateWord("☃☃", 1, "f:2")
-    assert found["x"] == CandidateWord("x", 2, "f:2")
-    assert found["abcc"] == CandidateWord("abcc", 1, "f:1", pieces=("abc", "##c"))
-    assert found["abcabc"] == CandidateWord("abcabc", 1, "f:2", pieces=("abc", "##abc"))
-    assert found["ea"] == CandidateWord("ea", 1, "f:4", pieces=("e", "##a"))
-    assert "abc" not in found and "中" not in found  # tokens
-    assert len(found) == 10  # and 1212 ("##12" is no token), abab, 1a
+    actual = {one.word: one for one in census_of(small_vocab, TEXTS).candidates()}
+    assert actual["☃"] == CandidateWord("☃", 1, "f:5")
+    assert actual["字"] == CandidateWord("字", 1, "f:4")
+    assert actual["☃☃"] == CandidateWord("☃☃", 1, "f:2")
+    assert actual["x"] == CandidateWord("x", 2, "f:2")
+    assert actual["abcc"] == CandidateWord("abcc", 1, "f:1", pieces=("abc", "##c"))
+    assert actual["abcabc"] == CandidateWord(
+        "abcabc", 1, "f:2", pieces=("abc", "##abc")
+    )
+    assert actual["ea"] == CandidateWord("ea", 1, "f:4", pieces=("e", "##a"))
+    assert "abc" not in actual and "中" not in actual  # tokens
+    assert len(actual) == 10  # and 1212 ("##12" is no token), abab, 1a
 
 
 def test_the_most_useful_words_stand_first(small_vocab):
     """☃☃ loses two characters each time, abcc one piece, abcabca two."""
     texts = ["abcc abcc abcc abcabca ☃☃", "abcabca"]
-    found = census_of(small_vocab, texts).candidates()
-    assert [(one.word, one.saved) for one in found] == [
+    actual = census_of(small_vocab, texts).candidates()
+    assert [(one.word, one.saved) for one in actual] == [
         ("abcabca", 4),
         ("abcc", 3),
         ("☃☃", 2),
@@ -131,7 +133,7 @@ CUT = ("a", "##b")
 
 
 def test_the_choice_of_new_tokens():
-    found = [
+    actual = [
         CandidateWord("rare", 4, "", pieces=CUT),
         CandidateWord("often", 9, "", pieces=CUT),
         CandidateWord("☃☃", 5, ""),
@@ -141,9 +143,9 @@ def test_the_choice_of_new_tokens():
         CandidateWord("x" * 41, 9, "", pieces=CUT),
         CandidateWord("mp3", 6, "", pieces=CUT),
     ]
-    chosen = vocab_coverage.choose(found, 5, None)
+    chosen = vocab_coverage.choose(actual, 5, None)
     assert [one.word for one in chosen] == ["☃☃", "often", "usual", "mp3", "٣"]
-    assert [one.word for one in vocab_coverage.choose(found, 5, 2)] == ["☃☃", "often"]
+    assert [one.word for one in vocab_coverage.choose(actual, 5, 2)] == ["☃☃", "often"]
 
 
 def test_places_of_new_tokens():

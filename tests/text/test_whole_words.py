@@ -81,8 +81,8 @@ def expected_row(tokenizer, text, cut):
 def assert_by_the_rule(tokenizer, texts):
     import rjieba
 
-    found = rows_of(ChineseWords(tokenizer).batch_ids_and_starts(texts))
-    for text, row in zip(texts, found, strict=True):
+    actual = rows_of(ChineseWords(tokenizer).batch_ids_and_starts(texts))
+    for text, row in zip(texts, actual, strict=True):
         assert row == expected_row(tokenizer, text, rjieba.cut), ascii(text)
 
 
@@ -107,9 +107,9 @@ def test_pieces_continue_a_word():
 def test_numbers_of_a_row(starts, is_text, expected):
     arrays = [np.array([*map(int, bits)], bool) for bits in (starts, is_text)]
     before = [array.copy() for array in arrays]
-    found = whole_words.numbered(*arrays)
-    assert found.dtype == np.int32
-    assert found.tolist() == expected
+    actual = whole_words.numbered(*arrays)
+    assert actual.dtype == np.int32
+    assert actual.tolist() == expected
     assert all(map(np.array_equal, arrays, before))
 
 
@@ -139,9 +139,9 @@ def test_every_token_alone():
     ],
 )
 def test_words_of_jieba(tokenizer, text, expected):
-    found = ChineseWords(tokenizer).ids_and_starts(text)
-    assert shown(tokenizer, found) == expected
-    assert found[0].tolist() == tokenizer.ids(text)
+    actual = ChineseWords(tokenizer).ids_and_starts(text)
+    assert shown(tokenizer, actual) == expected
+    assert actual[0].tolist() == tokenizer.ids(text)
 
 
 @needs_jieba
@@ -178,21 +178,21 @@ def test_most_headlines_need_no_second_look():
     tokenizer = Tokenizer(DATA / "vocab" / "chinese_vocab.txt")
     path = DATA / "thucnews_title" / "full_dev.txt"
     lines = path.read_text(encoding="utf-8").split("\n")[::4]
-    found = ChineseWords(tokenizer)
-    found.batch_ids_and_starts([line.split("\t")[0] for line in lines])
-    assert sum(isinstance(key, tuple) for key in found._units) < 0.01 * len(lines)
+    actual = ChineseWords(tokenizer)
+    actual.batch_ids_and_starts([line.split("\t")[0] for line in lines])
+    assert sum(isinstance(key, tuple) for key in actual._units) < 0.01 * len(lines)
 
 
 @needs_jieba
 def test_batches_are_single_texts(tokenizer):
-    found = ChineseWords(tokenizer)
+    actual = ChineseWords(tokenizer)
     texts = ["我来到北京", "", "a\u0301b", "\0", "ab"]
     single = [
         (ids.tolist(), starts.tolist())
-        for ids, starts in map(found.ids_and_starts, texts)
+        for ids, starts in map(actual.ids_and_starts, texts)
     ]
-    assert rows_of(found.batch_ids_and_starts(texts)) == single
-    ids, starts = found.batch_ids_and_starts([])
+    assert rows_of(actual.batch_ids_and_starts(texts)) == single
+    ids, starts = actual.batch_ids_and_starts([])
     assert ids.offsets.tolist() == [0]
     assert len(starts) == 0
 
@@ -200,14 +200,14 @@ def test_batches_are_single_texts(tokenizer):
 @needs_jieba
 def test_forgetting_words_changes_nothing(tokenizer, monkeypatch):
     texts = ["我来到北京", "a\u0301b 清华大学", "ab" * 99, "我"] * 2
-    found = ChineseWords(tokenizer)
-    expected = rows_of(found.batch_ids_and_starts(texts))
-    assert "我" in found._units
-    assert "ab" * 99 not in found._units  # long words hardly recur
+    actual = ChineseWords(tokenizer)
+    expected = rows_of(actual.batch_ids_and_starts(texts))
+    assert "我" in actual._units
+    assert "ab" * 99 not in actual._units  # long words hardly recur
     monkeypatch.setattr(whole_words, "_MEMO_WORDS", 2)
-    found = ChineseWords(tokenizer)
-    assert rows_of(found.batch_ids_and_starts(texts)) == expected
-    assert len(found._units) <= 2
+    actual = ChineseWords(tokenizer)
+    assert rows_of(actual.batch_ids_and_starts(texts)) == expected
+    assert len(actual._units) <= 2
 
 
 @needs_jieba
@@ -256,9 +256,9 @@ def test_words_of_the_user_are_not_cut(tokenizer):
     ],
 )
 def test_jieba_weighs_words_of_the_user_by_frequency(tokenizer, frequency, expected):
-    found = ChineseWords(tokenizer, [UserWord("清华大", frequency)])
-    assert shown(tokenizer, found.ids_and_starts("我来到清华大学")) == expected
-    assert shown(tokenizer, found.ids_and_starts("清华大")) == "|清华大"
+    actual = ChineseWords(tokenizer, [UserWord("清华大", frequency)])
+    assert shown(tokenizer, actual.ids_and_starts("我来到清华大学")) == expected
+    assert shown(tokenizer, actual.ids_and_starts("清华大")) == "|清华大"
 
 
 @needs_jieba

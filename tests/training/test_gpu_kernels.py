@@ -18,7 +18,7 @@ CONTROL = {
 
 def all_operations(graph):
     """Of the graph and of all functions that it calls, by their type attributes."""
-    found = set()
+    actual = set()
     for holder in [graph.as_graph_def().node] + [
         function.node_def for function in graph.as_graph_def().library.function
     ]:
@@ -28,8 +28,8 @@ def all_operations(graph):
                 for name, value in node.attr.items()
                 if value.WhichOneof("value") == "type"
             )
-            found.add((node.op, tuple(types)))
-    return found
+            actual.add((node.op, tuple(types)))
+    return actual
 
 
 def has_kernel(operation, types):
@@ -57,14 +57,14 @@ def test_nothing_of_a_step_moves_to_the_cpu(
     batch = split(make_batch(np.random.default_rng(0), 12, ragged=False), parts)
     towers.train_step(batch, 0, RATE)
     towers.outputs({name: values[:2] for name, values in batch.items()})
-    found = set()
+    actual = set()
     for function in (towers._train_step, towers._outputs):
         for traced in function._list_all_concrete_functions():
-            found |= all_operations(traced.graph)
+            actual |= all_operations(traced.graph)
     lacking = sorted(
         operation
-        for operation, types in found
+        for operation, types in actual
         if operation not in CONTROL and not has_kernel(operation, types)
     )
-    assert len(found) > 60
+    assert len(actual) > 60
     assert not lacking

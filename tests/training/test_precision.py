@@ -64,12 +64,12 @@ def test_softmax_and_statistics_are_float32(first_params, kind):
 
     graph = loss.get_concrete_function(precision.cast(params, kind)).graph
     sensitive = ("Softmax", "Mean", "Rsqrt", "SparseSoftmaxCrossEntropyWithLogits")
-    found = {
+    actual = {
         (op.type, op.inputs[0].dtype.name)
         for op in graph.get_operations()
         if op.type in sensitive
     }
-    assert found == {(name, "float32") for name in sensitive}
+    assert actual == {(name, "float32") for name in sensitive}
     products = {
         op.inputs[0].dtype.name
         for op in graph.get_operations()
@@ -273,10 +273,10 @@ def test_an_optimizer_does_not_count_steps_that_overflowed(name):
     optimizer = Optimizer(name, ema_decay=0.9)
     slots = optimizer.zero_slots({k: v.numpy() for k, v in params.items()})
     wanted, _, _ = applied(optimizer, params, slots, grads, 0)
-    found, own = params, slots | precision.first_state()
+    actual, own = params, slots | precision.first_state()
     for step in range(3):
-        found, own, _ = applied(optimizer, found, own, infinite, step)
+        actual, own, _ = applied(optimizer, actual, own, infinite, step)
     scaled = {"a/kernel": grads["a/kernel"] * own[tensor_names.SCALE]}
-    found, own, _ = applied(optimizer, found, own, scaled, 3)
+    actual, own, _ = applied(optimizer, actual, own, scaled, 3)
     assert float(own[tensor_names.SKIPPED]) == 3
-    np.testing.assert_allclose(found["a/kernel"], wanted["a/kernel"], rtol=1e-6)
+    np.testing.assert_allclose(actual["a/kernel"], wanted["a/kernel"], rtol=1e-6)

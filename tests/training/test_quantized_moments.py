@@ -78,8 +78,8 @@ def test_every_value_becomes_the_nearest_number(signed, xla):
         nearest[(nearest == 0) & (values > 0)] = numbers[1]
     wanted = nearest * scales[:, None]
     np.testing.assert_allclose(back, wanted, rtol=2e-6, atol=0)
-    found = quantized_moments.dynamic_map(signed)[codes.reshape(parts.shape)]
-    np.testing.assert_allclose(found, nearest, rtol=1e-12)
+    actual = quantized_moments.dynamic_map(signed)[codes.reshape(parts.shape)]
+    np.testing.assert_allclose(actual, nearest, rtol=1e-12)
 
 
 @with_xla

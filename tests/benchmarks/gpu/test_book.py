@@ -66,8 +66,8 @@ def measure(path, monkeypatch):
 
 
 def statuses(path):
-    found = json.loads(path.read_text())["rows"]
-    return {name: record["status"] for name, record in found.items()}
+    actual = json.loads(path.read_text())["rows"]
+    return {name: record["status"] for name, record in actual.items()}
 
 
 def test_rows_start_as_long_as_they_fit_and_the_same_command_goes_on(
@@ -125,9 +125,9 @@ def test_a_figure_that_is_missed_is_told_by_the_exit_code(measure, path):
 @pytest.mark.parametrize("changed", [{"card": "Tesla T4"}, {"tensorflow": "2.22.0"}])
 def test_rows_of_two_machines_do_not_mix(measure, path, changed, capsys):
     measure(80 / 60)
-    there = Book(path)
-    there.head |= changed
-    there.write()
+    book = Book(path)
+    book.head |= changed
+    book.write()
     assert measure(5) == (2, [])
     assert "is of another machine" in capsys.readouterr().err
 
@@ -294,14 +294,14 @@ def test_a_dry_run_measures_every_row(tmp_path, only_tensorflow):
         text=True,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    found = Book(out).rows
-    assert set(found) == {row.name for row in rows.ROWS}
-    why = {n: r["reason"] for n, r in found.items() if r["status"] != DONE}
-    assert not any(r["status"] == FAILED for r in found.values())
+    actual = Book(out).rows
+    assert set(actual) == {row.name for row in rows.ROWS}
+    why = {n: r["reason"] for n, r in actual.items() if r["status"] != DONE}
+    assert not any(r["status"] == FAILED for r in actual.values())
     allowed = r"as .*, in a dry run|4 logical devices|.* not installed"
     assert all(re.fullmatch(allowed, reason) for reason in why.values()), why
-    assert len(found) - len(why) >= 14
-    for name, record in found.items():
+    assert len(actual) - len(why) >= 14
+    for name, record in actual.items():
         assert name in why or (record["told"] and record["figures"])
     assert out.with_suffix(".md").read_text().count("\n") == len(rows.ROWS) + 4
     assert book_lib.next_row(Book(out).open(rows.ROWS), 0) is None

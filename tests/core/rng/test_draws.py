@@ -11,15 +11,15 @@ def draws(number=0):
 
 
 def test_fractions_are_uniform():
-    found = draws().random(100_000)
-    assert found.dtype == np.float64 and found.min() >= 0 and found.max() < 1
-    assert scipy.stats.kstest(found, "uniform").pvalue > 1e-3
+    actual = draws().random(100_000)
+    assert actual.dtype == np.float64 and actual.min() >= 0 and actual.max() < 1
+    assert scipy.stats.kstest(actual, "uniform").pvalue > 1e-3
 
 
 def test_integers_are_uniform_and_of_the_type_asked_for():
-    found = draws().integers(3, 10, 70_000, dtype=np.int32)
-    assert found.dtype == np.int32 and found.min() == 3 and found.max() == 9
-    assert scipy.stats.chisquare(np.bincount(found - 3)).pvalue > 1e-3
+    actual = draws().integers(3, 10, 70_000, dtype=np.int32)
+    assert actual.dtype == np.int32 and actual.min() == 3 and actual.max() == 9
+    assert scipy.stats.chisquare(np.bincount(actual - 3)).pvalue > 1e-3
     assert draws().integers(5, 6, 3).tolist() == [5, 5, 5]
     assert draws().integers(0, 2**32, 10_000).max() > 2**32 - 2**22
 

@@ -29,13 +29,13 @@ def test_quantiles_are_symmetric():
 
 
 def test_numbers_are_distributed_as_scipys():
-    found = normal.truncated(STREAM, 1_000_000, 0.02)
-    assert found.dtype == np.float32
-    assert np.abs(found).max() <= np.float32(0.04)
+    actual = normal.truncated(STREAM, 1_000_000, 0.02)
+    assert actual.dtype == np.float32
+    assert np.abs(actual).max() <= np.float32(0.04)
     law = scipy.stats.truncnorm(-2, 2, scale=0.02)
-    assert scipy.stats.kstest(found, law.cdf).pvalue > 1e-3
-    assert abs(found.std() / law.std() - 1) < 3e-3
-    near = np.corrcoef(found[:-1], found[1:])[0, 1]
+    assert scipy.stats.kstest(actual, law.cdf).pvalue > 1e-3
+    assert abs(actual.std() / law.std() - 1) < 3e-3
+    near = np.corrcoef(actual[:-1], actual[1:])[0, 1]
     assert abs(near) < 4e-3
 
 

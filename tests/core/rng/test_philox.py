@@ -28,8 +28,8 @@ KNOWN = [
 @pytest.mark.parametrize(("counter", "key", "wanted"), KNOWN)
 def test_known_answers_of_its_authors(counter, key, wanted):
     arrays = [np.array([word], np.uint64) for word in counter]
-    found = philox.philox4x32(arrays, key[0] | key[1] << 32)
-    assert [int(word[0]) for word in found] == list(wanted)
+    actual = philox.philox4x32(arrays, key[0] | key[1] << 32)
+    assert [int(word[0]) for word in actual] == list(wanted)
 
 
 def tensorflows(stream, count):
@@ -50,9 +50,9 @@ def tensorflows(stream, count):
 def test_words_are_those_of_tensorflow(seed, number):
     for purpose in Purpose:
         stream = Stream(seed, purpose, number)
-        found = philox.words(stream, 0, 300)
-        assert found.dtype == np.uint64
-        assert np.array_equal(found, tensorflows(stream, 300))
+        actual = philox.words(stream, 0, 300)
+        assert actual.dtype == np.uint64
+        assert np.array_equal(actual, tensorflows(stream, 300))
 
 
 def test_a_part_of_a_stream_is_that_part():

@@ -121,12 +121,12 @@ def test_three_processes_agree_up_to_rounding(tiny, tmp_path, alone, cluster):
     args = tiny.flags(output, **{**FLAGS, "n_gpus": 1, **flags})
     code, out = cluster.run(3, args)
     assert code == 0, out
-    found = google_read.read(output)
-    assert found["global_step"] == 50 and found.keys() == wanted.keys()
+    actual = google_read.read(output)
+    assert actual["global_step"] == 50 and actual.keys() == wanted.keys()
     for name, value in wanted.items():
         if name.startswith("bert/") and "self/key/bias" not in name:
             limit = 1e-4 * np.abs(value).max() + 1e-6
-            np.testing.assert_allclose(found[name], value, 0, limit, err_msg=name)
+            np.testing.assert_allclose(actual[name], value, 0, limit, err_msg=name)
 
 
 @pytest.mark.nightly

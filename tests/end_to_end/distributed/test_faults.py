@@ -34,9 +34,9 @@ def run_with(cluster, fault, rank, step, args, folder, processes=2):
     assert code == 1, out
     end = json.loads((folder / "out" / "exit.json").read_text())
     codes = {int(f.name): int(f.read_text()) for f in (folder / "codes").iterdir()}
-    said = [line for line in out.splitlines() if re.match(r"\[\d+\]<", line)]
+    output = [line for line in out.splitlines() if re.match(r"\[\d+\]<", line)]
     # What horovodrun itself has to kill takes whoever watches over it along.
-    return end, [codes.get(rank, KILLED) for rank in range(processes)], said
+    return end, [codes.get(rank, KILLED) for rank in range(processes)], output
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +62,12 @@ def straight(tiny, tmp_path_factory, script):
 )
 def test_a_lost_process(tiny, tmp_path, cluster, straight, fault, rank, codes, reason):
     args = flags_of(tiny, tmp_path / "out", peer_timeout=20)
-    end, found, said = run_with(cluster, fault, rank, 12, args, tmp_path)
-    assert (end["code"], end["rank"], end["step"]) == (LOST, rank, 12), said
-    assert reason in end["reason"] and found == codes, said
-    errors = [line for line in said if "error:" in line]
+    end, actual, output = run_with(cluster, fault, rank, 12, args, tmp_path)
+    assert (end["code"], end["rank"], end["step"]) == (LOST, rank, 12), output
+    assert reason in end["reason"] and actual == codes, output
+    errors = [line for line in output if "error:" in line]
     assert f"process {rank} was lost at step 12" in errors[0] and len(errors) == 1
-    assert not any("Traceback" in line for line in said)
+    assert not any("Traceback" in line for line in output)
     assert run_alone(flags_of(tiny, tmp_path / "out", n_gpus=2)) == 0
     assert_same_run(straight, tmp_path / "out")
     assert not (tmp_path / "out" / "exit.json").exists()
@@ -78,10 +78,10 @@ def test_sigterm_at_one_stops_all_after_the_same_step(
 ):
     """One checkpoint, 75 from each; one process with as many towers goes on exactly."""
     args = flags_of(tiny, tmp_path / "out", save_checkpoints_steps=1000)
-    end, found, said = run_with(cluster, "SIGTERM", 1, 7, args, tmp_path)
-    assert found == [75, 75] and end["code"] == 75, said
+    end, actual, output = run_with(cluster, "SIGTERM", 1, 7, args, tmp_path)
+    assert actual == [75, 75] and end["code"] == 75, output
     (step,) = train_state.saved_steps(tmp_path / "out")
-    assert 7 < step < 11 and any(f"stopped: step {step} of 18" in x for x in said)
+    assert 7 < step < 11 and any(f"stopped: step {step} of 18" in x for x in output)
     assert run_alone(flags_of(tiny, tmp_path / "out", n_gpus=2)) == 0
     assert_same_run(straight, tmp_path / "out")
 
@@ -151,10 +151,10 @@ def test_the_table_of_faults(
     """
     more = {"do_eval": True, "eval_batch_size": 2} if "eval" in fault else {}
     args = flags_of(tiny, tmp_path / "out", peer_timeout=30, **more)
-    end, found, said = run_with(cluster, fault, rank, 12, args, tmp_path)
-    assert found == codes and reason in end["reason"], (end, found, said)
+    end, actual, output = run_with(cluster, fault, rank, 12, args, tmp_path)
+    assert actual == codes and reason in end["reason"], (end, actual, output)
     assert end["code"] == (codes[rank] if codes[rank] > 0 else LOST)
-    assert sum("Traceback" in line for line in said) == (fault == "crash")
+    assert sum("Traceback" in line for line in output) == (fault == "crash")
     assert cluster.run(2, flags_of(tiny, tmp_path / "out"))[0] == 0
     assert_same_run(straight, tmp_path / "out")
 
@@ -173,11 +173,11 @@ def test_memory_that_one_lacks_in_evaluation(tiny, tmp_path, cluster, script):
     code, out = cluster.run(2, wrapped, program=FAULTY, env=env)
     assert code == 0 and "continuing with batches of 1 rows per tower" in out, out
     for name in ("eval_results.txt", "predict.txt"):
-        found, wanted = (
+        actual, wanted = (
             re.split(r"[ \t\n]", (tmp_path / folder / name).read_text())
             for folder in ("out", "one")
         )
-        for one, other in zip(found, wanted, strict=True):
+        for one, other in zip(actual, wanted, strict=True):
             assert one == other or float(one) == pytest.approx(float(other), rel=1e-5)
 
 
@@ -205,10 +205,10 @@ def test_a_frozen_process_of_an_elastic_job(tiny, tmp_path, cluster, straight):
 def test_mistakes_end_all(tiny, tmp_path, cluster, changed):
     """Of all processes: whoever has not seen it yet is ended by the first that has."""
     args = flags_of(tiny, tmp_path / "out", **changed)
-    end, found, said = run_with(cluster, "none", 0, 0, args, tmp_path)
-    assert end["code"] == 2 and 2 in found, (end, found, said)
-    assert {*found} <= {2, LOST}, said
-    assert not any("Traceback" in line for line in said)
+    end, actual, output = run_with(cluster, "none", 0, 0, args, tmp_path)
+    assert end["code"] == 2 and 2 in actual, (end, actual, output)
+    assert {*actual} <= {2, LOST}, output
+    assert not any("Traceback" in line for line in output)
 
 
 def processes_of(launcher):
@@ -216,7 +216,7 @@ def processes_of(launcher):
 
     They stand for forks, which end with them.
     """
-    found = {}
+    actual = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, KeyError):
             command = (folder / "cmdline").read_bytes().split(b"\0")
@@ -224,8 +224,8 @@ def processes_of(launcher):
             values = dict(line.split(b"=", 1) for line in lines if b"=" in line)
             ours = values.get(b"FAULT_RUN") == launcher.tag.encode()
             if ours and b"run_classifier_mgpu.py" in b" ".join(command[:5]):
-                found[int(values[b"HOROVOD_RANK"])] = int(folder.name)
-    return found
+                actual[int(values[b"HOROVOD_RANK"])] = int(folder.name)
+    return actual
 
 
 @pytest.mark.faults
@@ -251,8 +251,8 @@ def test_forty_kills_at_any_moment(tiny, tmp_path, cluster, straight):
             hit = False
             while started.poll() is None:
                 due = not hit and kills < KILLS and time.monotonic() - began > after
-                if there := processes_of(started) if due else {}:
-                    victim = rng.choice(sorted(there.values()))
+                if ranks := processes_of(started) if due else {}:
+                    victim = rng.choice(sorted(ranks.values()))
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(victim, signal.SIGKILL)
                         hit = True

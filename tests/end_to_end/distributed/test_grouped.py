@@ -42,13 +42,13 @@ def test_trains_resumes_and_predicts(tiny, tmp_path, grouped, inside, resumes):
     assert code == 0, err
     out = grouped(2, tiny.flags(two, **FLAGS))
     assert "sums by NCCL" in out  # so this branch says
-    wanted, found = google_read.read(one), google_read.read(two)
-    assert found["global_step"] == wanted["global_step"] == 50
+    wanted, actual = google_read.read(one), google_read.read(two)
+    assert actual["global_step"] == wanted["global_step"] == 50
     np.testing.assert_allclose(losses(two), losses(one), rtol=1e-5)
     for name, value in wanted.items():
         if name.startswith("bert/") and "self/key/bias" not in name:
             limit = 1e-5 * np.abs(value).max()
-            np.testing.assert_allclose(found[name], value, 0, limit, err_msg=name)
+            np.testing.assert_allclose(actual[name], value, 0, limit, err_msg=name)
     if not resumes:
         return
     keep_only(two, 25)
@@ -57,7 +57,7 @@ def test_trains_resumes_and_predicts(tiny, tmp_path, grouped, inside, resumes):
     out = grouped(2, tiny.flags(two, **FLAGS, **do))
     assert "step 25 with" in out
     resumed = google_read.read(two)
-    assert all(np.array_equal(resumed[name], value) for name, value in found.items())
+    assert all(np.array_equal(resumed[name], value) for name, value in actual.items())
     again = tiny.flags(one, n_gpus=TOWERS, **do)
     assert inside(again)[0] == 0
     assert (two / "predict.txt").read_text() == (one / "predict.txt").read_text()

@@ -19,12 +19,12 @@ from tests.support.runs import assert_refused, assert_same_run, keep_only, tree
 
 
 def test_both_sets_are_evaluated_as_at_the_end(tiny, looked, later, inside, tmp_path):
-    found = history(looked)
-    assert [(row["step"], row["set"]) for row in found] == [
+    actual = history(looked)
+    assert [(row["step"], row["set"]) for row in actual] == [
         (step, name) for step in STEPS_SEEN for name in ("dev", "later")
     ]
     files = {"dev": "eval_results.txt", "later": "eval_results_later.txt"}
-    for row in found[-2:]:
+    for row in actual[-2:]:
         final = scores(looked / files[row.pop("set")])
         assert final.pop("global_step") == row.pop("step") == STEPS
         assert final.pop("loss") == final["eval_loss"]
@@ -57,12 +57,12 @@ def test_best_holds_the_weights_of_the_best_evaluation(
     flags |= {"learning_rate": 3e-1, "warmup_proportion": 1.0}
     code, _, err = inside(tiny.flags(out, "own", **flags))
     assert code == 0, err
-    found = {row["step"]: row[metric] for row in history(out)}
-    wanted = (min if metric == "eval_loss" else max)(found.values())
-    step = next(step for step, value in found.items() if value == wanted)  # the first
-    said = json.loads((out / "best" / "best.json").read_text())
-    assert said.pop("of")
-    assert said == {"step": step, "value": wanted, "metric": metric, "set": "dev"}
+    actual = {row["step"]: row[metric] for row in history(out)}
+    wanted = (min if metric == "eval_loss" else max)(actual.values())
+    step = next(step for step, value in actual.items() if value == wanted)  # the first
+    record = json.loads((out / "best" / "best.json").read_text())
+    assert record.pop("of")
+    assert record == {"step": step, "value": wanted, "metric": metric, "set": "dev"}
     best = google_read.read(out / "best")
     then = google_read.read(out / f"model.ckpt-{step}")
     assert best["global_step"] == step < STEPS
@@ -193,11 +193,11 @@ def test_naive_bayes_is_scikit_learns(tiny, looked, later):
     folder = tiny.data("own")
     texts, labels = read(folder / "train.tsv")
     model = MultinomialNB().fit(count.fit_transform(texts), labels)
-    found = json.loads((looked / "baseline.json").read_text())
+    actual = json.loads((looked / "baseline.json").read_text())
     for name, path in (("dev", folder / "dev.tsv"), ("later", later)):
         texts, labels = read(path)
         wanted = model.score(count.transform(texts), labels)
-        assert found[name]["eval_accuracy"] == pytest.approx(wanted)
+        assert actual[name]["eval_accuracy"] == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(

@@ -136,8 +136,8 @@ def test_killed_and_started_again_it_ends_with_the_same_bits(tmp_path, flags):
 def test_out_of_memory_takes_smaller_parts(tmp_path, flags, pretrain, request):
     """Of the same steps, with the same drawn masks."""
     changed = {"padding": "max_length", "train_batch_size": 2}
-    told = {"gradient_accumulation_steps": 2}
-    assert pretrain(flags(tmp_path / "told", "unmasked", **changed, **told))[0] == 0
+    parts = {"gradient_accumulation_steps": 2}
+    assert pretrain(flags(tmp_path / "told", "unmasked", **changed, **parts))[0] == 0
     request.getfixturevalue("little_memory")
     changed["train_batch_size"] = 4
     code, _, err = pretrain(flags(tmp_path / "caught", "unmasked", **changed))
@@ -153,11 +153,11 @@ def test_towers_with_unequal_masks_are_one_tower(tmp_path, flags, pretrain):
     args = flags(one, **settings, n_gpus=1, train_batch_size=8)
     assert pretrain(args)[0] == 0
     assert pretrain(flags(two, **settings))[0] == 0
-    wanted, found = google_read.read(one), google_read.read(two)
+    wanted, actual = google_read.read(one), google_read.read(two)
     for name, value in wanted.items():
         if value.dtype == np.float32 and not name.endswith("key/bias"):
             limit = 1e-4 * np.abs(value).max() + 1e-6
-            assert np.abs(found[name] - value).max() <= limit, name
+            assert np.abs(actual[name] - value).max() <= limit, name
 
 
 def test_padding_changes_no_score(tmp_path, flags, pretrain):
@@ -168,9 +168,9 @@ def test_padding_changes_no_score(tmp_path, flags, pretrain):
         args = flags(out, do_train=None, do_eval=True, padding=padding, n_gpus=3)
         code, _, err = pretrain(args)
         assert code == 0, err
-        found = scores_of(out)
+        actual = scores_of(out)
         for name, value in wanted.items():
-            assert float(found[name]) == pytest.approx(float(value), abs=2e-5)
+            assert float(actual[name]) == pytest.approx(float(value), abs=2e-5)
 
 
 def test_an_evaluation_alone_masks_as_the_training_did(tmp_path, data, flags, pretrain):
@@ -217,16 +217,16 @@ def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
     code, _, err = pretrain([*args, f"--output_dir={out}", "--xla=off"])
     assert code == 0, err
     assert f"--max_seq_length={LENGTH}, as the model was trained" in err
-    found = json.loads((out / "test_results.json").read_text())
+    actual = json.loads((out / "test_results.json").read_text())
     lines = [json.loads(line) for line in lines_of(out / "predictions.jsonl")]
-    assert [{"line": n + 1, **one} for n, one in enumerate(found)] == lines
-    assert found[1] == {"tokens": [], "ppl": None}
+    assert [{"line": n + 1, **one} for n, one in enumerate(actual)] == lines
+    assert actual[1] == {"tokens": [], "ppl": None}
     params = google_read.read(out)
     config = BertConfig.from_dict(CONFIG, "test")
     tokens = {0: ["sun", "joy", "##s", "好"], 2: ["the", "rain", "[UNK]", "of", "loss"]}
     words = {0: [(1,), (2, 3), (4,)], 2: [(1,), (2,), (3,), (4,), (5,)]}
     for line, row in tokens.items():
-        assert [one["token"] for one in found[line]["tokens"]] == row
+        assert [one["token"] for one in actual[line]["tokens"]] == row
         ids = np.array([CLS, *map(VOCAB.index, row), SEP])
         losses = []
         for word in words[line]:
@@ -238,7 +238,7 @@ def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
             logits = heads.masked_lm_logits(params, config, last[list(word)]).numpy()
             shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
             losses += [-np.log(shares[n, ids[at]]) for n, at in enumerate(word)]
-        probs = [one["prob"] for one in found[line]["tokens"]]
+        probs = [one["prob"] for one in actual[line]["tokens"]]
         np.testing.assert_allclose(probs, np.exp(-np.array(losses)), rtol=1e-4)
         ppl = np.exp(sum(losses) / len(words[line]))
-        assert found[line]["ppl"] == pytest.approx(ppl, rel=1e-4)
+        assert actual[line]["ppl"] == pytest.approx(ppl, rel=1e-4)

@@ -17,8 +17,8 @@ def test_two_losses_of_unequal_weights(tmp_path, flags, pretrain, monkeypatch, k
     code, _, err = pretrain(flags(tmp_path / "four", kind, cpu_devices=4, **asked))
     assert code == 0, err
     wanted = google_read.read(tmp_path / "one")
-    found = google_read.read(tmp_path / "four")
+    actual = google_read.read(tmp_path / "four")
     for name, value in wanted.items():
         if name.startswith(("bert/", "cls/")) and "self/key/bias" not in name:
             limit = 1e-5 * np.abs(value).max()
-            np.testing.assert_allclose(found[name], value, 0, limit, err_msg=name)
+            np.testing.assert_allclose(actual[name], value, 0, limit, err_msg=name)

@@ -79,8 +79,10 @@ def main() -> int:
             began = time.perf_counter()
             code = met(mutant, tree)
             seconds = time.perf_counter() - began
-            said = {KILLED: "killed", SURVIVED: "SURVIVED"}.get(code, f"pytest: {code}")
-            print(f"{said:>9}  {seconds:5.1f} s  {mutant.name}", flush=True)
+            verdict = {KILLED: "killed", SURVIVED: "SURVIVED"}.get(
+                code, f"pytest: {code}"
+            )
+            print(f"{verdict:>9}  {seconds:5.1f} s  {mutant.name}", flush=True)
             if code != KILLED:
                 survivors.append(mutant.name)
     killed = len(chosen) - len(survivors)

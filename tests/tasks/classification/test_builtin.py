@@ -54,10 +54,10 @@ def test_files_and_labels_are_those_of_old_data_folders(tmp_path, name):
     for file in filter(None, files):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
-    found = [split_path(BUILTIN[name], tmp_path, s) for s in SPLITS]
+    actual = [split_path(BUILTIN[name], tmp_path, s) for s in SPLITS]
     test = (files[2], "test") if files[2] else (files[1], "dev")
     expected = [(files[0], "train"), (files[1], "dev"), test]
-    assert found == [(tmp_path / file, s, None, True) for file, s in expected]
+    assert actual == [(tmp_path / file, s, None, True) for file, s in expected]
 
 
 def test_an_absent_test_file_is_dev_with_a_note(tmp_path):

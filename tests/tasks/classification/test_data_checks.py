@@ -74,8 +74,8 @@ def test_the_same_text_again_and_with_another_label(looked_at):
 
 def test_rows_of_dev_that_were_trained_on(looked_at):
     rows = fine(40)
-    found = looked_at(train=rows, dev=[*fine(16, 1), *rows[:4]], test=rows[:20])
-    assert found == [
+    actual = looked_at(train=rows, dev=[*fine(16, 1), *rows[:4]], test=rows[:20])
+    assert actual == [
         "dev.tsv:17, 18, 19 and 1 more: 4 rows (20.0%) with the text of a row of"
         " train.tsv: a model may have memorised them",
         "test.tsv:1, 2, 3 and 17 more: 20 rows (100.0%) with the text of a row of"
@@ -113,8 +113,8 @@ def test_ten_times_as_many_rows_of_a_label_are_told(looked_at):
 @pytest.mark.parametrize("place", range(5))
 def test_a_leak_of_any_training_row_is_found(looked_at, place):
     rows = fine(5)
-    found = looked_at(train=rows, dev=[*fine(20, 1), rows[place]])
-    assert [line for line in found if line.startswith("dev")] == [
+    actual = looked_at(train=rows, dev=[*fine(20, 1), rows[place]])
+    assert [line for line in actual if line.startswith("dev")] == [
         "dev.tsv:21: 1 row (4.8%) with the text of a row of train.tsv: a model may have"
         " memorised them"
     ]
@@ -134,11 +134,13 @@ def test_the_share_of_unknown_tokens_of_pairs(words):
 def test_texts_that_are_empty_long_or_unknown(looked_at):
     rows = [*fine(40), ("", "no"), ("\u200b", "yes"), ("a " * 50, "no")]
     assert looked_at(train=rows) == ["train.tsv:41, 42: 2 rows without any text"]
-    (said,) = looked_at(train=fine(40), length=8)
-    assert said.startswith("train.tsv: 100% of the rows are truncated: raise")
+    (output,) = looked_at(train=fine(40), length=8)
+    assert output.startswith("train.tsv: 100% of the rows are truncated: raise")
     rows = [(f"{text} z", label) for text, label in fine(40)]
-    (said,) = looked_at(train=rows)
-    assert said.startswith("train.tsv: 11.1% of the tokens are [UNK]: is --vocab_file")
+    (output,) = looked_at(train=rows)
+    assert output.startswith(
+        "train.tsv: 11.1% of the tokens are [UNK]: is --vocab_file"
+    )
 
 
 def test_several_labels_and_numbers(looked_at):

@@ -19,8 +19,8 @@ def labels(tmp_path):
 
     def find(own=(), trained=None, rows="no yes", trains=True, continues=False):
         (tmp_path / "train.tsv").write_text(LINES[rows])
-        said = {"train": "train.tsv", "text_a": 1, "label": 0}
-        files = task_json._task("mine", said)
+        task = {"train": "train.tsv", "text_a": 1, "label": 0}
+        files = task_json._task("mine", task)
         files = dataclasses.replace(files, labels=tuple(own))
         if continues:
             (tmp_path / "model.ckpt-1.index").write_bytes(b"")

@@ -26,9 +26,9 @@ def test_smoothed_counts_of_tokens_give_the_probabilities():
     train = features([[3, 3, 4], [4, 4, 4]], np.array([0, 1], np.int32))
     dev = features([[3]], np.array([0], np.int32))
     loss = -np.log((3 / 8) / (3 / 8 + 1 / 8))
-    found = scored(train, dev, "single")
-    assert found["eval_loss"] == pytest.approx(loss)
-    assert found["eval_accuracy"] == 1.0
+    actual = scored(train, dev, "single")
+    assert actual["eval_loss"] == pytest.approx(loss)
+    assert actual["eval_accuracy"] == 1.0
 
 
 def test_all_rows_are_counted_whatever_the_size_of_the_blocks(monkeypatch):

@@ -59,9 +59,9 @@ def one_tower(features, placement):
 def by_row(values, placement):
     """Values of places -> values of features, in their order."""
     numbers = placement.numbers.reshape(-1)
-    found = np.empty((37, *values.shape[1:]), values.dtype)
-    found[numbers[numbers >= 0]] = values[numbers >= 0]
-    return found
+    actual = np.empty((37, *values.shape[1:]), values.dtype)
+    actual[numbers[numbers >= 0]] = values[numbers >= 0]
+    return actual
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
@@ -76,12 +76,12 @@ def test_logits_and_gradients_are_those_of_single_rows(features, weights, compil
             loss = task.loss_sums(params, batch, None)["loss"]
         return task.outputs(params, batch)["logits"], loss, tape.gradient(loss, params)
 
-    found = []
+    actual = []
     for placement in placements(features):
         logits, loss, grads = everything(tensors, one_tower(features, placement))
         grads = {k: tf.convert_to_tensor(g).numpy() for k, g in grads.items()}
-        found.append((by_row(logits.numpy(), placement), float(loss), grads))
-    (logits, loss, grads), (packed_logits, packed_loss, packed_grads) = found
+        actual.append((by_row(logits.numpy(), placement), float(loss), grads))
+    (logits, loss, grads), (packed_logits, packed_loss, packed_grads) = actual
     np.testing.assert_allclose(packed_logits, logits, rtol=0, atol=1e-5)
     assert packed_loss == pytest.approx(loss, rel=1e-6)
     for name, grad in grads.items():
@@ -140,8 +140,8 @@ def test_examples_of_different_towers_have_masks_of_their_own(
             tf.constant(5, tf.int64),
             tf.constant(tower * rows, tf.int64),
         )
-        found = task._logits(tensors, one_tower(same, placement), dropout_key).numpy()
-        logits.append(by_row(found, placement))
+        actual = task._logits(tensors, one_tower(same, placement), dropout_key).numpy()
+        logits.append(by_row(actual, placement))
     assert len(np.unique(np.concatenate(logits), axis=0)) == 2 * 37
 
 

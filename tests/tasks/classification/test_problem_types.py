@@ -97,8 +97,8 @@ def test_regression(rng):
 def test_scores_of_several_labels(rng):
     logits = rng.normal(0, 1, (60, 3)).astype("f")
     truth = (rng.random((60, 3)) < 0.4).astype(np.uint8)
-    found = ScoredRows(logits, LABELS, None, truth=truth)
-    scores = PROBLEM_TYPES["multi"].score(found)
+    actual = ScoredRows(logits, LABELS, None, truth=truth)
+    scores = PROBLEM_TYPES["multi"].score(actual)
     chosen, shares = logits >= 0, 1 / (1 + np.exp(-logits.astype(np.float64)))
     wanted = {
         "eval_accuracy": sk.accuracy_score(truth, chosen),
@@ -112,7 +112,7 @@ def test_scores_of_several_labels(rng):
         f1 = sk.f1_score(truth, chosen, average=mean, zero_division=0)
         wanted[f"{mean}_f1"] = f1
     assert {name: scores[name] for name in wanted} == pytest.approx(wanted, 1e-9)
-    table = PROBLEM_TYPES["multi"].tables(found)[0]
+    table = PROBLEM_TYPES["multi"].tables(actual)[0]
     assert [line.split()[-1] for line in table.splitlines()[1:4]] == [
         str(count) for count in truth.sum(0)
     ]
@@ -121,11 +121,11 @@ def test_scores_of_several_labels(rng):
 
 def test_a_label_that_never_occurs_is_no_trouble(rng):
     truth = np.zeros((5, 3), np.uint8)
-    found = ScoredRows(rng.normal(size=(5, 3)).astype("f"), LABELS, None, truth=truth)
-    scores = PROBLEM_TYPES["multi"].score(found)
+    actual = ScoredRows(rng.normal(size=(5, 3)).astype("f"), LABELS, None, truth=truth)
+    scores = PROBLEM_TYPES["multi"].score(actual)
     assert "mean_average_precision" not in scores
     assert all(np.isfinite(value) for value in scores.values())
-    assert PROBLEM_TYPES["multi"].tables(found)
+    assert PROBLEM_TYPES["multi"].tables(actual)
 
 
 def decided(problem_type, scored):
@@ -137,8 +137,8 @@ def test_thresholds_decide(rng):
     decisions = PROBLEM_TYPES["multi"].decide(ScoredRows(logits, LABELS))
     assert decisions.texts == ["0,2", ""]
     assert [one["label"] for one in decisions.records] == [["a", "c"], []]
-    found = ScoredRows(logits, LABELS, np.array([0.9, 0.1, 0.2]))
-    assert PROBLEM_TYPES["multi"].decide(found).texts == ["1,2", "1,2"]
+    actual = ScoredRows(logits, LABELS, np.array([0.9, 0.1, 0.2]))
+    assert PROBLEM_TYPES["multi"].decide(actual).texts == ["1,2", "1,2"]
     two = np.log(np.array([[0.7, 0.3], [0.4, 0.6]], "f"))
     labels = ("no", "yes")
     single = PROBLEM_TYPES["single"]
@@ -164,29 +164,29 @@ def test_a_probability_at_its_threshold_is_enough():
 
 def test_balanced_weights_count_labels_without_rows():
     """rows / (labels * rows of the label), of all labels of the task."""
-    found = label_weights.weights(
+    actual = label_weights.weights(
         "balanced", PROBLEM_TYPES["single"], LABELS, truth=np.array([0, 1])
     )
-    assert found == pytest.approx([2 / 3, 2 / 3, 2 / 3])
+    assert actual == pytest.approx([2 / 3, 2 / 3, 2 / 3])
     truth = np.array([0, 0, 0, 1])
-    found = label_weights.weights(
+    actual = label_weights.weights(
         "balanced", PROBLEM_TYPES["single"], LABELS, truth=truth
     )
-    assert found[:2] == pytest.approx([4 / 9, 4 / 3])
+    assert actual[:2] == pytest.approx([4 / 9, 4 / 3])
 
 
 def test_balanced_weights_are_those_of_scikit_learn(rng):
     truth = rng.choice(3, 200, p=[0.7, 0.2, 0.1]).astype(np.int32)
     wanted = compute_class_weight("balanced", classes=np.arange(3), y=truth)
-    found = label_weights.weights(
+    actual = label_weights.weights(
         "balanced", PROBLEM_TYPES["single"], LABELS, truth=truth
     )
-    np.testing.assert_allclose(found, wanted, 1e-6)
+    np.testing.assert_allclose(actual, wanted, 1e-6)
     several = (rng.random((200, 3)) < [0.5, 0.1, 0.01]).astype(np.uint8)
-    found = label_weights.weights(
+    actual = label_weights.weights(
         "balanced", PROBLEM_TYPES["multi"], LABELS, truth=several
     )
-    assert found == pytest.approx((200 - several.sum(0)) / several.sum(0), 1e-6)
+    assert actual == pytest.approx((200 - several.sum(0)) / several.sum(0), 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,10 @@ def test_a_file_of_weights_has_a_line_for_each_label(tmp_path, text, said):
         label_weights.weights(str(path), PROBLEM_TYPES["single"], LABELS, truth=None)
     assert said in str(error.value)
     path.write_text("c\t3\n\na\t1\nb\t0.5\n")
-    found = label_weights.weights(
+    actual = label_weights.weights(
         str(path), PROBLEM_TYPES["single"], LABELS, truth=None
     )
-    assert found.tolist() == [1, 0.5, 3]
+    assert actual.tolist() == [1, 0.5, 3]
 
 
 def test_thresholds_that_make_no_sense():

@@ -57,9 +57,9 @@ def one_tower(features, placement):
 
 def by_row(values, placement):
     numbers = placement.numbers.reshape(-1)
-    found = np.empty((ROWS, *values.shape[1:]), values.dtype)
-    found[numbers[numbers >= 0]] = values[numbers >= 0]
-    return found
+    actual = np.empty((ROWS, *values.shape[1:]), values.dtype)
+    actual[numbers[numbers >= 0]] = values[numbers >= 0]
+    return actual
 
 
 def weights_of(task):
@@ -95,8 +95,8 @@ def test_packed_rows_give_the_losses_of_single_ones(features, next_sentence, com
     (outputs, sums, counts, grads), (packed, *others) = alone_and_packed
     alone, together = placements(features)
     for name, values in outputs.items():
-        wanted, found = by_row(values, alone), by_row(packed[name], together)
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+        wanted, actual = by_row(values, alone), by_row(packed[name], together)
+        np.testing.assert_allclose(actual, wanted, rtol=0, atol=1e-5)
     assert counts[MASKED] == others[1][MASKED] == features.target_counts.sum()
     assert (NEXT in counts) == next_sentence
     for name, value in sums.items():
@@ -117,7 +117,7 @@ def test_outputs_are_the_sums_of_each_row(features, next_sentence):
     params = weights_of(task)
     alone, _ = placements(features)
     outputs = task.outputs(params, one_tower(features, alone))
-    found = {name: value.numpy() for name, value in outputs.items()}
+    actual = {name: value.numpy() for name, value in outputs.items()}
     for row in range(ROWS):
         length = int(features.lengths[row])
         batch = {name: c.row(row)[None] for name, c in features.ragged.items()}
@@ -127,20 +127,20 @@ def test_outputs_are_the_sums_of_each_row(features, next_sentence):
         logits = heads.masked_lm_logits(params, CONFIG, tf.gather(last, masked)).numpy()
         shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
         losses = -np.log(shares[np.arange(len(words)), words])
-        assert found["masked_lm_losses"][row] == pytest.approx(losses.sum(), abs=1e-4)
+        assert actual["masked_lm_losses"][row] == pytest.approx(losses.sum(), abs=1e-4)
         hits = (logits.argmax(-1) == words).sum()
-        assert found["masked_lm_hits"][row] == hits
-        assert found["masked_lm_counts"][row] == len(words)
+        assert actual["masked_lm_hits"][row] == hits
+        assert actual["masked_lm_counts"][row] == len(words)
         if next_sentence:
             following = heads.next_sentence_logits(params, bert.pool(params, last[:1]))[
                 0
             ]
             label = features.dense["next_sentence_labels"][row]
             log = following.numpy() - np.log(np.exp(following.numpy()).sum())
-            loss = found["next_sentence_losses"][row]
+            loss = actual["next_sentence_losses"][row]
             assert loss == pytest.approx(-log[label], abs=1e-5)
             hit = int(following.numpy().argmax() == label)
-            assert found["next_sentence_hits"][row] == hit
+            assert actual["next_sentence_hits"][row] == hit
 
 
 def test_scores_are_means_over_masked_words_and_over_rows():
