@@ -1,5 +1,6 @@
 """The device of a process among several, with made-up GPUs: no test machine has two."""
 
+import re
 import types
 
 import pytest
@@ -171,3 +172,72 @@ def test_processes_that_share_a_card_are_refused(monkeypatch):
     compared.append(compared[2])
     with pytest.raises(UserError, match="processes 2 and 5 share the GPU x of h"):
         init_distributed._agree(group, FinetuneConfig(), ["GPU:0"], threads=1)
+
+
+OLD, NEW = (7, 5), (9, 0)
+
+
+@pytest.mark.parametrize(
+    ("cards", "precision", "fragments"),
+    [
+        ([("T4", OLD)], "float32", []),
+        ([("H100", NEW)], "bfloat16", []),
+        ([("H100", NEW)], "float32", ["H100 multiplies several times as fast with"]),
+        ([("T4", OLD)], "tf32", ["T4 has no tf32 in hardware: products are"]),
+        (
+            [("T4", OLD), ("H100", NEW)],
+            "bfloat16",
+            ["different models (H100, T4)", "no bfloat16 in hardware: it is emulated"],
+        ),
+        ([("H100", NEW), ("H100", NEW)], "tf32", []),
+    ],
+    ids=str,
+)
+def test_remarks_on_cards(monkeypatch, cards, precision, fragments):
+    details = [{"device_name": n, "compute_capability": c} for n, c in cards]
+    monkeypatch.setattr(devices, "_details", lambda _: details)
+    named = [f"GPU:{number}" for number in range(len(cards))]
+    texts = devices.remarks(named, precision)
+    assert len(texts) == len(fragments)
+    for text, fragment in zip(texts, fragments, strict=True):
+        assert fragment in text
+    assert devices.remarks(["CPU:0"], precision) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "named", "driver", "fragment"),
+    [
+        ("auto", "0,1", False, "CUDA_VISIBLE_DEVICES=0,1:"),
+        ("auto", "", True, "/dev/nvidia0 exists:"),
+        ("auto", "-1", True, "CUDA_VISIBLE_DEVICES=-1:"),
+        ("auto", "-1", False, None),
+        ("auto", "", False, None),
+        ("cpu", "0", True, None),
+    ],
+)
+def test_cards_that_tensorflow_does_not_see(
+    monkeypatch, device, named, driver, fragment
+):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    monkeypatch.setattr(devices.os.path, "exists", lambda path: driver)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    warning = devices.missing_gpus(device)
+    if fragment is None:
+        assert warning is None
+    else:
+        assert "sees no GPU and takes the CPU, though" in warning
+        assert fragment in warning and "or pass --device=cpu" in warning
+
+
+@pytest.mark.parametrize(
+    ("changed", "fragment"),
+    [
+        ({"plan": True}, "--plan takes one process: leave horovodrun out"),
+        ({"predict_file": "-"}, "--predict_file=- takes one process: leave horovodrun"),
+        ({"cpu_devices": 2}, "--cpu_devices: a process of horovodrun has one device"),
+    ],
+)
+def test_what_takes_one_process_is_refused_with_two(changed, fragment):
+    config, two = FinetuneConfig(**changed), launcher.ProcessRank(0, 2, 0, 2)
+    with pytest.raises(UserError, match=re.escape(fragment)):
+        init_distributed.init_distributed(config, [], two, watchdog=None)

@@ -88,6 +88,13 @@ def test_a_longer_timeout_of_horovodrun_is_taken(monkeypatch, timeout, seconds):
     assert launcher.patience() == seconds
 
 
+@pytest.mark.parametrize("timeout", ["soon", "-1", "1.5"])
+def test_a_timeout_that_is_no_number_is_refused(monkeypatch, timeout):
+    monkeypatch.setenv(launcher.GLOO_TIMEOUT, timeout)
+    with pytest.raises(UserError, match=f"={timeout}: pass a number of seconds"):
+        launcher.patience()
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "two"])
 def test_a_number_of_parts_is_positive(value):
     assert (

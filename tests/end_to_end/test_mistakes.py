@@ -259,13 +259,13 @@ def test_two_runs_in_one_output_dir(work, script):
 
 
 def test_a_full_disk(resumed, script):
-    """No file may grow beyond 100 kB, which a checkpoint exceeds."""
+    """No file may grow beyond 200 kB, which a checkpoint exceeds."""
     out = resumed.root / "out"
     kept = {"model.ckpt-6.index", "model.ckpt-6.data-00000-of-00001", "checkpoint"}
     before = tree(out)
     result = script(
         resumed.flags(out, do_train=True, num_train_epochs=2),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000,) * 2),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000,) * 2),
     )
     message = f"{out}/model.ckpt-12: cannot save the checkpoint"
     assert_refused(result, message, "free some space", "resume at step 6")

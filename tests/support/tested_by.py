@@ -22,6 +22,7 @@ ELSEWHERE = {
     "core/rng/shuffles.py": "end_to_end/test_random_numbers.py",
     "data_prep/vocab_report.py": "text/test_vocab_coverage.py",
     "distributed/host.py": "cli/test_doctor.py",
+    "evaluation/report.py": "end_to_end/evaluation/test_reporting.py",
     "runs/finetune.py": "end_to_end/test_mistakes.py",
     "runs/init_distributed.py": "distributed/test_devices.py",
     "runs/memory.py": "end_to_end/test_plan.py",
@@ -43,7 +44,6 @@ PARTS = {
     "data_prep/tokenized.py": ("data_prep/parts.py", "the text of a part"),
     "data_prep/vocabulary.py": ("data_prep/domain_vocab.py", "the lines that it adds"),
     "evaluation/plots.py": ("evaluation/report.py", "its pictures"),
-    "evaluation/report.py": ("runs/report.py", "what it writes, after whole runs"),
     "export/onnx.py": ("runs/export.py", "run by --export_onnx alone"),
     "model/recompute.py": ("model/bert.py", "layers under --recompute"),
     "runs/predict_stream.py": ("runs/finetune.py", "runs that read standard input"),
@@ -52,10 +52,6 @@ PARTS = {
     "runs/seeds.py": ("cli/run_classifier.py", "whole runs with --seeds"),
     "runs/stages.py": ("runs/finetune.py", "the stages of whole runs"),
     "tasks/base.py": ("tasks/registry.py", "a protocol, with nothing to run"),
-    "tasks/classification/report.py": (
-        "tasks/classification/task.py",
-        "sections of report.html, seen in whole runs",
-    ),
     "training/failures.py": ("training/towers.py", "whole runs without memory"),
     "training/traced_once.py": ("training/programs.py", "each of its programs"),
 }

@@ -2,11 +2,13 @@
 
 import html.parser
 import json
+import shutil
 
 import numpy as np
 import PIL.Image
 import pytest
 
+from bert_mgpu.evaluation import report
 from tests.support.evaluations import LOOKS, TRAINED, history, scores
 from tests.support.tiny import rows
 
@@ -51,6 +53,19 @@ def test_the_report_stands_alone(looked):
     for words in (f"dev eval_accuracy {accuracy:.4f}", "naive Bayes", "--eval_steps",
                   "tensorflow", "macro mean", "truncated"):  # fmt: skip
         assert words in page.text, words
+
+
+def test_without_the_package_that_draws_only_the_report_is_missing(
+    tiny, trained, inside, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(report, "is_possible", lambda: False)
+    out = tmp_path / "out"
+    shutil.copytree(trained("own"), out)
+    flags = {"do_eval": True, "report": True, "init_checkpoint": None}
+    code, _, err = inside(tiny.flags(out, "own", **flags))
+    assert code == 0, err
+    assert "no report: the package matplotlib is not installed" in err
+    assert (out / "eval_results.txt").exists() and not (out / "report.html").exists()
 
 
 def test_hostile_text_is_only_text_in_a_report(tiny, inside, tmp_path):

@@ -207,6 +207,14 @@ def test_a_fine_tuning_does_not_go_on_from_pretraining(
     assert_refused(result, "task_name (was pretraining, is mrpc)")
 
 
+def test_a_file_without_text_is_not_scored(tmp_path, flags, pretrain):
+    out, empty = tmp_path / "out", tmp_path / "empty.txt"
+    assert pretrain(flags(out))[0] == 0
+    empty.write_text("\n \n")
+    args = ["--do_predict", f"--predict_file={empty}", f"--output_dir={out}"]
+    assert_refused(pretrain(args), f"{empty}: holds no text")
+
+
 def test_plan_trains_nothing(tmp_path, flags, pretrain):
     code, _, err = pretrain(flags(tmp_path / "out", plan=True))
     assert code == 0, err

@@ -17,9 +17,9 @@ CONFLICT = "has the labels {}, the trained model {}"
 def labels(tmp_path):
     """labels(own=of the task, trained=of the model, ...) -> those of the run."""
 
-    def find(own=(), trained=None, rows="no yes", trains=True, continues=False):
+    def find(own=(), trained=None, rows="no yes", trains=True, continues=False, **keys):
         (tmp_path / "train.tsv").write_text(LINES[rows])
-        task = {"train": "train.tsv", "text_a": 1, "label": 0}
+        task = {"train": "train.tsv", "text_a": 1, "label": 0, **keys}
         files = task_json._task("mine", task)
         files = dataclasses.replace(files, labels=tuple(own))
         if continues:
@@ -74,3 +74,5 @@ def test_labels_of_another_model_are_refused(labels, asked):
 def test_one_label_is_nothing_to_learn(labels):
     with pytest.raises(UserError, match="every row has the label 'no': nothing to"):
         labels(rows="one")
+    with pytest.raises(UserError, match="1 label in all rows: nothing to learn: .*sep"):
+        labels(rows="one", type="multi")
