@@ -35,10 +35,10 @@ def test_pack_places_every_example_once():
     placement = packing.pack(numbers, lengths[numbers], 3, shapes=[shape])
     assert placement.numbers.shape == placement.offsets.shape == (3, 8, 6)
     assert sorted(placement.numbers[placement.numbers != EMPTY]) == sorted(numbers)
-    for numbers, offsets in zip(
+    for packed, offsets in zip(
         placement.numbers.reshape(24, 6), placement.offsets.reshape(24, 6), strict=True
     ):
-        real = numbers[numbers != EMPTY]
+        real = packed[packed != EMPTY]
         ends = offsets[: len(real)] + lengths[real]
         assert offsets[: len(real)].tolist() == [0, *ends][: len(real)]
         assert (ends <= 24).all()

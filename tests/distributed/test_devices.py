@@ -219,7 +219,12 @@ def test_cards_that_tensorflow_does_not_see(
     monkeypatch, device, named, driver, fragment
 ):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
-    monkeypatch.setattr(devices.os.path, "exists", lambda path: driver)
+    exists = devices.os.path.exists
+    monkeypatch.setattr(
+        devices.os.path,
+        "exists",
+        lambda path: driver if path == "/dev/nvidia0" else exists(path),
+    )
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
     warning = devices.missing_gpus(device)
     if fragment is None:
