@@ -137,7 +137,7 @@ def exports() -> Iterator[Result]:
                 folder, "AutoModelForSequenceClassification"
             )
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        found = [model.bert_config.id2label[index] for index in range(len(labels))]
+        found = [model.config.id2label[index] for index in range(len(labels))]
         if found != labels:
             raise SystemExit(f"labels come back as {found}")
         inputs = encode_sentences(tokenizer)
