@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.checkpoints.run_folder import PRODUCER
 from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.run_files import CONFIG, LABELS, MODEL, RUN, VOCAB
 from bert_mgpu.model.config import BertConfig
 
 CHECKPOINT = "bert_model.ckpt"
-_PRODUCER = {"producer": "bert_mgpu"}
 
 
 def export(
@@ -27,7 +27,7 @@ def export(
     *,
     vocab_file: str | os.PathLike[str],
     labels: Sequence[str] | None,
-    flags: Mapping[str, Any],
+    facts: Mapping[str, Any],
 ) -> None:
     """Writes bert_model.ckpt, bert_config.json and vocab.txt.
 
@@ -35,16 +35,18 @@ def export(
     to label_list.txt and run.json, as in the output_dir of a run. The folder appears
     whole or not at all, replacing an earlier export at most.
 
+    facts: of run.json, see `run_folder.facts`.
+
     Raises UserError where the folder holds other files, or cannot be written.
     """
     target = pathlib.Path(directory).absolute()
     files.check_replaceable(target, is_export)
-    facts = json.dumps({**_PRODUCER, "flags": dict(flags)}, indent=2)
+    text = json.dumps(facts, indent=2, ensure_ascii=False)
     try:
         with files.replacing_folder(target) as new:
             (new / VOCAB).write_bytes(pathlib.Path(vocab_file).read_bytes())
             (new / CONFIG).write_text(bert_config.to_google_json(), encoding="utf-8")
-            (new / RUN).write_text(facts + "\n", encoding="utf-8")
+            (new / RUN).write_text(text + "\n", encoding="utf-8")
             if labels:
                 lines = "".join(f"{label}\n" for label in labels)
                 (new / LABELS).write_text(lines, encoding="utf-8")
@@ -59,6 +61,6 @@ def is_export(folder: pathlib.Path, names: set[str]) -> bool:
     if not (RUN in others and others <= {*MODEL}):
         return False
     try:
-        return files.read_json(folder / RUN).items() >= _PRODUCER.items()
+        return files.read_json(folder / RUN).items() >= PRODUCER.items()
     except UserError:
         return False

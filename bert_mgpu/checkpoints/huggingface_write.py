@@ -16,7 +16,7 @@ import safetensors.numpy
 
 from bert_mgpu.checkpoints import weight_names
 from bert_mgpu.checkpoints.huggingface_read import VOCAB, WEIGHTS
-from bert_mgpu.core import files
+from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.model.config import BertConfig
 
@@ -25,6 +25,7 @@ _OURS = {"format": "pt", "producer": "bert_mgpu"}  # header of model.safetensors
 _EXPORTED = {
     WEIGHTS,
     VOCAB,
+    run_files.RUN,
     "config.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -47,6 +48,7 @@ def export(
     do_lower_case: bool,
     labels: Sequence[str] | None,
     problem_type: str | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes a folder for AutoModelForSequenceClassification and AutoTokenizer.
 
@@ -54,6 +56,7 @@ def export(
     `weight_names.architecture_of` finds the weights, and labels of a classifier are
     LABEL_0, LABEL_1, ...
     problem_type: of a classifier, as transformers names it.
+    facts: of run.json (see `run_folder.facts`), which bert_mgpu reads for predictions.
 
     `params` may hold more weights than that model has. The folder appears whole or
     not at all, replacing an earlier export at most.
@@ -61,6 +64,7 @@ def export(
     target = pathlib.Path(directory).absolute()
     files.check_replaceable(target, is_export)
     classifies = labels is not None
+    flags = (facts or {}).get("flags", {})
     architecture = (
         weight_names.CLASSIFIER if classifies else weight_names.architecture_of(params)
     )
@@ -85,9 +89,14 @@ def export(
                 ),
                 (
                     "tokenizer_config.json",
-                    _tokenizer_config(bert_config, do_lower_case),
+                    _tokenizer_config(
+                        do_lower_case,
+                        flags.get("max_seq_length")
+                        or bert_config.max_position_embeddings,
+                    ),
                 ),
                 ("special_tokens_map.json", _SPECIAL_TOKENS),
+                *([(run_files.RUN, facts)] if flags else []),
             ):
                 text = json.dumps(value, indent=2, ensure_ascii=False)
                 (new / name).write_text(text + "\n", encoding="utf-8")
@@ -161,13 +170,13 @@ def _model_config(
     }
 
 
-def _tokenizer_config(bert_config: BertConfig, do_lower_case: bool) -> dict[str, Any]:
-    """tokenizer_config.json of Google's tokenizer."""
+def _tokenizer_config(do_lower_case: bool, most: int) -> dict[str, Any]:
+    """tokenizer_config.json of Google's tokenizer. most: tokens of a row."""
     return {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": do_lower_case,
         "strip_accents": None,  # as do_lower_case says
         "tokenize_chinese_chars": True,
-        "model_max_length": bert_config.max_position_embeddings,
+        "model_max_length": most,
         **_SPECIAL_TOKENS,
     }

@@ -175,6 +175,7 @@ def _beside_weights(
             named = huggingface_read.folder_settings(folder)
             settings = {k: v for k, v in named.items() if v is not None}
             settings["origin"] = str(folder)
+            settings |= _for_predictions(folder)
         else:
             settings = _left_by_run(folder)
     if saved_run:
@@ -194,25 +195,34 @@ def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
             settings[key] = str(folder / name)
     if files.lexists(folder / run_files.LABELS):
         settings["labels"] = run_folder.read_labels(folder / run_files.LABELS)
-    flags = run_folder.read_settings(folder / run_files.RUN)
+    flags = _for_predictions(folder)
     if "do_lower_case" in flags:
         settings["origin"] = str(folder)
     return settings | flags
 
 
+def _for_predictions(folder: pathlib.Path) -> dict[str, Any]:
+    """What run.json keeps for later predictions: flags, and the "task"."""
+    path = folder / run_files.RUN
+    return {**run_folder.read_settings(path), "task": run_folder.read_task(path)}
+
+
 def as_trained(
-    config: RunConfig, output_dir: pathlib.Path
+    config: RunConfig, output_dir: pathlib.Path | None
 ) -> tuple[RunConfig, list[str]]:
     """The settings of a run that does not train, as its model was trained.
 
-    Flags that the command line names stay. Also returns notes for the log.
+    Flags that the command line names stay. With the model's task, where the folder
+    has it. Also returns notes for the log.
     """
     if config.do_train:
         return config, []
     trained = _beside_weights(config.init_checkpoint, _saved_run(output_dir))
+    task = trained.get("task")
+    trained |= task.flags if task else {}
     taken = {
         name: trained[name]
-        for name in run_folder.REMEMBERED
+        for name in (*run_folder.REMEMBERED, *(task.flags if task else ()))
         if name in trained
         and hasattr(config, name)  # the other script's flags
         and name not in config.given
@@ -221,6 +231,8 @@ def as_trained(
     notes = [
         f"--{name}={value}, as the model was trained" for name, value in taken.items()
     ]
+    if task and hasattr(config, "trained_task"):
+        taken["trained_task"] = task
     return dataclasses.replace(config, **taken), notes
 
 

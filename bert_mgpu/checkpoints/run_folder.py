@@ -1,12 +1,13 @@
-"""The folder of a trained model: its labels, and the settings in run.json."""
+"""The folder of a trained model: its labels, and the settings and task in run.json."""
 
 from __future__ import annotations
 
 import os
 import pathlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from bert_mgpu.config.base import fields
+from bert_mgpu.config.base import FlagTable, fields
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core import files
@@ -20,6 +21,22 @@ _FIELDS = {
 }
 # Flags that a later run of a trained model need not pass again.
 REMEMBERED = tuple(name for name in _FIELDS if _FIELDS[name].metadata["remembered"])
+
+TASK = "task"  # the key of run.json
+PRODUCER = {"producer": "bert_mgpu"}  # in the run.json of an export
+
+
+class TrainedTask(NamedTuple):
+    """The task of a trained model, as run.json has it: see tasks/trained_task.py."""
+
+    path: pathlib.Path  # of run.json
+    values: dict[str, Any]  # not checked
+    flags: dict[str, Any]  # what its family's own flags were, for predictions
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What run.json has of it."""
+        return self.values | ({"flags": self.flags} if self.flags else {})
 
 
 def folder_of(path: str) -> pathlib.Path:
@@ -60,6 +77,41 @@ def read_settings(path: pathlib.Path) -> dict[str, Any]:
             f"{path}: damaged ({reason}): restore it, or delete it and pass"
             " --do_lower_case and --max_seq_length as in training"
         ) from None
+
+
+def read_task(path: pathlib.Path) -> TrainedTask | None:
+    """The task in run.json; None if it has none, as in those of earlier versions.
+
+    Raises UserError where it is damaged.
+    """
+    values = files.read_json(path).get(TASK) if files.lexists(path) else None
+    if values is None:
+        return None
+    named = isinstance(values, dict) and isinstance(values.get("name"), str)
+    flags = values.pop("flags", {}) if named else None
+    if not isinstance(flags, dict) or not all(
+        name in _FIELDS and _can_be(name, value) for name, value in flags.items()
+    ):
+        raise UserError(
+            f"{path}: damaged ({TASK!r} is {short_repr(values)}): restore it"
+        )
+    return TrainedTask(path, values, flags)
+
+
+def remembered(config: FlagTable) -> dict[str, Any]:
+    """The flags that a later run of the model need not pass again."""
+    values = {name: getattr(config, name, None) for name in REMEMBERED}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def facts(
+    flags: Mapping[str, Any], task: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The run.json of a model that is exported: what its use needs, and who wrote it.
+
+    task: as `read_task` finds it.
+    """
+    return {**PRODUCER, "flags": {**flags}, **({TASK: {**task}} if task else {})}
 
 
 def model_settings(path: pathlib.Path) -> dict[str, Any]:

@@ -57,9 +57,9 @@ def _names(path: str) -> list[Any]:
     return names
 
 
-def check_common_flags(config: RunConfig, needed: Sequence[str]) -> None:
-    """Raises UserError where a needed flag is missing, or all that ask for work."""
-    check_needed(config, [*needed, "output_dir"])
+def check_common_flags(config: RunConfig) -> None:
+    """Raises UserError where output_dir is missing, or all flags that ask for work."""
+    check_needed(config, ["output_dir"])
     asked = "do_train", "do_eval", "do_predict", *EXPORTS
     if not any(getattr(config, name, None) for name in asked):
         raise UserError(

@@ -26,7 +26,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bert_mgpu.cli import session
-from bert_mgpu.cli.flag_checks import EXPORTS, check_common_flags, check_used
+from bert_mgpu.cli.flag_checks import (
+    EXPORTS,
+    check_common_flags,
+    check_needed,
+    check_used,
+)
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
@@ -53,10 +58,18 @@ def work(config: FinetuneConfig, output_dir: pathlib.Path, topology: Topology) -
 
 def check(config: FinetuneConfig) -> None:
     """Raises UserError for flags that do not go together."""
-    check_common_flags(config, ["task_name", "data_dir"])
+    if config.task_name is None and config.trained_task is None:
+        why = "--help lists all flags"
+        if not config.do_train and (config.output_dir or config.init_checkpoint):
+            why = "the model's folder does not name its task: pass it and --data_dir"
+        check_needed(config, ["task_name"], why)
+    own_files = config.do_predict and config.predict_file is None
+    if config.do_train or config.do_eval or own_files:
+        check_needed(config, ["data_dir"], "only --predict_file needs none")
+    check_common_flags(config)
     if config.truncation != "head_tail":
         check_used(config.given, ["head_tokens"], "--truncation=head_tail")
-    if not os.path.isdir(str(config.data_dir)):
+    if config.data_dir is not None and not os.path.isdir(config.data_dir):
         fault = "a file" if os.path.exists(str(config.data_dir)) else "no such folder"
         raise UserError(
             f"--data_dir={config.data_dir}: {fault}: pass the folder with the"

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bert_mgpu.cli import session
-from bert_mgpu.cli.flag_checks import check_common_flags, check_used
+from bert_mgpu.cli.flag_checks import check_common_flags, check_needed, check_used
 from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core.errors import UserError
 
@@ -51,7 +51,8 @@ def work(config: PretrainConfig, output_dir: pathlib.Path, topology: Topology) -
 def check(config: PretrainConfig) -> None:
     """Raises UserError for flags that do not go together."""
     reads = config.do_train or (config.do_eval and config.eval_input_file is None)
-    check_common_flags(config, ["input_file"] if reads else [])
+    check_needed(config, ["input_file"] if reads else [])
+    check_common_flags(config)
     if config.eval_input_file and not config.do_eval:
         raise UserError("--eval_input_file is given: pass --do_eval=true as well")
     if config.do_predict and config.predict_file is None:

@@ -71,6 +71,7 @@ def run(
         # A process may be lost before the first contact.
         watchdog.keep_towers(launcher.total_towers() or settings.n_gpus * rank.size)
         watchdog.open()
+        settings, remembered = _as_trained(settings, folder)
         check(settings)
         output_dir = pathlib.Path(str(settings.output_dir))
         with (
@@ -81,8 +82,8 @@ def run(
             _load_tensorflow(settings.tf_log)
             signal.signal(signal.SIGTERM, preempt)  # while training, the loop's own
             with _explained(settings, output_dir, watchdog):
-                settings, topology = _topology(
-                    settings, output_dir, remarks, rank=rank, watchdog=watchdog
+                topology = _topology(
+                    settings, remarks + remembered, rank=rank, watchdog=watchdog
                 )
                 work(settings, output_dir, topology)
                 topology.group.all_gather(b"")  # others may still be writing
@@ -164,22 +165,22 @@ def _load_tensorflow(shows_log: bool) -> None:
         tf.get_logger().setLevel("ERROR")
 
 
+def _as_trained(
+    config: RunConfig, output_dir: pathlib.Path | None
+) -> tuple[RunConfig, list[str]]:
+    """The settings as the model was trained, and notes for the log."""
+    from bert_mgpu.checkpoints import pretrained  # not for --help
+
+    return pretrained.as_trained(config, output_dir)
+
+
 def _topology(
-    config: RunConfig,
-    output_dir: pathlib.Path,
-    remarks: list[str],
-    *,
-    rank: ProcessRank,
-    watchdog: Watchdog,
-) -> tuple[RunConfig, Topology]:
-    """The settings, as the model was trained, and the run's processes and devices."""
-    from bert_mgpu.checkpoints import pretrained
+    config: RunConfig, remarks: list[str], *, rank: ProcessRank, watchdog: Watchdog
+) -> Topology:
+    """The processes and devices of the run."""
     from bert_mgpu.runs import init_distributed
 
-    config, remembered = pretrained.as_trained(config, output_dir)
-    return config, init_distributed.init_distributed(
-        config, remarks + remembered, rank, watchdog=watchdog
-    )
+    return init_distributed.init_distributed(config, remarks, rank, watchdog=watchdog)
 
 
 @contextlib.contextmanager

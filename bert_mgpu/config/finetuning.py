@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from bert_mgpu.config.base import FILES, INPUT, MODEL, TEST, TRAIN, RunConfig, flag
 from bert_mgpu.config.classification import (
@@ -17,6 +18,7 @@ from bert_mgpu.core.errors import UserError
 class FinetuneFlags(RunConfig):
     """The flags that every family of tasks has."""
 
+    trained_task: Any = None  # of a model that is only used: a run_folder.TrainedTask
     # fmt: off
     task_name: str | None = flag(None, INPUT, "a built-in task, or your own, described by a task.json in data_dir", identity=True)
     data_dir: str | None = flag(None, INPUT, "folder with the task's files and, for your own task, its task.json")

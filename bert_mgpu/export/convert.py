@@ -20,6 +20,7 @@ from bert_mgpu.checkpoints import (
     weight_names,
 )
 from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.checkpoints.run_folder import TrainedTask
 from bert_mgpu.config.base import ModelFlags
 from bert_mgpu.config.convert import ConvertConfig
 from bert_mgpu.core import files, run_files, text_files
@@ -60,10 +61,11 @@ def convert(config: ConvertConfig, types: Mapping[str, str]) -> None:
     checkpoint = str(config.init_checkpoint)
     params = _weights(checkpoint, model.bert_config)
     rows, source = _rows(model.required_tokenizer, model.bert_config, config.input_file)
-    flags = run_folder.model_settings(run_folder.folder_of(checkpoint) / run_files.RUN)
+    run = run_folder.folder_of(checkpoint) / run_files.RUN
+    flags, task = run_folder.model_settings(run), run_folder.read_task(run)
     for name, folder in folders.items():
         target = TARGETS[name]
-        target.write(folder, model, params, flags=flags, types=types)
+        target.write(folder, model, params, flags=flags, task=task, types=types)
         written = target.names(params, model.bert_config)
         print(f"wrote {len(written)} weights to {folder}")
         if lost := sorted(set(params) - set(written)):
@@ -104,6 +106,7 @@ def _write_google(
     params: Params,
     *,
     flags: dict[str, Any],
+    task: TrainedTask | None,
     types: Mapping[str, str],
 ) -> None:
     flags = {"do_lower_case": model.do_lower_case, **flags}
@@ -115,7 +118,7 @@ def _write_google(
         model.bert_config,
         vocab_file=model.required_vocab_file,
         labels=model.labels,
-        flags=flags,
+        facts=run_folder.facts(flags, task and task.kept),
     )
     if model.bert_config.hidden_act == "gelu_erf":
         print("  google-research/bert has no erf form of gelu and refuses this model")
@@ -133,6 +136,7 @@ def _write_hugging_face(
     params: Params,
     *,
     flags: dict[str, Any],
+    task: TrainedTask | None,
     types: Mapping[str, str],
 ) -> None:
     problem_types = {name: problem_type for problem_type, name in types.items()}
@@ -148,6 +152,7 @@ def _write_hugging_face(
         problem_type=(model.huggingface_problem_type or trained)
         if classifies
         else None,
+        facts=run_folder.facts(flags, task and task.kept) if classifies else None,
     )
 
 

@@ -8,7 +8,16 @@ from typing import NamedTuple
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed.topology import Topology
-from bert_mgpu.runs import export, identity, plan, predict_stream, report, stages, train
+from bert_mgpu.runs import (
+    export,
+    identity,
+    plan,
+    predict_stream,
+    report,
+    resume,
+    stages,
+    train,
+)
 from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.base import FinetuningTask
@@ -66,6 +75,8 @@ def finetune(
     # 2. The weights: trained, or as they were saved.
     evaluator = stages.evaluator(run)
     state, towers = train.train_or_load(run, evaluator, config.use_best, towers=towers)
+    if not config.do_train and topology.group.rank == 0:
+        resume.keep_task(data.task, output_dir)
     # 3. Their use.
     scored = {}
     if config.do_eval:

@@ -14,11 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 import bert_mgpu
-from bert_mgpu.checkpoints import initial_weights, train_state
+from bert_mgpu.checkpoints import initial_weights, run_folder, train_state
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig, fields
 from bert_mgpu.core import files, run_files, tensor_names
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.files import write_text
 from bert_mgpu.core.log import say
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.model import params as params_lib
@@ -167,6 +168,19 @@ def _began_from(output_dir: pathlib.Path) -> str | None:
         return None
 
 
+def keep_task(task: Mapping[str, Any], output_dir: pathlib.Path) -> None:
+    """Adds the task to the run.json of an earlier version, which did not keep it."""
+    path = output_dir / run_files.RUN
+    if not path.is_file() or run_folder.read_task(path):
+        return
+    write_text(path, _as_json({**files.read_json(path), run_folder.TASK: task}))
+    say(f"{path} keeps the task now: predictions need no --task_name or --data_dir")
+
+
+def _as_json(facts: dict[str, Any]) -> str:
+    return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+
+
 def write_run_files(
     config: RunConfig,
     model: Pretrained,
@@ -174,9 +188,13 @@ def write_run_files(
     *,
     frozen: list[str],
     identity: dict[str, Any],
+    task: Mapping[str, Any],
     output_dir: pathlib.Path,
 ) -> None:
-    """Writes the files about this run for later ones, and for people: run.json, ..."""
+    """Writes the files about this run for later ones, and for people: run.json, ...
+
+    task: see `run.Data`.
+    """
     settings = {f.name: getattr(config, f.name) for f in fields(type(config))}
     settings["do_lower_case"] = model.do_lower_case
     settings["init_checkpoint"] = _absolute(config.init_checkpoint)
@@ -186,6 +204,7 @@ def write_run_files(
         del settings["do_lower_case"]
     facts = {
         "flags": settings,
+        **({run_folder.TASK: task} if task else {}),
         "frozen": frozen,
         "identity": identity,
         "versions": {
@@ -196,13 +215,13 @@ def write_run_files(
         },
     }
     texts = {
-        run_files.RUN: json.dumps(facts, indent=2, ensure_ascii=False) + "\n",
+        run_files.RUN: _as_json(facts),
         run_files.CONFIG: model.bert_config.to_google_json(),
     }
     if labels:
         texts[run_files.LABELS] = "".join(f"{label}\n" for label in labels)
     for name, text in texts.items():
-        files.write_text(output_dir / name, text)
+        write_text(output_dir / name, text)
     if model.vocab_file:
         vocabulary = pathlib.Path(model.vocab_file).read_bytes()
         files.write_bytes(output_dir / run_files.VOCAB, vocabulary)

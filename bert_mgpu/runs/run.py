@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
@@ -30,6 +30,11 @@ class Data(Protocol):
     """The sets of rows of a run."""
 
     flag: str  # by which a user names the files
+
+    @property
+    def task(self) -> Mapping[str, Any]:
+        """The task as run.json keeps it, as JSON values; empty where there is none."""
+        ...
 
     def load(self, split: str) -> tuple[Rows, str]:
         """(rows, a fingerprint of them) of a set, described in the log."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.checkpoints import huggingface_write, pretrained
+from bert_mgpu.checkpoints import huggingface_write, pretrained, run_folder
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import files, run_files
@@ -154,7 +154,7 @@ def export(
     run: Run, params: Mapping[str, np.ndarray], problem_type: str | None = None
 ) -> None:
     """Writes --export_hf in the first process."""
-    config, model = run.config, run.model
+    config, model, task = run.config, run.model, run.data.task
     if not config.export_hf or run.topology.group.rank > 0:
         return
     huggingface_write.export(
@@ -165,5 +165,6 @@ def export(
         do_lower_case=model.do_lower_case,
         labels=run.task.labels or None,  # a regression has none
         problem_type=problem_type,
+        facts=run_folder.facts(run_folder.remembered(config), task) if task else None,
     )
     say(f"wrote the model to {config.export_hf}, for transformers")

@@ -176,6 +176,7 @@ def _train(
             labels,
             frozen=run.frozen,
             identity=identity,
+            task=run.data.task,
             output_dir=run.output_dir,
         )
     say(

@@ -164,6 +164,16 @@ class Family(abc.ABC):
         """
         return {}
 
+    def prediction_flags(
+        self, config: FinetuneConfig, files: TaskFiles
+    ) -> dict[str, Any]:
+        """The family's own flags that predictions depend on, as they were in training.
+
+        run.json keeps them for later runs that only use the model. A value that is the
+        name of a file is replaced by what the file holds.
+        """
+        return {}
+
     @abc.abstractmethod
     def task(
         self,

@@ -18,7 +18,7 @@ from bert_mgpu.core.rows import Example, Features
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
-from bert_mgpu.tasks import data_checks, reader, sources
+from bert_mgpu.tasks import data_checks, reader, sources, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TaskFiles
 
@@ -155,6 +155,12 @@ class TaskDataset:
             f" {self.config.max_seq_length}"
         )
 
+    @property
+    def task(self) -> dict[str, Any]:
+        """The task as run.json keeps it for later predictions: see `task_json`."""
+        flags = self.family.prediction_flags(self.config, self.files)
+        return task_json.values_of(self.files) | ({"flags": flags} if flags else {})
+
     def check(self, split: str, scored: Any) -> None:
         """Nothing: every row has an output."""
 
@@ -203,7 +209,7 @@ class TaskDataset:
         return sources.source(
             self.files,
             split,
-            data_dir=str(config.data_dir),
+            data_dir=config.data_dir,
             eval_files=config.eval_files,
             predict_file=config.predict_file,
         )

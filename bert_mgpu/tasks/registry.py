@@ -7,7 +7,6 @@ its model needs TensorFlow.
 from __future__ import annotations
 
 import importlib
-import pathlib
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.tasks import task_json
@@ -40,8 +39,11 @@ def find_task_files(config: FinetuneConfig) -> TaskFiles:
 
 def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
     """Lines for the log on what a user may not expect of a task's files."""
-    data_dir = pathlib.Path(str(config.data_dir))
-    lines = [task_json.overlooked(str(config.task_name), data_dir, BUILTIN)]
+    lines = [
+        task_json.overlooked(
+            str(config.task_name or files.name), config.data_dir, BUILTIN
+        )
+    ]
     if config.truncation != "head" and files.columns.text_b is not None:
         lines.append(
             f"--truncation={config.truncation}: pairs of texts lose their ends even so"

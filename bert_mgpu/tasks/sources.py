@@ -47,7 +47,7 @@ def source(
     task: TaskFiles,
     split: str,
     *,
-    data_dir: str | os.PathLike[str],
+    data_dir: str | os.PathLike[str] | None,
     eval_files: str | None,
     predict_file: str | None,
 ) -> Source:
@@ -70,7 +70,9 @@ def source(
     return own._replace(labelled=split not in files)
 
 
-def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) -> Source:
+def split_path(
+    task: TaskFiles, data_dir: str | os.PathLike[str] | None, split: str
+) -> Source:
     """Finds the file of a split: "train", "dev" or "test".
 
     Test is dev where the task has no test file, or has one that is absent.
@@ -78,6 +80,10 @@ def split_path(task: TaskFiles, data_dir: str | os.PathLike[str], split: str) ->
     Raises:
       UserError: there is no such file; names the nearest ones.
     """
+    if data_dir is None:
+        raise UserError(
+            f"--data_dir is missing: the {split} file of the task {task.name} is there"
+        )
     directory, asked = pathlib.Path(data_dir), split
     name = task.file_of(split)
     note = None

@@ -15,6 +15,7 @@ import pathlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from bert_mgpu.checkpoints.run_folder import TrainedTask
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import files, text_files
 from bert_mgpu.core.errors import UserError, short_repr
@@ -56,6 +57,7 @@ class TaskType(NamedTuple):
 
 _COLUMNS = ("text_a", "text_b", "label", "id")  # in the order of a row's cells
 _FILES = ("train", "dev", "test")
+_SEPARATOR = ","  # between labels
 _KEYS = {
     **{name: _Key(f"{name}_file", (str,)) for name in _FILES},
     **{name: _Key(f"{name}_column", (int, str), _column) for name in _COLUMNS},
@@ -77,7 +79,8 @@ def read_task_json(
 
     Raises UserError for what is missing, unknown or does not fit together.
     """
-    name, path = str(config.task_name), pathlib.Path(str(config.data_dir), FILE)
+    trained = config.trained_task
+    name = str(config.task_name or (trained and trained.values.get("name")))
     by_flag = {
         key: row.of_flag(getattr(config, row.flag))
         for key, row in _KEYS.items()
@@ -90,17 +93,49 @@ def read_task_json(
                 " files are known: for your own, pass another --task_name"
             )
         return builtin[name.lower()]
-    exists = files.lexists(path)  # even a broken link was meant as task.json
-    if not by_flag and not exists:
-        raise _unknown(name, builtin)
-    values = _read(path) if exists else {}
+    path = pathlib.Path(config.data_dir or "", FILE)
+    # Even a broken link was meant as task.json.
+    if config.data_dir and files.lexists(path):
+        values = _known(path, files.read_json(path))
+    elif trained and trained.values.get("name") == name.lower():
+        path = trained.path
+        values = _known(path, {k: v for k, v in trained.values.items() if k != "name"})
+    elif by_flag:
+        values = {}
+    else:
+        raise _unknown(name, builtin, trained)
     values = _checked(values | by_flag, path, by_flag, types=types)
     return _task(name.lower(), values)
 
 
-def _unknown(name: str, builtin: Collection[str]) -> UserError:
+def values_of(task: TaskFiles) -> dict[str, Any]:
+    """The keys of task.json that give these files, with "name" and without labels.
+
+    A built-in task has only its name. Of files elsewhere only the names are kept.
+    """
+    values: dict[str, Any] = {"name": task.name}
+    if task.columns.table is None:
+        return values
+    form, columns = task.columns.table
+    for key in _FILES:
+        if name := task.file_of(key):
+            values[key] = pathlib.PurePath(name).name if _is_elsewhere(name) else name
+    cells = {key: getattr(task.columns, key) for key in _COLUMNS}
+    values |= {key: columns[cell] for key, cell in cells.items() if cell is not None}
+    values |= {"format": form.format, "header": form.header, "encoding": form.encoding}
+    values |= {"type": task.task_type}
+    if task.separator != _SEPARATOR:
+        values["label_separator"] = task.separator
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _unknown(
+    name: str, builtin: Collection[str], trained: TrainedTask | None
+) -> UserError:
     near = difflib.get_close_matches(name.lower(), builtin)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
+    if trained:
+        hint = f"the model was trained for {short_repr(trained.values.get('name'))}. "
     return UserError(
         f"--task_name={name} is not built in: {hint}Built in are"
         f" {', '.join(builtin)}; a task of your own needs a task.json in --data_dir"
@@ -108,11 +143,11 @@ def _unknown(name: str, builtin: Collection[str]) -> UserError:
 
 
 def overlooked(
-    task_name: str, data_dir: pathlib.Path, builtin: Collection[str]
+    task_name: str, data_dir: str | None, builtin: Collection[str]
 ) -> str | None:
     """A remark where there is a task.json but the task's name is a built-in one."""
-    path = data_dir / FILE
-    if task_name.lower() not in builtin or not path.is_file():
+    path = pathlib.Path(data_dir or "", FILE)
+    if data_dir is None or task_name.lower() not in builtin or not path.is_file():
         return None
     return (
         f"{path} is not read: {task_name} is a built-in task: for your own, pass"
@@ -143,12 +178,18 @@ def _task(name: str, values: Mapping[str, Any]) -> TaskFiles:
             table=TableColumns(form, tuple(columns.values())),
         ),
         task_type=values.get("type", DEFAULT_TYPE),
-        separator=values.get("label_separator", ","),
+        separator=values.get("label_separator", _SEPARATOR),
     )
 
 
-def _read(path: pathlib.Path) -> dict[str, Any]:
-    content = files.read_json(path)
+def _is_elsewhere(name: str) -> bool:
+    """Whether a file lies outside of the folder to which its name is relative."""
+    path = pathlib.PurePath(name)
+    return path.is_absolute() or ".." in path.parts
+
+
+def _known(path: pathlib.Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a task. Raises UserError for unknown keys and files elsewhere."""
     values = {key: value for key, value in content.items() if value is not None}
     for key in values:
         if key not in _KEYS:
@@ -159,11 +200,10 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
                 f" {', '.join(_KEYS)})"
             )
     for key in _FILES:
-        name = pathlib.PurePath(values[key]) if _is(values, key, str) else None
-        long = name and len(str(name)) > _LONGEST_NAME
-        if name and (long or name.is_absolute() or ".." in name.parts):
+        name = values[key] if _is(values, key, str) else ""
+        if len(name) > _LONGEST_NAME or _is_elsewhere(name):
             raise UserError(
-                f"{path}: {key!r} is {short_repr(str(name))}: name a file inside"
+                f"{path}: {key!r} is {short_repr(name)}: name a file inside"
                 f" data_dir, or pass it as --{_KEYS[key].flag}"
             )
     return values

@@ -194,7 +194,13 @@ def test_run_files_say_how_it_began(tmp_path, said):
     for given in ("start", "another"):
         run = FinetuneConfig(init_checkpoint=given, max_seq_length=9)
         resume.write_run_files(
-            run, MODEL, ["a", "b"], frozen=["x"], identity=IDENTITY, output_dir=tmp_path
+            run,
+            MODEL,
+            ["a", "b"],
+            frozen=["x"],
+            identity=IDENTITY,
+            task={"name": "mine"},
+            output_dir=tmp_path,
         )
         save(tmp_path)
     facts = json.loads((tmp_path / "run.json").read_text())

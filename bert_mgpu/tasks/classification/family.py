@@ -72,7 +72,7 @@ class ClassificationFamily(Family):
             files,
             model,
             output_dir,
-            data_dir=pathlib.Path(str(config.data_dir)),
+            data_dir=config.data_dir,
             trains=config.do_train,
             evaluates=config.do_eval,
         )
@@ -94,6 +94,15 @@ class ClassificationFamily(Family):
         self, files: TaskFiles, sets: Sequence[Sequence[Example]]
     ) -> TaskFiles:
         return dataclasses.replace(files, labels=tuple(labels.labels_of(files, sets)))
+
+    def prediction_flags(
+        self, config: FinetuneConfig, files: TaskFiles
+    ) -> dict[str, Any]:
+        if config.threshold is None:
+            return {}
+        problem_type = PROBLEM_TYPES[files.task_type]
+        text = label_weights.inline(config.threshold, problem_type, files.labels)
+        return {"threshold": text}
 
     def task(
         self,

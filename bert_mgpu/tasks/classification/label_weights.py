@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from bert_mgpu.core.errors import UserError, listed
+from bert_mgpu.core.errors import UserError, listed, short_repr, shortened
 from bert_mgpu.core.text_files import read_lines
 from bert_mgpu.tasks.classification.problem_type import ProblemType
 from bert_mgpu.tasks.classification.problem_types import MULTI, SINGLE
@@ -35,7 +36,7 @@ def weights(
         )
     if class_weights == BALANCED:
         return None if truth is None else problem_type.balanced(truth, labels)
-    numbers = _read(class_weights, labels, "class_weights", least=1e-6, most=1e6)
+    numbers = _of_labels(class_weights, labels, "class_weights", least=1e-6, most=1e6)
     return numbers.astype(np.float32)
 
 
@@ -54,7 +55,7 @@ def thresholds(
     try:
         value = float(threshold)
     except ValueError:
-        return _read(threshold, labels, "threshold", least=0, most=1)
+        return _of_labels(threshold, labels, "threshold", least=0, most=1)
     if not 0 <= value <= 1:
         raise UserError(
             f"--threshold={threshold}: pass a probability, 0 to 1, or a file"
@@ -62,10 +63,54 @@ def thresholds(
     return np.full(len(labels), value)
 
 
-def _read(
-    path: str, labels: Sequence[str], flag: str, *, least: float, most: float
+def inline(threshold: str, problem_type: ProblemType, labels: Sequence[str]) -> str:
+    """--threshold without a file: a number, or a JSON object by label."""
+    values = thresholds(threshold, problem_type, labels)
+    assert values is not None
+    if len({*values.tolist()}) == 1:
+        return str(values[0])
+    return json.dumps(dict(zip(labels, values.tolist(), strict=True)))
+
+
+def _of_labels(
+    text: str, labels: Sequence[str], flag: str, *, least: float, most: float
 ) -> np.ndarray:
-    """The numbers [L] of a file of lines `label TAB number`, each label once."""
+    """The numbers [L] of a file, or of a JSON object, with a number for each label."""
+    if text.startswith("{"):
+        numbers = _in_json(text, flag, least=least, most=most)
+        if others := [label for label in numbers if label not in labels]:
+            raise UserError(
+                f"--{flag}: {listed(others)}: no such label: there are {listed(labels)}"
+            )
+    else:
+        numbers = _in_file(text, labels, least=least, most=most)
+    if missing := [label for label in labels if label not in numbers]:
+        raise UserError(f"--{flag}={text}: has no line for {listed(missing)}")
+    return np.array([numbers[label] for label in labels])
+
+
+def _in_json(text: str, flag: str, *, least: float, most: float) -> dict[str, float]:
+    try:
+        numbers = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"--{flag}={shortened(text)}: no JSON object: {error}"
+        ) from None
+    for label, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            value = math.nan
+        if not least <= value <= most:
+            raise UserError(
+                f"--{flag}={shortened(text)}: {short_repr(label)}: pass a number,"
+                f" {least:g} to {most:g}"
+            )
+    return {**numbers}
+
+
+def _in_file(
+    path: str, labels: Sequence[str], *, least: float, most: float
+) -> dict[str, float]:
+    """The numbers of lines `label TAB number`, each label once."""
     numbers: dict[str, float] = {}
     for number, line in read_lines(path):
         if not line.strip():
@@ -88,6 +133,4 @@ def _read(
         if label in numbers:
             raise UserError(f"{location}: {label!r} appears twice")
         numbers[label] = value
-    if missing := [label for label in labels if label not in numbers]:
-        raise UserError(f"--{flag}={path}: has no line for {listed(missing)}")
-    return np.array([numbers[label] for label in labels])
+    return numbers

@@ -20,7 +20,7 @@ def find_labels(
     model: Pretrained,
     output_dir: pathlib.Path,
     *,
-    data_dir: pathlib.Path,
+    data_dir: str | None,
     trains: bool,
     evaluates: bool,
 ) -> list[str]:
@@ -31,7 +31,8 @@ def find_labels(
     """
     if files.columns.label is None and (trains or evaluates):
         raise UserError(
-            f"{data_dir / task_json.FILE}: 'label' is missing: training and evaluation"
+            f"{pathlib.Path(data_dir or '', task_json.FILE)}: 'label' is missing:"
+            " training and evaluation"
             " need the column of the label"
         )
     if not problem_types.PROBLEM_TYPES[files.task_type].has_labels:
@@ -70,7 +71,7 @@ def labels_of(files: TaskFiles, sets: Sequence[Sequence[Example]]) -> list[str]:
     return sorted(occurring)
 
 
-def _labels_of_training_file(files: TaskFiles, data_dir: pathlib.Path) -> list[str]:
+def _labels_of_training_file(files: TaskFiles, data_dir: str | None) -> list[str]:
     source = sources.split_path(files, data_dir, "train")
     examples = reader.read_examples(
         files, source.path, source.split, label=read_label, with_label=True

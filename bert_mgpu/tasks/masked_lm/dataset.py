@@ -6,6 +6,8 @@ import glob
 import itertools
 import os
 import pathlib
+import types
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -110,6 +112,9 @@ class RecordDataset:
     """The records of a run as rows (a `run.Data`)."""
 
     flag = "input_file"  # that names the files
+    task: Mapping[str, Any] = types.MappingProxyType(
+        {}
+    )  # later runs need nothing of it
 
     def __init__(
         self,
