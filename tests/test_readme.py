@@ -75,7 +75,8 @@ def commands(text):
     """The shell commands of a document, continued lines joined."""
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
-    return [" ".join(shlex.split(line, comments=True)) for line in lines if line]
+    words = (shlex.split(line, comments=True) for line in lines if line)
+    return [shlex.join(each).replace("'|'", "|") for each in words]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,7 @@ def test_commands_name_flags_scripts_and_targets_that_exist(name):
             assert wanted <= {*targets}, command
         scripts = [a for a in arguments if a.endswith(".py")]
         assert all((ROOT / script).is_file() for script in scripts), command
-        for part in " ".join(arguments).split(" | "):
+        for part in command.split(" | "):
             if actual := flags_of(shlex.split(part)):
                 table, given = actual
                 _, notes = parsing.parse(given, "", table)

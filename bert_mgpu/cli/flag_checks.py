@@ -60,7 +60,7 @@ def _names(path: str) -> list[Any]:
 def check_common_flags(config: RunConfig) -> None:
     """Raises UserError where output_dir is missing, or all flags that ask for work."""
     check_needed(config, ["output_dir"])
-    asked = "do_train", "do_eval", "do_predict", *EXPORTS
+    asked = "do_train", "do_eval", "do_predict", "predict_text", *EXPORTS
     if not any(getattr(config, name, None) for name in asked):
         raise UserError(
             "nothing to do: pass --do_train=true, --do_eval=true, --do_predict=true or"

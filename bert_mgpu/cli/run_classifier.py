@@ -7,10 +7,11 @@ Train on two GPUs (or on a CPU), evaluate on the dev set, predict the test set:
     --init_checkpoint=model/bert_model.ckpt --output_dir=out \\
     --do_train=true --do_eval=true --do_predict=true --n_gpus=2
 
-Predict another file with the trained model:
+Predict another file, or a text, with the trained model:
 
-  python run_classifier_mgpu.py --task_name=mrpc --data_dir=data/MRPC \\
-    --output_dir=out --do_predict=true --predict_file=new.tsv
+  python run_classifier_mgpu.py --output_dir=out --do_predict=true \\
+    --predict_file=new.tsv
+  python run_classifier_mgpu.py --output_dir=out --predict_text="a fine film"
 
 Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
 4 out of memory, 5 lost another process, 75 stopped by SIGTERM and resumable,
@@ -33,8 +34,8 @@ from bert_mgpu.cli.flag_checks import (
     check_used,
 )
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.tasks import registry, sources
 
 if TYPE_CHECKING:  # it imports TensorFlow
@@ -81,14 +82,7 @@ def check(config: FinetuneConfig) -> None:
         raise UserError(
             "--eval_files is given: pass --do_eval=true or --eval_steps as well"
         )
-    if config.predict_file == text_files.STANDARD_INPUT and (
-        config.do_train or config.do_eval
-    ):
-        raise UserError(
-            "--predict_file=- needs a trained model: leave --do_train and --do_eval out"
-        )
-    if config.predict_file == text_files.STANDARD_INPUT and config.max_predict_examples:
-        raise UserError("--max_predict_examples: --predict_file=- has no known number")
+    _check_printed(config)
     if config.seeds > 1:
         _check_seeds(config)
     if config.eval_steps and not config.do_train:
@@ -99,6 +93,31 @@ def check(config: FinetuneConfig) -> None:
         )
         if config.use_best and config.do_train:
             raise UserError("--use_best with --do_train needs --eval_steps: pass both")
+
+
+def _check_printed(config: FinetuneConfig) -> None:
+    """Predictions that are printed: of standard input, or of one text."""
+    if config.predict_text is None:
+        check_used(config.given, ["predict_text_b"], "--predict_text")
+    elif config.do_predict:
+        raise UserError(
+            "--predict_text and --do_predict: the first predicts its text alone: leave"
+            " one of them out"
+        )
+    flag = config.predict_prints
+    if flag and (config.do_train or config.do_eval):
+        raise UserError(
+            f"--{flag} needs a trained model: leave --do_train and --do_eval out"
+        )
+    if config.predict_file == STANDARD_INPUT:
+        if config.max_predict_examples:
+            raise UserError(
+                "--max_predict_examples: --predict_file=- has no known number"
+            )
+    else:
+        check_used(config.given, ["strict"], "--predict_file=-")
+    if config.predict_file is None:
+        check_used(config.given, ["predict_format"], "--predict_file")
 
 
 def _check_seeds(config: FinetuneConfig) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from bert_mgpu.core.activations import ACTIVATIONS
+from bert_mgpu.core.files import STANDARD_INPUT
 
 GROUPS = INPUT, TASK, MODEL, TRAIN, TEST, SPEED, FILES = (
     "Task and data",
@@ -131,6 +132,11 @@ class RunConfig(ModelFlags, abc.ABC):
     def prediction_batch(self) -> int:
         """Rows of a prediction step per tower."""
         return self.predict_batch_size or self.eval_batch_size
+
+    @property
+    def predict_prints(self) -> str | None:
+        """The flag whose predictions go to standard output, a few at a time."""
+        return "predict_file=-" if self.predict_file == STANDARD_INPUT else None
 
     # The flag that makes the warm-up shorter.
     warmup_flag: ClassVar[str]

@@ -13,6 +13,8 @@ from bert_mgpu.config.classification import (
 )
 from bert_mgpu.core.errors import UserError
 
+PREDICT_FORMATS = ("text", "tsv", "csv", "jsonl", "parquet")
+
 
 @dataclasses.dataclass(frozen=True)
 class FinetuneFlags(RunConfig):
@@ -46,6 +48,10 @@ class FinetuneFlags(RunConfig):
     use_best: bool = flag(False, TEST, "evaluate, predict and export with the weights in output_dir/best, not the last ones")
     early_stopping_patience: int | None = flag(None, TEST, "stop after N evaluations in a row without a better best_metric [never]", minimum=1)
     report: bool = flag(True, TEST, "write output_dir/report.html on training and evaluation, and its pictures to output_dir/report")
+    predict_format: str | None = flag(None, TEST, "format of predict_file: text (one text per line; of a pair, two with a tab between them), tsv, csv, jsonl or parquet [by the name of the file; of .txt and standard input, by the first line]", choices=PREDICT_FORMATS)
+    predict_text: str | None = flag(None, TEST, "a text to predict; the answer is printed")
+    predict_text_b: str | None = flag(None, TEST, "the second text of --predict_text, where the task has pairs")
+    strict: bool = flag(False, TEST, "with --predict_file=-: end at the first row that cannot be read, instead of answering it with its error")
     max_eval_examples: int | None = flag(None, TEST, "evaluate on a random sample of N examples [all]", minimum=1)
     max_predict_examples: int | None = flag(None, TEST, "predict a random sample of N examples [all]", minimum=1)
     export_saved_model: str | None = flag(None, FILES, "write the model to this folder as a SavedModel that takes raw texts, for TensorFlow Serving")
@@ -57,6 +63,11 @@ class FinetuneFlags(RunConfig):
     @property
     def eval_every(self) -> int:
         return self.eval_steps or 0
+
+    @property
+    def predict_prints(self) -> str | None:
+        """The flag whose predictions go to standard output, a few at a time."""
+        return super().predict_prints if self.predict_text is None else "predict_text"
 
     def steps_of(self, rows: int, batch: int) -> int:
         """Rounded down as bert-ad does. Batches run on across the ends of epochs, so

@@ -74,7 +74,7 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         " TF1 names; also averaged weights and the loss scale where the run has them",
     ),
     ((LABELS, CONFIG, VOCAB), "what the model needs beside its weights"),
-    ((RUN,), "flags, identity and versions of the run"),
+    ((RUN,), "flags, task, identity and versions of the run"),
     (
         (METRICS, "events.out.tfevents.*"),
         "loss, learning rate, gradient norm, speed, time spent waiting for input (and"

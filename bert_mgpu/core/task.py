@@ -120,3 +120,10 @@ class Predictions(NamedTuple):
     texts: list[str]  # predict.txt
     values: np.ndarray  # [examples, W], test_results.tsv
     records: list[dict[str, Any]]  # of predictions.jsonl, without id and line
+
+
+class Display(NamedTuple):
+    """A prediction as people read it."""
+
+    text: str
+    bars: Sequence[tuple[str, float]] = ()  # a name and its share, 0 to 1

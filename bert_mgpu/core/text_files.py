@@ -11,16 +11,19 @@ import lzma
 import os
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import numpy as np
 
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.rng.shuffles import SHUFFLES
 
 _MAX_NAMES_SHOWN = 5
-STANDARD_INPUT = "-"
+Lines = Iterator[tuple[int, str]]  # of a file, with their numbers from 1
+# Gets the number of a line that cannot be read, and the message, FILE:LINE first.
+Faults = Callable[[int, str], None]
 UTF_8 = "utf-8"
 # Encodings in which no other character contains the byte of a line's end. GB18030
 # includes GBK and GB2312.
@@ -70,7 +73,7 @@ def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
 
 
 def read_lines(
-    path: str | os.PathLike[str], encoding: str = UTF_8
+    path: str | os.PathLike[str], encoding: str = UTF_8, faults: Faults | None = None
 ) -> Iterator[tuple[int, str]]:
     r"""Yields (line number from 1, text) of a text file, one line in memory.
 
@@ -79,7 +82,8 @@ def read_lines(
     line's end (`\n` or `\r\n`) and a byte order mark at the file's start. A file
     `.gz` or `.xz` is unpacked; STANDARD_INPUT is read as its lines come.
 
-    encoding: one of ENCODINGS.
+    encoding: one of ENCODINGS. faults: gets the lines that are not of this encoding,
+    which are left out, instead of an error.
 
     Raises:
       UserError: no such file, or with file:line: not of this encoding, a NUL byte, or
@@ -100,7 +104,14 @@ def read_lines(
                 _check_start(raw, path)
                 raw = raw.removeprefix(_MARKS.get(ENCODINGS[encoding], b""))
             raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-            yield number, decode(raw, f"{path}:{number}", encoding)
+            try:
+                text = decode(raw, f"{path}:{number}", encoding)
+            except UserError as error:
+                if faults is None:
+                    raise
+                faults(number, str(error))
+            else:
+                yield number, text
 
 
 @contextlib.contextmanager

@@ -19,7 +19,15 @@ from typing import Any, NamedTuple
 
 from bert_mgpu.core import extras
 from bert_mgpu.core.errors import UserError, listed, shortened
-from bert_mgpu.core.text_files import UNPACK, UTF_8, check_file, read_lines
+from bert_mgpu.core.text_files import (
+    UNPACK,
+    UTF_8,
+    Faults,
+    Lines,
+    check_file,
+    read_lines,
+)
+from bert_mgpu.data.csv_lines import LONGEST_ROW, MOST_RETRIES, CsvLines
 
 Column = int | str  # a number from 0, -1 is the last one; or a name
 Cell = str | list[str]  # JSON Lines and Parquet may hold lists
@@ -34,8 +42,6 @@ _SUFFIXES = {
     ".parquet": "parquet",
 }
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# Characters of a row of CSV, which may span lines: an unclosed quote ends there.
-_LONGEST_ROW = 1 << 24
 _NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
 
 
@@ -62,7 +68,8 @@ def rows(
     form: TableFormat,
     columns: Sequence[Column | None],
     *,
-    faults: list[str] | None = None,
+    lines: Lines | None = None,
+    faults: Faults | None = None,
 ) -> Iterator[tuple[int, Cells | None]]:
     """Pairs (line from 1, cells of these columns in this order), one row in memory.
 
@@ -70,12 +77,16 @@ def rows(
     of a row of Parquet its number.
 
     Args:
-      faults: gets a line for each faulty row, which is skipped, instead of an error.
+      lines: of the file, where some have been read already.
+      faults: gets each faulty row, which is skipped, instead of an error.
 
     Raises:
       UserError: with file:line, where a row does not fit or a column is missing.
     """
-    for number, cells in FORMATS[form.format_of(path)](path, form, columns):
+    read = FORMATS[form.format_of(path)]
+    if lines is None and read is not _parquet:
+        lines = read_lines(path, form.encoding, faults)
+    for number, cells in read(path, form, columns, lines or iter(())):
         try:
             if isinstance(cells, _RowFault):
                 raise ValueError(cells)
@@ -84,7 +95,7 @@ def rows(
             fault = f"{path}:{number}: {error}"
             if faults is None:
                 raise UserError(fault) from None
-            faults.append(fault)
+            faults(number, fault)
 
 
 def _text(value: Any, column: Column | None) -> Cell | None:
@@ -108,9 +119,11 @@ def _text(value: Any, column: Column | None) -> Cell | None:
 _Raw = Iterator[tuple[int, list[Any] | _RowFault | None]]
 
 
-def _tsv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
+def _tsv(
+    path: Any, form: TableFormat, columns: Sequence[Column | None], lines: Lines
+) -> _Raw:
     numbers: list[int | None] = _numbers(columns)
-    for number, line in read_lines(path, form.encoding):
+    for number, line in lines:
         cells = line.split("\t")
         if number == 1 and form.header:
             numbers = _header_numbers(path, cells, columns)
@@ -118,31 +131,35 @@ def _tsv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw
             yield number, _pick(cells, numbers) if line.strip() else None
 
 
-def _csv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
-    csv.field_size_limit(_LONGEST_ROW)
+def _csv(
+    path: Any, form: TableFormat, columns: Sequence[Column | None], lines: Lines
+) -> _Raw:
+    csv.field_size_limit(LONGEST_ROW)
     numbers: list[int | None] = _numbers(columns)
-    held = 0  # characters of the row so far
-
-    def ends() -> Iterator[str]:
-        nonlocal held
-        for _, line in read_lines(path, form.encoding):
-            held += len(line) + 1
-            if held > _LONGEST_ROW:
-                raise csv.Error(f"a row of more than {_LONGEST_ROW} characters")
-            yield f"{line}\n"
-
-    reader, width = csv.reader(ends(), strict=True), None
+    source, width = CsvLines(lines), None
+    reader = csv.reader(source, strict=True)
     while True:
-        number, held = reader.line_num + 1, 0
+        source.begin_row()
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            raise UserError(
-                f"{path}:{number}: {error}: not a row of CSV: put a cell with commas or"
-                ' quotes into quotes, and double those inside, or pass format "tsv"'
-            ) from None
+            yield (
+                source.number,
+                _RowFault(
+                    f"{error}: not a row of CSV: put a cell with commas or quotes into"
+                    ' quotes, and double those inside, or pass format "tsv"'
+                ),
+            )
+            if not source.retry():
+                raise UserError(
+                    f"{path}:{source.number}: more than {MOST_RETRIES} such rows: the"
+                    " rest is not read"
+                ) from None
+            reader = csv.reader(source, strict=True)
+            continue
+        number = source.number
         if number == 1 and form.header:
             numbers = _header_numbers(path, cells, columns)
             width = len(cells)
@@ -160,9 +177,11 @@ def _csv(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw
             yield number, _pick(cells, numbers)
 
 
-def _jsonl(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
+def _jsonl(
+    path: Any, form: TableFormat, columns: Sequence[Column | None], lines: Lines
+) -> _Raw:
     names = _names(path, columns)
-    for number, line in read_lines(path, form.encoding):
+    for number, line in lines:
         yield number, _of_record(line, names) if line.strip() else None
 
 
@@ -189,7 +208,9 @@ def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _parquet(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> _Raw:
+def _parquet(
+    path: Any, form: TableFormat, columns: Sequence[Column | None], lines: Lines
+) -> _Raw:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -216,7 +237,7 @@ def _parquet(path: Any, form: TableFormat, columns: Sequence[Column | None]) -> 
         raise UserError(f"{path}: not a Parquet file: {why}") from None
 
 
-FORMATS: dict[str, Callable[[Any, TableFormat, Sequence[Column | None]], _Raw]] = {
+FORMATS: dict[str, Callable[..., _Raw]] = {
     "tsv": _tsv,
     "csv": _csv,
     "jsonl": _jsonl,

@@ -70,21 +70,22 @@ def write_sentence_scores(
     return list(files)
 
 
-def json_lines(
+def json_line(name: str, line: int, record: Mapping[str, Any]) -> str:
+    """A line of predictions.jsonl; the keys behind "line" are those of `decide`."""
+    return json.dumps({"id": name, "line": line, **record}, ensure_ascii=False) + "\n"
+
+
+def _json_lines(
     predictions: Predictions, features: Features, ids: Sequence[str] | None = None
 ) -> Iterator[str]:
-    """The lines of predictions.jsonl; see `write_predictions`.
-
-    The keys behind "line" are those of the task's `decide`.
-    """
+    """The lines of predictions.jsonl; see `write_predictions`."""
     lines = features.lines[features.first_rows].tolist()
     entries = len(predictions.texts), len(predictions.values), len(predictions.records)
     if {*entries} != {len(lines)}:
         raise ValueError(f"{entries} predictions of {len(lines)} examples")
     names = ids or [f"test-{line - 1}" for line in lines]
     for name, line, record in zip(names, lines, predictions.records, strict=True):
-        facts = {"id": name, "line": line, **record}
-        yield json.dumps(facts, ensure_ascii=False) + "\n"
+        yield json_line(name, line, record)
 
 
 def write_predictions(
@@ -99,7 +100,7 @@ def write_predictions(
     features: the predicted rows; ids: of the examples, where they have some. Returns
     the names of the files. Raises ValueError unless each example has one prediction.
     """
-    records = [*json_lines(predictions, features, ids)]
+    records = [*_json_lines(predictions, features, ids)]
     make_folder(output_dir)
     files = {
         run_files.PREDICTIONS: (f"{text}\n" for text in predictions.texts),

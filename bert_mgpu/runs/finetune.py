@@ -85,6 +85,8 @@ def finetune(
         predict_stream.predict(run, towers)
     elif config.do_predict:
         stages.predict(run, towers)
+    if config.predict_text is not None:
+        predict_stream.answer(run, towers)
     stages.export(run, state.averaged, task.huggingface_problem_type)
     export.write(run, state.averaged, towers)
     report.write(run, scored)

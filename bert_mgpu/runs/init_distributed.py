@@ -10,7 +10,6 @@ import tensorflow as tf
 
 import bert_mgpu
 from bert_mgpu.config.base import RunConfig, fields
-from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.task import TrainState
@@ -35,8 +34,8 @@ def init_distributed(
         say(remark)
     if config.plan and not process.is_single:
         raise UserError("--plan takes one process: leave horovodrun out")
-    if config.predict_file == text_files.STANDARD_INPUT and not process.is_single:
-        raise UserError("--predict_file=- takes one process: leave horovodrun out")
+    if (flag := config.predict_prints) and not process.is_single:
+        raise UserError(f"--{flag} takes one process: leave horovodrun out")
     visible = _devices(config, process)
     if "cpu_devices" in config.given and visible[0].startswith("GPU"):
         say("--cpu_devices splits the CPU; the towers are on GPUs: see --device")

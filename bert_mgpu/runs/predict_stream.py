@@ -1,21 +1,33 @@
-"""Prediction of a stream: rows from standard input, to standard output as they come."""
+"""Predictions that are printed: of standard input as it comes, and of one text."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
+import json
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from bert_mgpu.core import log
-from bert_mgpu.core.errors import RunError
+from bert_mgpu.core import log, terminal
+from bert_mgpu.core.errors import RunError, UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example
+from bert_mgpu.core.task import Display
+from bert_mgpu.core.text_files import Faults
 from bert_mgpu.evaluation import result_files
-from bert_mgpu.evaluation.forward import scored_rows
+from bert_mgpu.runs.predictor import Predictor
 from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.training.towers import Towers
+
+_BAR, _SHARE = 30, 8  # terminal columns
+_FULL, _HALF = "█", "▌"
+
+
+class BadRow(NamedTuple):
+    """A row that cannot be read."""
+
+    line: int
+    error: str
 
 
 def predict(run: FinetuningRun, towers: Towers) -> None:
@@ -23,31 +35,68 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
 
     Rows that have come by now are predicted together, up to a batch. The stream ends
     with the input, or when nobody reads the output any more. A row that cannot be read
-    ends it with an error, after the predictions of the rows before it.
+    is answered by its error; with --strict it ends the stream, after the predictions of
+    the rows before it.
     """
     say("predicting standard input, one line at a time, until it ends")
-    task, data, count = run.task, run.data, 0
-    settings = run.forward_settings("predict", predicting=True)
-    settings = dataclasses.replace(settings, streams=True)
-    score = functools.partial(scored_rows, settings=settings, note=lambda text: None)
-    for examples in _blocks(data.stream(), towers.n_towers * settings.batch_size):
-        rows = data.featurise(examples)
-        scored = score(task, rows, towers, examples=lambda: examples)  # noqa: B023
-        ids = [example.guid for example in examples] if data.has_ids else None
-        lines = result_files.json_lines(task.decide(scored), rows, ids)
+    predictor, count, bad = Predictor.of_run(run, towers), 0, 0
+
+    def rows(faults: Faults) -> Iterator[Example]:
+        return run.data.stream(None if run.config.strict else faults)
+
+    for block in _blocks(rows, predictor.batch):
+        examples = [row for row in block if isinstance(row, Example)]
+        records = iter(predictor.predict(examples).records if examples else ())
+        lines = [
+            result_files.json_line(row.guid, row.line, next(records))
+            if isinstance(row, Example)
+            else json.dumps(row._asdict(), ensure_ascii=False) + "\n"
+            for row in block
+        ]
         if not log.write_stdout("".join(lines)):
             return
-        count += len(examples)
-    say(f"predicted {count} examples")
+        count, bad = count + len(examples), bad + len(block) - len(examples)
+    say(f"predicted {count} examples" + f"; {bad} rows could not be read" * (bad > 0))
 
 
-def _blocks(examples: Iterator[Example], most: int) -> Iterator[list[Example]]:
-    """The examples in blocks of those that have been read by now, from 1 to `most`."""
-    received: queue.Queue[Example | Exception | None] = queue.Queue(most)
+def answer(run: FinetuningRun, towers: Towers) -> None:
+    """Prints the prediction of --predict_text."""
+    config = run.config
+    try:
+        example = run.data.example(str(config.predict_text), config.predict_text_b)
+    except ValueError as error:
+        advice = "leave --predict_text_b out" if config.predict_text_b else "pass both"
+        raise UserError(
+            f"--predict_text, --predict_text_b: {error}: {advice}"
+        ) from None
+    predictions = Predictor.of_run(run, towers).predict([example])
+    log.write_stdout(_drawn(run.task.display(predictions.records[0])))
+
+
+def _drawn(display: Display) -> str:
+    """The text of an answer, and a line with a bar for each value."""
+    lines = [display.text]
+    width = max((terminal.width(name) for name, _ in display.bars), default=0)
+    width = min(width, terminal.WIDTH - _BAR - _SHARE - 2)
+    for name, value in display.bars:
+        halves = round(2 * _BAR * value)
+        bar = _FULL * (halves // 2) + _HALF * (halves % 2)
+        lines.append(f"{terminal.fit(name, width)} {value:7.1%} {bar}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+_Row = Example | BadRow
+
+
+def _blocks(
+    rows: Callable[[Faults], Iterator[Example]], most: int
+) -> Iterator[list[_Row]]:
+    """The rows in blocks of those that have been read by now, from 1 to `most`."""
+    received: queue.Queue[_Row | Exception | None] = queue.Queue(most)
 
     def read() -> None:
         try:
-            for example in examples:
+            for example in rows(lambda line, error: received.put(BadRow(line, error))):
                 received.put(example)
             received.put(None)
         except Exception as error:  # raised below, in the thread that predicts
@@ -58,13 +107,13 @@ def _blocks(examples: Iterator[Example], most: int) -> Iterator[list[Example]]:
     error: Exception | None = None
     ended = False
     while not ended:
-        block: list[Example] = []
+        block: list[_Row] = []
         while len(block) < most:
             try:
                 item = received.get(block=not block)
             except queue.Empty:
                 break
-            if not isinstance(item, Example):
+            if not isinstance(item, _Row):
                 ended, error = True, item
                 break
             block.append(item)

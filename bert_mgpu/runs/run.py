@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example, Rows
 from bert_mgpu.core.task import Task
@@ -104,7 +103,7 @@ class Run:
         """
         if self.config.xla == "auto":
             slow = self.config.precision == "bfloat16" and "CPU" in self.devices[0]
-            return not (slow or self.config.predict_file == text_files.STANDARD_INPUT)
+            return not (slow or self.config.predict_prints)
         return self.config.xla == "on"
 
     @property

@@ -7,6 +7,7 @@ the model, and answers evaluation, prediction, streams, reports and exports.
 from __future__ import annotations
 
 import abc
+import json
 import pathlib
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from bert_mgpu.core.report import ReportSection, ReportTable
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
+    Display,
     DropoutKey,
     Forward,
     Params,
@@ -89,6 +91,10 @@ class FinetuningTask(abc.ABC):
     @abc.abstractmethod
     def decide(self, scored: Any) -> Predictions:
         """The predicted lines, one per example."""
+
+    def display(self, record: Mapping[str, Any]) -> Display:
+        """A record of `Predictions` as people read it."""
+        return Display(json.dumps(record, ensure_ascii=False))
 
     def answers(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
         """The tensors that an exported model returns, made from `outputs`."""

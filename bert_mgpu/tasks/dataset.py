@@ -11,16 +11,19 @@ from typing import Any
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core import hashing, text_files
+from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.core.text_files import Faults
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
 from bert_mgpu.tasks import data_checks, reader, sources, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TaskFiles
+from bert_mgpu.tasks.predict_format import find_format
 
 
 def _described(columns: Columns) -> dict[str, Any]:
@@ -91,7 +94,7 @@ class TaskDataset:
     @property
     def streams(self) -> bool:
         """Whether rows of standard input are predicted as they come."""
-        return self.config.predict_file == text_files.STANDARD_INPUT
+        return self.config.predict_file == STANDARD_INPUT
 
     def _sample_flag(self, split: str) -> str:
         """The flag that limits a set to a seeded sample."""
@@ -139,7 +142,7 @@ class TaskDataset:
             f"{share} % {length}"
             for share, length in notes["length_percentiles"].items()
         ).replace(" % ", " % have at most ", 1)
-        columns = self.files.columns_of(source.split)
+        columns = source.columns
         header = columns.header or (columns.table and columns.table.form.header)
         without = " (line 1 is the header)" if header else ""
         flag = self._sample_flag(split)
@@ -170,14 +173,9 @@ class TaskDataset:
         columns = self.files.columns_of("test")
         return columns.text_b is not None or columns.pair is not None
 
-    @property
-    def has_ids(self) -> bool:
-        """Whether rows to predict have a column of ids."""
-        return self.files.columns_of("test").id is not None
-
     def ids(self, split: str) -> list[str] | None:
         """The ids of the rows, which are read once more; None without such a column."""
-        if not self.has_ids:
+        if self._source(split).columns.id is None:
             return None
         return [example.guid for example in self.examples(split)]
 
@@ -191,6 +189,7 @@ class TaskDataset:
             self.files,
             source.path,
             source.split,
+            columns=source.columns,
             label=self.family.read_label,
             with_label=source.labelled,
             keep=getattr(config, self._sample_flag(split)),
@@ -212,21 +211,43 @@ class TaskDataset:
             data_dir=config.data_dir,
             eval_files=config.eval_files,
             predict_file=config.predict_file,
+            predict_format=config.predict_format,
         )
 
-    def stream(self) -> Iterator[Example]:
-        """The rows of standard input as they come."""
-        files, table = self.files, self.files.columns.table
-        if table is not None:  # its format is that of the task's files
-            name = files.test or files.dev or files.train or ""
-            form = table.form._replace(format=table.form.format_of(name))
-            columns = dataclasses.replace(
-                files.columns, table=table._replace(form=form)
+    def stream(self, faults: Faults | None = None) -> Iterator[Example]:
+        """The rows of standard input as they come.
+
+        faults: gets those that cannot be read, instead of an error.
+        """
+        files, source = self.files, STANDARD_INPUT
+        columns = files.columns_of("test")
+        asked = self.config.predict_format
+        found = find_format(files, source, columns, asked, faults=faults)
+        if found.note:
+            say(found.note)
+        yield from reader.stream(
+            files,
+            source,
+            "test",
+            label=self.family.read_label,
+            with_label=False,
+            columns=found.columns,
+            lines=found.lines,
+            faults=faults,
+        )
+
+    def example(self, text_a: str, text_b: str | None = None) -> Example:
+        """A text, or a pair, as an example to predict.
+
+        Raises ValueError where the task has the other.
+        """
+        columns = self.files.columns_of("test")
+        if (columns.text_b is None) != (text_b is None):
+            raise ValueError(
+                f"{self.files.name} is a task of "
+                + ("single texts" if columns.text_b is None else "pairs of texts")
             )
-            files = dataclasses.replace(files, columns=columns)
-        source = text_files.STANDARD_INPUT
-        label = self.family.read_label
-        return reader.stream(files, source, "test", label=label, with_label=False)
+        return Example("test-0", *reader.clean(columns, text_a, text_b), line=1)
 
     def featurise(self, examples: Sequence[Example]) -> Features:
         tokenizer = self.model.required_tokenizer
@@ -241,7 +262,7 @@ class TaskDataset:
         keep = getattr(config, self._sample_flag(split))
         data = {
             "data": hashing.file_hash(source.path),
-            "columns": _described(files.columns_of(source.split)),
+            "columns": _described(source.columns),
         }
         if files.task_type != DEFAULT_TYPE:
             data["kind"] = [files.task_type, files.separator]

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from bert_mgpu.core import text_files
 from bert_mgpu.data import tables
 
 LAST = -1  # a column number: the last one, and none of the other columns
@@ -36,6 +37,7 @@ class Columns:
     strip_lines: bool = False  # and skip blank ones
     language: str | None = None  # rows with another column 0 are skipped
     id: int | None = None
+    encoding: str = text_files.UTF_8  # where there is no table
     table: TableColumns | None = None  # of a user's own files
 
     def count(self, with_label: bool) -> int:

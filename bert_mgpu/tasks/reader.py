@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example
-from bert_mgpu.core.text_files import read_lines, sample_rows
+from bert_mgpu.core.text_files import Faults, Lines, read_lines, sample_rows
 from bert_mgpu.data import tables
 from bert_mgpu.tasks.files import Columns, TaskFiles
 
@@ -27,9 +27,10 @@ def read_examples(
     keep: int | None = None,
     seed: int = 0,
     random_numbers: str = "counters",
-    faults: list[str] | None = None,
+    columns: Columns | None = None,
+    faults: Faults | None = None,
 ) -> list[Example]:
-    """Reads a file in its order, with the columns of `split`.
+    """Reads a file in its order, with the columns of `split` unless others are given.
 
     With labels, as training and evaluation want them, rows are skipped where the
     task says so and every label is checked. Without, as prediction wants them, the
@@ -43,13 +44,21 @@ def read_examples(
       label: reads the label of a row.
       keep: the size of a random sample of rows, in file order; None: all rows.
       seed, random_numbers: of that sample, see `text_files.sample_rows`.
-      faults: gets a line for each faulty row, which is skipped, instead of an error.
+      faults: gets each faulty row, which is skipped, instead of an error.
 
     Raises:
       UserError: with file:line, for too few columns or an unknown label; or
         there are no rows.
     """
-    read = stream(task, path, split, label=label, with_label=with_label, faults=faults)
+    read = stream(
+        task,
+        path,
+        split,
+        label=label,
+        with_label=with_label,
+        columns=columns,
+        faults=faults,
+    )
     examples = [*read]
     if not examples:
         raise UserError(f"{path}: no rows for the task {task.name}")
@@ -66,16 +75,21 @@ def stream(
     *,
     label: LabelReader,
     with_label: bool,
-    faults: list[str] | None = None,
+    columns: Columns | None = None,
+    lines: Lines | None = None,
+    faults: Faults | None = None,
 ) -> Iterator[Example]:
-    """The rows of `read_examples` as they are read; there may be none."""
-    columns = task.columns_of(split)
+    """The rows of `read_examples` as they are read; there may be none.
+
+    lines: see `tables.rows`.
+    """
+    columns = columns or task.columns_of(split)
     if with_label and columns.label is None:
         raise UserError(
             f"{path}: {split} files of the task {task.name} have no labels to"
             f" evaluate with: pass a file with the columns of {task.dev}"
         )
-    for number, cells in _rows(columns, path, with_label, faults=faults):
+    for number, cells in _rows(columns, path, with_label, lines=lines, faults=faults):
         try:
             if cells is None and with_label:
                 raise ValueError("blank line: delete it")
@@ -88,7 +102,7 @@ def stream(
             fault = f"{path}:{number}: {error}"
             if faults is None:
                 raise UserError(fault) from None
-            faults.append(fault)
+            faults(number, fault)
             continue
         if row is not None:
             guid, text_a, text_b, row_label = row
@@ -101,7 +115,8 @@ def _rows(
     path: str | os.PathLike[str],
     with_label: bool,
     *,
-    faults: list[str] | None,
+    lines: Lines | None,
+    faults: Faults | None,
 ) -> Iterator[tuple[int, Any]]:
     """(line number, text or cells of the line, None if blank) of the rows to read."""
     if columns.table is not None:
@@ -109,9 +124,9 @@ def _rows(
         wanted: list[tables.Column | None] = [*names]
         if columns.label is not None and not with_label:
             wanted[columns.label] = None
-        yield from tables.rows(path, form, wanted, faults=faults)
+        yield from tables.rows(path, form, wanted, lines=lines, faults=faults)
         return
-    for number, line in read_lines(path):
+    for number, line in lines or read_lines(path, columns.encoding, faults):
         if number == 1 and columns.header:
             continue
         if with_label and columns.strip_lines:
@@ -157,11 +172,17 @@ def _parse(
             return None
     guid = None if columns.id is None else one_value(cells[columns.id])
     text_a = one_value(cells[columns.text_a])
-    if columns.pair is not None:
-        return guid, *columns.pair(text_a), row_label
     text_b = None if columns.text_b is None else one_value(cells[columns.text_b])
-    text_b = None if text_b is None else columns.clean(text_b)
-    return guid, columns.clean(text_a), text_b, row_label
+    return guid, *clean(columns, text_a, text_b), row_label
+
+
+def clean(
+    columns: Columns, text_a: str, text_b: str | None = None
+) -> tuple[str, str | None]:
+    """The texts of an example as the task's own files give them."""
+    if columns.pair is not None:
+        return columns.pair(text_a)
+    return columns.clean(text_a), None if text_b is None else columns.clean(text_b)
 
 
 def one_value(cell: Any) -> str:

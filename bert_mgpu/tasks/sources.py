@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.text_files import check_file, read_lines
-from bert_mgpu.tasks.files import TaskFiles
+from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.tasks.predict_format import find_format
 
 SPLITS = ("train", "dev", "test")
 _PREDICTED = "test:"  # before the name of a file of --predict_file
@@ -17,10 +18,11 @@ _NAME = re.compile(r"[\w-]{1,40}")
 
 
 class Source(NamedTuple):
-    """A file to read, the split whose columns it has, and a remark for the log."""
+    """A file to read, its columns and split, and a remark for the log."""
 
     path: pathlib.Path
     split: str
+    columns: Columns
     note: str | None = None
     labelled: bool = True  # whether its labels are read
 
@@ -50,6 +52,7 @@ def source(
     data_dir: str | os.PathLike[str] | None,
     eval_files: str | None,
     predict_file: str | None,
+    predict_format: str | None = None,
 ) -> Source:
     """Finds the file of a set: a split, or one of --eval_files or --predict_file.
 
@@ -59,13 +62,17 @@ def source(
     others = named_files(eval_files)
     if split in others:
         check_file(others[split])
-        return Source(others[split], "dev")
+        return Source(others[split], "dev", task.columns_of("dev"))
     files = predicted(predict_file)
     path = files.get(split)
     if path is not None:
         check_file(path)
-        columns = predict_file_split(task, path)
-        return Source(pathlib.Path(path), columns, labelled=False)
+        kind = predict_file_split(task, path)
+        columns = task.columns_of(kind)
+        found = find_format(task, path, columns, predict_format)
+        return Source(
+            *(pathlib.Path(path), kind, found.columns), found.note, labelled=False
+        )
     own = split_path(task, data_dir, split)
     return own._replace(labelled=split not in files)
 
@@ -99,7 +106,7 @@ def split_path(
             f' "{asked}" in task.json'
         )
     check_file(directory / name)
-    return Source(directory / name, split, note)
+    return Source(directory / name, split, task.columns_of(split), note)
 
 
 def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:

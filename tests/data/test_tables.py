@@ -7,6 +7,7 @@ import lzma
 import pytest
 
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.data import tables
 from bert_mgpu.data.tables import TableFormat, rows
 
 
@@ -157,3 +158,36 @@ def test_a_mistake_is_one_line_with_its_place(
     ) as e:
         cells(path, columns, header=header)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "bad"),
+    [
+        ('a\n"b\nc\nd\n', {1: "a", 3: "c", 4: "d"}, [2]),
+        ('"a\n"b\nc\n', {3: "c"}, [1, 2]),
+        ('a\n"b" x\n"c\nd"\ne\n', {1: "a", 3: "c\nd", 5: "e"}, [2]),
+        ('"a" x\n\n"b"\n', {2: None, 3: "b"}, [1]),
+        ('"', {}, [1]),
+    ],
+)
+def test_a_bad_row_of_csv_hides_no_other(tmp_path, text, wanted, bad):
+    """The reading begins anew at the line after the first one of the bad row."""
+    path, faults = write(tmp_path / "a.csv", text), []
+    read = tables.rows(
+        path,
+        TableFormat(),
+        [0],
+        faults=lambda line, fault: faults.append((line, fault)),
+    )
+    assert {line: cells and cells[0] for line, cells in read} == wanted
+    assert [line for line, _ in faults] == bad
+    for line, fault in faults:
+        assert fault.startswith(f"{path}:{line}: ") and "not a row of CSV" in fault
+
+
+def test_too_many_bad_rows_of_csv_end_it(tmp_path):
+    """Each might read the whole file once more."""
+    path, faults = write(tmp_path / "a.csv", '"a\n' * 100), []
+    with pytest.raises(UserError, match=":21: more than 20 such rows"):
+        [*tables.rows(path, TableFormat(), [0], faults=lambda *one: faults.append(one))]
+    assert len(faults) == 21

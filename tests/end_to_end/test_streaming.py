@@ -124,11 +124,106 @@ def test_each_row_is_answered_before_the_next_is_sent(
 
 
 def test_a_row_that_cannot_be_read_ends_it_after_the_others(listening):
-    run = listening()
+    run = listening(strict=True)
     out, err = run.communicate("?\tsun\n?\train\nno tab\n?\tsun\n", 120)
     assert run.returncode == 2
     assert [json.loads(line)["line"] for line in out.splitlines()] == [1, 2]
     assert err.splitlines()[-1].startswith("error: -:3: 1 column")
+
+
+BAD = {  # a task's own columns, and lines of which the second cannot be read
+    "tsv": ({"text_a": 1, "label": 0}, b"?\tsun\nno tab\n?\train\n"),
+    "bytes": ({"text_a": 1, "label": 0}, b"?\tsun\n?\t\xff\xfe\n?\train\n"),
+    "jsonl": ({"text_a": "a"}, b'{"a": "sun"}\n{"b": "joy"}\n{"a": "rain"}\n'),
+    "csv": ({"text_a": 0}, b'sun,1\n"joy,1\nrain,2\n'),
+}
+
+
+@pytest.fixture
+def streamed(model, tmp_path, inside):
+    """streamed(bytes, **flags) -> (lines of JSON, log) of the trained folder alone."""
+
+    def run(sent, **flags):
+        file = tmp_path / "sent"
+        file.write_bytes(sent)
+        values = {"output_dir": model, "do_predict": "true", "predict_file": "-",
+                  "xla": "off", **flags}  # fmt: skip
+        before = os.dup(0)
+        with file.open("rb") as typed:
+            os.dup2(typed.fileno(), 0)
+            code, out, err = inside([f"--{k}={v}" for k, v in values.items()])
+            os.dup2(before, 0)
+        os.close(before)
+        assert code == 0, err
+        return [json.loads(line) for line in out.splitlines()], err
+
+    return run
+
+
+@pytest.mark.parametrize("case", [*BAD])
+def test_a_bad_row_is_answered_by_its_error(streamed, model, case):
+    """In its place, and the rows after it are predicted."""
+    task, sent = BAD[case]
+    facts = json.loads((model / "run.json").read_text())
+    suffix = "tsv" if case == "bytes" else case
+    facts["task"] = {"name": "own", **task, "train": f"train.{suffix}"}
+    (model / "run.json").write_text(json.dumps(facts))
+    lines, log = streamed(sent)
+    assert [line["line"] for line in lines] == [1, 2, 3]
+    assert [line.get("label") for line in lines] == ["yes", None, "no"]
+    assert lines[1].keys() == {"line", "error"}
+    assert lines[1]["error"].startswith("-:2: ")
+    assert "predicted 2 examples; 1 rows could not be read" in log
+
+
+def test_bare_lines_and_objects_of_a_stream(streamed):
+    wanted, _ = streamed(b"?\tsun joy\n?\train\n")
+    texts, log = streamed(b"sun joy\nrain\n")
+    assert texts == wanted
+    assert "standard input: one text per line (--predict_format=text)" in log
+    records = [{"text_a": "sun joy"}, {"text_a": "rain"}]
+    sent = "".join(json.dumps(record) + "\n" for record in records)
+    objects, log = streamed(sent.encode())
+    assert objects == wanted and "a JSON object per line" in log
+    told, _ = streamed(b"sun joy\nrain\n", predict_format="text")
+    assert told == wanted
+
+
+ANSWERS = {
+    "yes": (["sun joy"], "yes\nyes"),
+    "no": (["rain loss"], "no\nno"),
+}
+
+
+@pytest.mark.parametrize("label", [*ANSWERS])
+def test_one_text_is_answered_on_the_screen(model, inside, label):
+    (text,), start = ANSWERS[label]
+    before = tree(model)
+    code, out, err = inside([f"--output_dir={model}", f"--predict_text={text}",
+                             "--xla=off"])  # fmt: skip
+    assert code == 0 and out.startswith(start), err
+    bars = [line.split() for line in out.splitlines()[1:]]
+    assert {name for name, *_ in bars} == {"yes", "no"}
+    assert sum(float(share.rstrip("%")) for _, share, *_ in bars) == pytest.approx(100)
+    assert tree(model) == before
+
+
+def test_texts_of_a_file(model, inside, tmp_path):
+    """A file .txt of bare lines; one with tabs is rows, as it has always been."""
+    args = [f"--output_dir={model}", "--do_predict=true", "--xla=off"]
+    predicted = []
+    for name, lines in (("bare.txt", "sun joy\n\nrain\n"),
+                        ("rows.txt", "?\tsun joy\n?\t\n?\train\n"),
+                        ("rows.tsv", "?\tsun joy\n?\t\n?\train\n"),
+                        ("bare.csv", "sun joy\n\nrain\n")):  # fmt: skip
+        (tmp_path / name).write_text(lines)
+        more = ["--predict_format=text"] if name == "bare.csv" else []
+        code, _, err = inside([*args, f"--predict_file={tmp_path / name}", *more])
+        assert code == 0, err
+        assert ("one text per line" in err) == (name == "bare.txt"), err
+        predicted.append((model / "predictions.jsonl").read_text())
+    assert len(predicted[0].splitlines()) == 3
+    assert {*predicted} == {predicted[0]}
 
 
 @pytest.mark.parametrize("how", ["reader", "SIGTERM"])
@@ -225,6 +320,18 @@ def test_several_files_by_one_model(tiny, model, inside, tmp_path):
             {"predict_file": "-", "do_eval": True},
             "--predict_file=- needs a trained model",
         ),
+        (
+            {"predict_text": "sun", "do_predict": False, "do_eval": True},
+            "--predict_text needs a trained model",
+        ),
+        ({"predict_text": "sun"}, "--predict_text and --do_predict"),
+        (
+            {"predict_text": "a", "predict_text_b": "b", "do_predict": False},
+            "own is a task of single texts: leave --predict_text_b out",
+        ),
+        ({"predict_text_b": "b"}, "--predict_text_b does nothing without"),
+        ({"strict": True}, "--strict does nothing without --predict_file=-"),
+        ({"predict_format": "csv"}, "--predict_format does nothing without"),
         ({"predict_file": "a/x.tsv,b/x.tsv"}, "two files of the same name"),
         ({"predict_file": "none.tsv,other.tsv"}, "other.tsv: no such file"),
     ],

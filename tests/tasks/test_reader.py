@@ -117,7 +117,10 @@ def test_a_file_without_labels_cannot_be_evaluated_with(read):
 
 def test_faults_are_gathered_where_they_are_asked_for(read):
     faults = []
-    actual = read("yes\tsun\nmaybe\train\nno\nno\tjoy\n", faults=faults)
+    actual = read(
+        "yes\tsun\nmaybe\train\nno\nno\tjoy\n",
+        faults=lambda line, fault: faults.append(fault),
+    )
     assert [row[1] for row in actual] == ["sun", "joy"]
     assert [fault.rpartition("rows.tsv:")[2].partition(":")[0] for fault in faults] == [
         "2",

@@ -1,12 +1,15 @@
 """A task of one's own, by task.json, by flags, or by both."""
 
+import dataclasses
 import json
+import pathlib
 
 import pytest
 
+from bert_mgpu.checkpoints.run_folder import TrainedTask
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.tasks import task_json
+from bert_mgpu.tasks import registry, task_json
 from bert_mgpu.tasks.registry import BUILTIN, TYPES
 
 
@@ -62,3 +65,49 @@ def test_named_columns_have_a_header_unless_it_is_said(read):
 def test_mistakes(read, values, fragment):
     with pytest.raises(UserError, match=fragment):
         read(values)
+
+
+FULL = {
+    "name": "mine",
+    "train": "a.csv",
+    "dev": "b/c.csv",
+    "text_a": "t",
+    "text_b": 3,
+    "label": -1,
+    "id": "i",
+    "format": "csv",
+    "header": True,
+    "encoding": "gb18030",
+    "type": "multi",
+    "label_separator": "|",
+}
+DEFAULTS = {"header": False, "encoding": "utf-8", "type": "single"}
+
+
+def of_trained(values):
+    trained = TrainedTask(pathlib.Path("model/run.json"), values, {})
+    return registry.find_task_files(FinetuneConfig(trained_task=trained))
+
+
+@pytest.mark.parametrize("values", [FULL, {"name": "mine", "text_a": 0, **DEFAULTS}])
+def test_what_run_json_keeps_gives_the_same_task(values):
+    assert task_json.values_of(of_trained(values)) == values
+
+
+def test_a_built_in_task_is_kept_by_its_name():
+    for name, task in BUILTIN.items():
+        assert task_json.values_of(task) == {"name": name}
+        assert of_trained({"name": name}) is task
+
+
+@pytest.mark.parametrize("name", ["/data/of/me/a.csv", "../a.csv"])
+def test_run_json_keeps_no_path_of_this_machine(name):
+    files = dataclasses.replace(of_trained(FULL), train=name)
+    assert task_json.values_of(files)["train"] == "a.csv"
+
+
+def test_another_name_than_the_trained_one():
+    trained = TrainedTask(pathlib.Path("model/run.json"), FULL, {})
+    asked = FinetuneConfig(task_name="yours", trained_task=trained)
+    with pytest.raises(UserError, match="the model was trained for 'mine'"):
+        registry.find_task_files(asked)

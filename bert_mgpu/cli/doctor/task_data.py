@@ -141,17 +141,19 @@ def _read(
         data_dir=str(config.data_dir),
         eval_files=config.eval_files,
         predict_file=config.predict_file,
+        predict_format=config.predict_format,
     )
     faults: list[str] = []
-    labelled = source.labelled and task.columns_of(source.split).label is not None
+    labelled = source.labelled and source.columns.label is not None
     examples = []
     for example in reader.stream(
         task,
         source.path,
         source.split,
+        columns=source.columns,
         label=family.read_label,
         with_label=labelled,
-        faults=faults,
+        faults=lambda line, fault: faults.append(fault),
     ):
         if example.label == "":
             faults.append(f"{source.path}:{example.line}: the label is empty")

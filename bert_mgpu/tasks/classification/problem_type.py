@@ -8,13 +8,13 @@ Letters: B rows, L labels, W outputs of a row.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.task import Predictions
+from bert_mgpu.core.task import Display, Predictions
 from bert_mgpu.tasks.classification import metrics
 
 
@@ -110,6 +110,15 @@ class ProblemType(abc.ABC):
         self, logits: tf.Tensor, labels: Sequence[str], thresholds: np.ndarray | None
     ) -> dict[str, tf.Tensor]:
         """The tensors of an exported model, besides the logits [B, W]."""
+
+    def display(self, record: Mapping[str, Any]) -> Display:
+        """A prediction as people read it: its labels, and the probability of each."""
+        if not self.has_labels:
+            return Display(str(record["value"]))
+        label = record["label"]
+        text = label if isinstance(label, str) else ", ".join(label) or "no label"
+        bars = sorted(record["probabilities"].items(), key=lambda pair: -pair[1])
+        return Display(text, bars)
 
     def confusion(self, scored: ScoredRows) -> np.ndarray | None:
         """Rows by true label (down) and predicted label, int [L, L], or None."""

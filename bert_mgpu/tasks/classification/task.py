@@ -18,6 +18,7 @@ from bert_mgpu.core.report import ReportSection
 from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
 from bert_mgpu.core.task import (
     Batch,
+    Display,
     DropoutKey,
     Params,
     Predictions,
@@ -135,6 +136,9 @@ class Classification(FinetuningTask):
 
     def decide(self, scored: ScoredRows) -> Predictions:
         return self.problem_type.decide(scored)
+
+    def display(self, record: Mapping[str, Any]) -> Display:
+        return self.problem_type.display(record)
 
     def answers(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         logits = outputs["logits"]  # [B, W]

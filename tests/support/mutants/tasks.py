@@ -13,6 +13,33 @@ _INSTANCES = "data_prep/test_instances.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
+    # What a file to predict holds.
+    Mutant("an unclosed quote hides the next row", "data/csv_lines.py",
+           "extendleft(reversed(self._row[1:]))", "extendleft(reversed(self._row[2:]))",
+           "data/test_tables.py hides_no_other"),
+    Mutant("rows of CSV are read again without end", "data/csv_lines.py",
+           "return self._retries <= MOST_RETRIES", "return True",
+           "data/test_tables.py too_many_bad"),
+    Mutant("rows with tabs are texts", "tasks/predict_format.py",
+           "return not _is_object(line)", "return False", "tasks/test_predict_format.py"),
+    Mutant("a header is a text", "tasks/predict_format.py",
+           "return line.strip() == text if form.header else text in (0, -1)",
+           "return False", "tasks/test_predict_format.py"),
+    Mutant("bare texts are not lower-cased", "tasks/predict_format.py",
+           "first = Columns(text_a=0, clean=columns.clean, pair=columns.pair)",
+           "first = Columns(text_a=0)", "tasks/test_predict_format.py texts_of_each"),
+    Mutant("texts of GBK are read as UTF-8", "tasks/predict_format.py",
+           "        encoding=encoding_of(columns),\n    )\n\n\ndef _of_records",
+           "    )\n\n\ndef _of_records", "tasks/test_predict_format.py encoding"),
+    Mutant("run.json keeps a path of this machine", "tasks/task_json.py",
+           "pathlib.PurePath(name).name if _is_elsewhere(name) else name", "name",
+           "tasks/test_task_json.py"),
+    Mutant("run.json may name files elsewhere", "tasks/task_json.py",
+           "if len(name) > _LONGEST_NAME or _is_elsewhere(name):",
+           "if len(name) > _LONGEST_NAME:", "end_to_end/test_trained_folder.py damaged"),
+    Mutant("thresholds lose their labels", "tasks/classification/label_weights.py",
+           "return json.dumps(dict(zip(labels, values.tolist(), strict=True)))",
+           "return str(values[0])", "end_to_end/test_trained_folder.py multi"),
     # Outputs of tokens, and examples of several rows.
     Mutant("a row gets the tokens of another row", "data/packing.py",
            "rows * self.length + self.offsets.reshape(-1)[filled]",

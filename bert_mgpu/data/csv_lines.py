@@ -1,0 +1,52 @@
+"""The lines of a CSV file, whose rows may span several, for `csv.reader`."""
+
+from __future__ import annotations
+
+import collections
+import csv
+from collections.abc import Iterator
+
+from bert_mgpu.core.text_files import Lines
+
+# Characters of a row, which may span lines: an unclosed quote ends there.
+LONGEST_ROW = 1 << 24
+MOST_RETRIES = 20  # rows after whose first line the reading begins anew
+
+
+class CsvLines:
+    """The lines of a CSV file; those of a faulty row can be read again."""
+
+    def __init__(self, lines: Lines):
+        self._lines = lines
+        self._again: collections.deque[tuple[int, str]] = collections.deque()
+        self._row: list[tuple[int, str]] = []  # the lines of the row so far
+        self._held = 0  # its characters
+        self._retries = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else next(self._lines)
+        self._row.append(line)
+        self._held += len(line[1]) + 1
+        if self._held > LONGEST_ROW:
+            raise csv.Error(f"a row of more than {LONGEST_ROW} characters")
+        return f"{line[1]}\n"
+
+    def begin_row(self) -> None:
+        self._row, self._held = [], 0
+
+    @property
+    def number(self) -> int:
+        """The number of the row's first line."""
+        return self._row[0][0]
+
+    def retry(self) -> bool:
+        """Goes back to the line after the first of a row; False where that is often.
+
+        Each time all lines to the end of the file may be read.
+        """
+        self._retries += 1
+        self._again.extendleft(reversed(self._row[1:]))
+        return self._retries <= MOST_RETRIES

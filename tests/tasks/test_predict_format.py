@@ -1,0 +1,123 @@
+"""The format of a file to predict, by its name or by its first line."""
+
+import pytest
+
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.tasks import predict_format, reader, registry
+
+OBJECT = '{"text_a": "sun, joy", "text_b": "rain"}'
+NAMED = '{"body": "sun, joy"}'
+TABS, BARE = "0\tsun\train", "sun, joy"
+# Flags of the task, the first line, the format that it is taken for; None: rows.
+FIRST_LINES = [
+    ({"text_a_column": "1"}, TABS, None),
+    ({"text_a_column": "1"}, BARE, "text"),
+    ({"text_a_column": "1"}, OBJECT, "jsonl"),
+    ({"text_a_column": "1"}, "{not JSON", "text"),
+    ({"text_a_column": "1"}, "[1, 2]", "text"),
+    ({"text_a_column": "1"}, "", None),  # a row without a text
+    ({"text_a_column": "0"}, BARE, None),  # the same either way
+    ({"text_a_column": "-1"}, BARE, None),
+    ({"text_a_column": "0", "text_b_column": "1"}, BARE, "text"),
+    ({"text_a_column": "1", "file_format": "csv"}, BARE, None),
+    ({"text_a_column": "1", "file_format": "csv"}, "sun", "text"),
+    ({"text_a_column": "1", "file_format": "csv"}, OBJECT, "jsonl"),
+    ({"text_a_column": "body"}, "body", None),
+    ({"text_a_column": "body"}, "bodies", "text"),
+    ({"text_a_column": "body"}, "y\tbodies", None),  # whose header is then refused
+    ({"text_a_column": "body", "file_format": "jsonl"}, NAMED, None),
+    ({"text_a_column": "body", "file_format": "jsonl"}, BARE, "text"),
+    ({"text_a_column": "body", "file_format": "parquet"}, NAMED, "jsonl"),
+    ({"text_a_column": "body", "file_format": "parquet"}, BARE, "text"),
+    ({"task_name": "mrpc"}, BARE, "text"),
+    ({"task_name": "mrpc"}, "0\t1\t2\tsun\train", None),
+    ({"task_name": "high_level"}, "sun joy", "text"),
+    ({"task_name": "sentiment"}, '{"comment": "sun joy"}', None),
+    ({"task_name": "sentiment"}, "sun joy", "text"),
+    ({"task_name": "title_audit"}, "sun joy", None),  # its last cell is the text
+]
+
+
+def task_of(flags):
+    return registry.find_task_files(FinetuneConfig(**{"task_name": "mine", **flags}))
+
+
+def found(path, flags, asked=None):
+    task = task_of(flags)
+    columns = task.columns_of("test")
+    return task, predict_format.find_format(task, str(path), columns, asked)
+
+
+def texts(task, path, columns):
+    read = reader.stream(
+        task, path, "test", label=None, with_label=False, columns=columns
+    )
+    return [(example.text_a, example.text_b) for example in read]
+
+
+@pytest.mark.parametrize(("flags", "line", "kind"), FIRST_LINES)
+def test_the_first_line_decides_of_txt(tmp_path, flags, line, kind):
+    path = tmp_path / "new.txt"
+    path.write_text(f"{line}\n")
+    task, chosen = found(path, flags)
+    if kind is None:
+        assert chosen.columns == task.columns_of("test") and chosen.note is None
+    else:
+        assert chosen.note.endswith(f"(--predict_format={kind})")
+        assert chosen.columns == predict_format.with_format(
+            task, task.columns_of("test"), kind
+        )
+
+
+@pytest.mark.parametrize("name", ["new.tsv", "new.csv.gz", "new.jsonl", "new"])
+def test_other_names_decide_by_themselves(tmp_path, name):
+    """The file is not even opened."""
+    task, chosen = found(tmp_path / name, {"text_a_column": "1"})
+    assert chosen.columns == task.columns_of("test") and chosen.lines is None
+
+
+PAIR = {"text_a_column": "2", "text_b_column": "1", "id_column": "0"}
+READ = [
+    ({"text_a_column": "1"}, "text", "sun\tjoy\n", [("sun\tjoy", None)]),
+    (PAIR, "text", "sun\tjoy\train\nsun\n", [("sun", "joy\train"), ("sun", "")]),
+    (PAIR, "jsonl", f"{OBJECT}\n", [("sun, joy", "rain")]),
+    (PAIR, "tsv", "7\tsun\tjoy\n", [("joy", "sun")]),
+    (PAIR, "csv", '7,sun,"a,b"\n', [("a,b", "sun")]),
+    ({"text_a_column": "body", "id_column": "1"}, "jsonl", f"{NAMED}\n",
+     [("sun, joy", None)]),
+    ({"task_name": "mrpc"}, "jsonl", f"{OBJECT}\n", [("sun, joy", "rain")]),
+    ({"task_name": "mrpc"}, "text", "sun\train\n", [("sun", "rain")]),
+    ({"task_name": "high_level"}, "text", "Sun JOY\n", [("sun joy", None)]),
+    ({"task_name": "high_level"}, "jsonl", '{"text_a": "Sun"}\n', [("sun", None)]),
+    ({"task_name": "sentiment"}, "text", "abcd\n", [("ab", "cd")]),
+    ({"task_name": "xnli"}, "text", "sun\train\n", [("sun", "rain")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "kind", "content", "wanted"), READ)
+def test_texts_of_each_format(tmp_path, flags, kind, content, wanted):
+    path = tmp_path / "new.any"
+    path.write_text(content)
+    task, chosen = found(path, flags, kind)
+    assert texts(task, path, chosen.columns) == wanted
+
+
+def test_the_encoding_is_that_of_the_task(tmp_path):
+    path = tmp_path / "new.txt"
+    path.write_bytes("好 日子\n".encode("gbk"))
+    task, chosen = found(path, {"text_a_column": "1", "encoding": "gbk"})
+    assert texts(task, path, chosen.columns) == [("好 日子", None)]
+
+
+@pytest.mark.parametrize("kind", ["csv"])
+def test_a_built_in_task_has_no_csv(tmp_path, kind):
+    with pytest.raises(UserError, match="mrpc is a built-in task, whose rows"):
+        found(tmp_path / "new", {"task_name": "mrpc"}, kind)
+
+
+def test_an_empty_file_has_no_rows(tmp_path):
+    path = tmp_path / "new.txt"
+    path.write_text("")
+    task, chosen = found(path, {"text_a_column": "1"})
+    assert texts(task, path, chosen.columns) == []
