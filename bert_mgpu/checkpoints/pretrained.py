@@ -10,7 +10,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from bert_mgpu.checkpoints import (
     casing,
@@ -26,6 +26,8 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.text_files import check_file
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
+
+AnyConfig = TypeVar("AnyConfig", bound=RunConfig)
 
 MAX_POSITIONS = 512
 # Only the first is read; the others are refused with a reason.
@@ -208,8 +210,8 @@ def _for_predictions(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def as_trained(
-    config: RunConfig, output_dir: pathlib.Path | None
-) -> tuple[RunConfig, list[str]]:
+    config: AnyConfig, output_dir: pathlib.Path | None
+) -> tuple[AnyConfig, list[str]]:
     """The settings of a run that does not train, as its model was trained.
 
     Flags that the command line names stay. With the model's task, where the folder

@@ -7,7 +7,7 @@ import difflib
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import flags
@@ -142,6 +142,22 @@ def _check(
         raise UserError(f"--{name}={shortened(value)}: pass at least {minimum}")
     if None not in (maximum, value) and value > maximum:
         raise UserError(f"--{name}={shortened(value)}: pass at most {maximum}")
+
+
+def arguments(values: Mapping[str, Any]) -> list[str]:
+    """A command line of these flags, without those that are None.
+
+    Lists are joined by commas.
+    """
+    texts = []
+    for name, value in values.items():
+        if isinstance(value, bool):
+            value = str(value).lower()
+        elif isinstance(value, list | tuple):
+            value = ",".join(map(str, value))
+        if value is not None:
+            texts.append(f"--{name}={value}")
+    return texts
 
 
 def parse(

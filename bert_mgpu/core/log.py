@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import tqdm
@@ -12,8 +14,23 @@ import tqdm
 Item = TypeVar("Item")
 
 
+_quiet = contextvars.ContextVar("quiet", default=False)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing is said here, in this thread: the caller is another program."""
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
+
+
 def say(text: str) -> None:
     """One line for the user, on standard error, above any bar."""
+    if _quiet.get():
+        return
     tqdm.tqdm.write(text, file=sys.stderr)
 
 

@@ -83,6 +83,22 @@ def configure(
     return [f"CPU:{index}" for index in range(cpu_devices)]
 
 
+def present(device: str) -> list[str]:
+    """The devices of a process that has used TensorFlow, as it has configured them.
+
+    device: as for `configure`.
+    """
+    gpus = [] if device == "cpu" else tf.config.list_physical_devices("GPU")
+    if device == "gpu" and not gpus:
+        raise UserError("--device=gpu: TensorFlow sees no GPU: pass --device=cpu")
+    for gpu in gpus:
+        with contextlib.suppress(RuntimeError, ValueError):  # already in use
+            tf.config.experimental.set_memory_growth(gpu, True)
+    kind = "GPU" if gpus else "CPU"
+    count = len(tf.config.list_logical_devices(kind))
+    return [f"{kind}:{index}" for index in range(count)]
+
+
 def threads(local_size: int) -> int:
     """The threads of each of the processes that share a host's CPU."""
     return _requested_threads() or max(1, len(launcher.cores(0, local_size)))

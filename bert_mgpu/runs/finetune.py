@@ -46,28 +46,8 @@ def finetune(
     """
     config = identity.with_original_random_numbers(config, [output_dir], topology.group)
     # 1. The model without its weights, the data, the task.
-    model = stages.find_model(config, output_dir)
-    files = registry.find_task_files(config)
-    family = registry.family_of(files)
-    for remark in registry.remarks(config, files):
-        say(remark)
-    files = family.resolve_labels(config, files, model, output_dir=output_dir)
-    export.check(
-        topology.group.rank,
-        family.exportable,
-        export_saved_model=config.export_saved_model,
-        export_onnx=config.export_onnx,
-        export_hf=config.export_hf,
-    )
-    cache = stages.cache_folder(config.cache_dir, output_dir)
-    data = TaskDataset(
-        config, files, family, model=model, cache=cache, group=topology.group
-    )
-    data.check_files()
-    task = family.task(config, model, files, data=data)
-    run = FinetuningRun(
-        config, model, task, data=data, topology=topology, output_dir=output_dir
-    )
+    run = prepare(config, output_dir, topology)
+    data, task = run.data, run.task
     stages.describe(run, data.warnings if config.do_train else ())
     if config.plan:
         plan.show(run)
@@ -91,3 +71,31 @@ def finetune(
     export.write(run, state.averaged, towers)
     report.write(run, scored)
     return Finished(towers, task)
+
+
+def prepare(
+    config: FinetuneConfig, output_dir: pathlib.Path, topology: Topology
+) -> FinetuningRun:
+    """The parts of a run before its weights are trained or loaded."""
+    model = stages.find_model(config, output_dir)
+    files = registry.find_task_files(config)
+    family = registry.family_of(files)
+    for remark in registry.remarks(config, files):
+        say(remark)
+    files = family.resolve_labels(config, files, model, output_dir=output_dir)
+    export.check(
+        topology.group.rank,
+        family.exportable,
+        export_saved_model=config.export_saved_model,
+        export_onnx=config.export_onnx,
+        export_hf=config.export_hf,
+    )
+    cache = stages.cache_folder(config.cache_dir, output_dir)
+    data = TaskDataset(
+        config, files, family, model=model, cache=cache, group=topology.group
+    )
+    data.check_files()
+    task = family.task(config, model, files, data=data)
+    return FinetuningRun(
+        config, model, task, data=data, topology=topology, output_dir=output_dir
+    )

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
-from bert_mgpu.core.rows import Example
+import numpy as np
+
+from bert_mgpu.core.rows import Example, Features, Outputs, Rows
 from bert_mgpu.core.task import Predictions
-from bert_mgpu.evaluation.forward import ForwardSettings, scored_rows
+from bert_mgpu.evaluation.forward import ForwardSettings, forward
 from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
+from bert_mgpu.text import truncation
 from bert_mgpu.training.towers import Towers
+
+_MOST_UNKNOWN, _LONGEST_CUT = 20, 2000  # words, characters that are shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +43,86 @@ class Predictor:
 
     def predict(self, examples: Sequence[Example]) -> Predictions:
         """Raises OutOfMemory where not even one example fits, Diverged: `forward`."""
-        scored = scored_rows(
-            self.task,
-            self.data.featurise(examples),
-            self.towers,
-            settings=self.settings,
-            examples=lambda: examples,
-            note=lambda text: None,
-        )
-        return self.task.decide(scored)
+        rows, outputs = self._infer(examples)
+        return self._decide(examples, rows, outputs)
+
+    def answers(self, examples: Sequence[Example]) -> list[dict[str, Any]]:
+        """The outputs of an exported model for each example, as JSON values.
+
+        A task that has no such export has the records of its predictions.
+        """
+        rows, outputs = self._infer(examples)
+        if not self.data.family.exportable:
+            return self._decide(examples, rows, outputs).records
+        columns = {
+            name: _as_json(np.asarray(values))
+            for name, values in self.task.answers(outputs).items()
+        }
+        return [
+            {name: values[index] for name, values in columns.items()}
+            for index in range(len(examples))
+        ]
+
+    def explain(self, example: Example) -> dict[str, Any]:
+        """A prediction for people, with what the model did not read, as JSON values.
+
+        text, bars: see `Display`. tokens: that it read, of: that the texts have; cut:
+        the text that was left out; unknown: words that became [UNK].
+        """
+        display = self.task.display(self.predict([example]).records[0])
+        answer: dict[str, Any] = {"text": display.text, "bars": [*display.bars]}
+        config, tokenizer = self.data.config, self.data.model.required_tokenizer
+        texts = [example.text_a, example.text_b or ""]
+        pieces = [tokenizer.ids_with_offsets(text) for text in texts]
+        unknown = {
+            text[start:end]: None
+            for text, own in zip(texts, pieces, strict=True)
+            for token, start, end in own
+            if token == tokenizer.unk_id
+        }
+        answer["unknown"] = [*unknown][:_MOST_UNKNOWN]
+        if self.data.family.exportable:  # one row, as `fit_row` makes it
+            kept = truncation.fit_row(
+                *(range(len(own)) for own in pieces),
+                config.max_seq_length,
+                config.truncation,
+                head_tokens=config.head_tokens,
+            )
+            left_out = [
+                _left_out(*parts) for parts in zip(texts, pieces, kept, strict=True)
+            ]
+            answer["cut"] = " ... ".join(filter(None, left_out))[:_LONGEST_CUT]
+            answer["tokens"], answer["of"] = (
+                sum(map(len, kept)),
+                sum(map(len, pieces)),
+            )
+        return answer
+
+    def _infer(self, examples: Sequence[Example]) -> tuple[Features, Outputs]:
+        rows = self.data.featurise(examples)
+
+        def passed(rows: Rows) -> Outputs:
+            return forward(rows, self.towers, self.settings, note=lambda text: None)
+
+        return rows, self.task.infer(rows, passed)
+
+    def _decide(
+        self, examples: Sequence[Example], rows: Features, outputs: Outputs
+    ) -> Predictions:
+        return self.task.decide(self.task.scored_rows(outputs, rows, lambda: examples))
+
+
+def _as_json(values: np.ndarray) -> list[Any]:
+    """[rows, ...] as lists of plain numbers or texts."""
+    if values.dtype == object:  # texts, as TensorFlow has them
+        return [text.decode() for text in values.tolist()]
+    plain: list[Any] = values.tolist()
+    return plain
+
+
+def _left_out(
+    text: str, pieces: Sequence[tuple[int, int, int]], kept: Sequence[int]
+) -> str:
+    """The part of a text whose tokens were not kept; they stand together."""
+    lost = sorted({*range(len(pieces))} - {*kept})
+    return text[pieces[lost[0]][1] : pieces[lost[-1]][2]] if lost else ""

@@ -92,6 +92,10 @@ class FinetuningTask(abc.ABC):
     def decide(self, scored: Any) -> Predictions:
         """The predicted lines, one per example."""
 
+    def attributes(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes of a prediction in Python, from a record of `Predictions`."""
+        return dict(record)
+
     def display(self, record: Mapping[str, Any]) -> Display:
         """A record of `Predictions` as people read it."""
         return Display(json.dumps(record, ensure_ascii=False))

@@ -236,17 +236,20 @@ class TaskDataset:
             faults=faults,
         )
 
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether an example to predict is given as two texts."""
+        return self.files.columns_of("test").text_b is not None
+
     def example(self, text_a: str, text_b: str | None = None) -> Example:
         """A text, or a pair, as an example to predict.
 
         Raises ValueError where the task has the other.
         """
         columns = self.files.columns_of("test")
-        if (columns.text_b is None) != (text_b is None):
-            raise ValueError(
-                f"{self.files.name} is a task of "
-                + ("single texts" if columns.text_b is None else "pairs of texts")
-            )
+        if self.takes_pairs != (text_b is not None):
+            kind = "pairs of texts" if self.takes_pairs else "single texts"
+            raise ValueError(f"{self.files.name} is a task of {kind}")
         return Example("test-0", *reader.clean(columns, text_a, text_b), line=1)
 
     def featurise(self, examples: Sequence[Example]) -> Features:

@@ -41,3 +41,25 @@ def truncate_pair_lengths(len_a: int, len_b: int, budget: int) -> tuple[int, int
         return len_a, len_b
     kept_a = min(len_a, max((budget + 1) // 2, budget - len_b))
     return kept_a, budget - kept_a
+
+
+def fit_row(
+    ids_a: Sequence[int],
+    ids_b: Sequence[int],
+    length: int,
+    how: str,
+    *,
+    head_tokens: int,
+) -> tuple[list[int], list[int]]:
+    """The ids of a row [CLS] a [SEP] or [CLS] a [SEP] b [SEP] of at most `length`.
+
+    Without ids_b it is the first. Of a pair the longer text loses its end, whatever
+    `how` says.
+    """
+    budget = length - (3 if ids_b else 2)
+    if not ids_b:
+        if len(ids_a) <= budget:
+            return [*ids_a], []
+        return truncate(ids_a, budget, how, head_tokens=head_tokens), []
+    keep_a, keep_b = truncate_pair_lengths(len(ids_a), len(ids_b), budget)
+    return [*ids_a[:keep_a]], [*ids_b[:keep_b]]

@@ -111,6 +111,17 @@ class ProblemType(abc.ABC):
     ) -> dict[str, tf.Tensor]:
         """The tensors of an exported model, besides the logits [B, W]."""
 
+    def attributes(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """label, probability and probabilities; labels and probabilities; or value."""
+        fields = dict(record)
+        label = fields.pop("label", None)
+        if isinstance(label, str):
+            return {
+                "label": label,
+                "probability": record["probabilities"][label],
+            } | fields
+        return fields if label is None else {"labels": label} | fields
+
     def display(self, record: Mapping[str, Any]) -> Display:
         """A prediction as people read it: its labels, and the probability of each."""
         if not self.has_labels:

@@ -137,6 +137,9 @@ class Classification(FinetuningTask):
     def decide(self, scored: ScoredRows) -> Predictions:
         return self.problem_type.decide(scored)
 
+    def attributes(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        return self.problem_type.attributes(record)
+
     def display(self, record: Mapping[str, Any]) -> Display:
         return self.problem_type.display(record)
 
@@ -188,23 +191,14 @@ def featurise(
     rows, segments, lengths, truncated = [], [], [], 0
     for index in range(len(examples)):
         a, b = texts_a.row(index).tolist(), texts_b.row(index).tolist()
-        pair = len(b) > 0  # as Google's code: a second text without tokens is none
-        special = 3 if pair else 2  # [CLS] and [SEP]
-        budget = max_seq_length - special
-        lengths.append(len(a) + len(b) + special)
-        if len(a) + len(b) > budget:
-            truncated += 1
-            if pair:
-                keep_a, keep_b = truncation_lib.truncate_pair_lengths(
-                    len(a), len(b), budget
-                )
-                a, b = a[:keep_a], b[:keep_b]
-            else:
-                a = truncation_lib.truncate(
-                    a, budget, truncation, head_tokens=head_tokens
-                )
+        # As Google's code: a second text without tokens is none.
+        lengths.append(len(a) + len(b) + (3 if b else 2))  # with [CLS] and [SEP]
+        truncated += lengths[-1] > max_seq_length
+        a, b = truncation_lib.fit_row(
+            a, b, max_seq_length, truncation, head_tokens=head_tokens
+        )
         row = [tokenizer.cls_id, *a, tokenizer.sep_id]
-        second = [*b, tokenizer.sep_id] if pair else []
+        second = [*b, tokenizer.sep_id] if b else []
         rows.append(row + second)
         segments.append([0] * len(row) + [1] * len(second))
     label_ids = problem_type.encode([example.label for example in examples], labels)

@@ -1,0 +1,82 @@
+"""What a model predicts for a text, and a list of it, as notebooks show it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+SHOWN, _LONGEST = 20, 80  # predictions of a list, characters of a text
+
+
+class Prediction:
+    """A prediction for one text or pair. It has the attributes of its type of task.
+
+    `str(prediction)` is the answer alone; `record` is what predictions.jsonl has of it.
+    """
+
+    label: str  # one label
+    probability: float  # of the label, 0 to 1
+    labels: list[str]  # several labels: those that are predicted
+    probabilities: dict[str, float]  # of every label
+    value: float  # a number
+
+    def __init__(self, fields: Mapping[str, Any], record: Mapping[str, Any], text: str):
+        """fields: the attributes; text: the answer as people read it."""
+        self.__dict__.update(fields)
+        self.record = {**record}
+        self._fields, self._text = (*fields,), text
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"a prediction of this model has no {name!r}; it has"
+            f" {', '.join(self._fields)}"
+        )
+
+    def __repr__(self) -> str:
+        values = (f"{name}={getattr(self, name)!r}" for name in self._fields)
+        return f"Prediction({', '.join(values)})"
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Prediction) and self.record == other.record
+
+    __hash__ = None  # type: ignore[assignment]  # its dicts may change
+
+
+class PredictionList(list[Prediction]):
+    """The predictions of several texts, in their order."""
+
+    def __init__(
+        self, predictions: Iterable[Prediction], texts: Sequence[tuple[str, str | None]]
+    ):
+        """texts: of the predictions, or of the first of them."""
+        super().__init__(predictions)
+        self._texts = [*texts[:SHOWN]]
+
+    def _repr_html_(self) -> str:
+        """A table of the first predictions, for notebooks."""
+        rows = [
+            f"<tr><td style='text-align:left'>{html.escape(_shortened(texts))}</td>"
+            f"<td>{html.escape(str(prediction))}</td>"
+            f"<td>{_share(prediction)}</td></tr>"
+            for texts, prediction in zip(self._texts, self, strict=False)
+        ]
+        more = len(self) - len(rows)
+        note = f"<p>and {more} more</p>" if more > 0 else ""
+        head = "<tr><th>text</th><th>prediction</th><th>probability</th></tr>"
+        return f"<table>{head}{''.join(rows)}</table>{note}"
+
+
+def _shortened(texts: tuple[str, str | None]) -> str:
+    text = "  |  ".join(part for part in texts if part is not None)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
+def _share(prediction: Prediction) -> str:
+    share = vars(prediction).get("probability")
+    return "" if share is None else f"{share:.1%}"

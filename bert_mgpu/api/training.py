@@ -1,0 +1,129 @@
+"""`bert_mgpu.train`: a training in a process of its own."""
+
+from __future__ import annotations
+
+import collections
+import html
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from typing import Any
+
+from bert_mgpu.config import parsing
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core import run_files
+from bert_mgpu.core.errors import (
+    Diverged,
+    Interrupted,
+    OutOfMemory,
+    PeerLost,
+    Preempted,
+    RunError,
+    UserError,
+)
+
+_ROOT = str(pathlib.Path(__file__).parents[2])
+_COMMAND = ("-m", "bert_mgpu", "train")
+_ERRORS = {
+    error.exit_code: error
+    for error in (UserError, Diverged, OutOfMemory, PeerLost, Preempted, Interrupted)
+}
+_KEPT = 200  # lines of the log that an unexpected error shows
+_HEIGHT = 600  # pixels of the report in a notebook
+
+
+class Scores(dict[str, Any]):
+    """The scores of the dev set, as eval_results.txt has them.
+
+    With `seeds`, what seeds.json has: each set's scores, with mean and deviation.
+    """
+
+    def __init__(self, scores: dict[str, Any], output_dir: pathlib.Path):
+        super().__init__(scores)
+        self.output_dir = output_dir
+        self.report = output_dir / run_files.REPORT_PAGE
+
+    def _repr_html_(self) -> str:
+        """The report, for notebooks."""
+        if not self.report.is_file():
+            return f"<pre>{html.escape(json.dumps(self, indent=2))}</pre>"
+        page = html.escape(self.report.read_text("utf-8"), quote=True)
+        return (
+            f'<iframe srcdoc="{page}" sandbox style="width: 100%; height: {_HEIGHT}px;'
+            ' border: 1px solid #ccc"></iframe>'
+        )
+
+
+def train(*, verbose: bool = False, **flags: Any) -> Scores:
+    """Trains as run_classifier_mgpu.py does, and returns the scores of the dev set.
+
+    flags: those of the script, for instance `train(task_name="reviews",
+    data_dir="data", init_checkpoint="model", output_dir="out", n_gpus=2)`. do_train and
+    do_eval are True unless given. The same call resumes a training that was stopped.
+    verbose: print its log.
+
+    The training is another process: neither devices nor memory of this one are
+    touched. A KeyboardInterrupt stops it after it has saved.
+
+    Raises:
+      RunError: as the script's exit code says (UserError, Diverged, OutOfMemory, ...),
+        with its line.
+    """
+    values = {"do_train": True, "do_eval": True, **flags}
+    arguments = [*parsing.arguments(values)]
+    # Mistakes in flags are reported here, at once.
+    config, _ = parsing.parse(["", *arguments], "", FinetuneConfig)
+    _run([sys.executable, *_COMMAND, *arguments], verbose)
+    folder = pathlib.Path(str(config.output_dir))
+    return Scores(_scores(config, folder), folder)
+
+
+def _run(command: list[str], verbose: bool) -> None:
+    """Runs a command to its end. Raises RunError where that is not 0."""
+    # A clone that is not installed is found as here.
+    paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
+    lines: collections.deque[str] = collections.deque(maxlen=_KEPT)
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+    assert process.stdout
+    with process:
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if verbose:
+                    sys.stdout.write(line)
+                    sys.stdout.flush()
+        except BaseException:  # Ctrl-C, or a stop of the notebook's cell
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
+    if process.returncode == 0:
+        return
+    error = _ERRORS.get(process.returncode)
+    if error is None:
+        raise RunError(f"the training ended unexpectedly:\n{''.join(lines)}".rstrip())
+    last = (lines[-1] if lines else "").rstrip("\n")
+    raise error(last.removeprefix(f"{error.label}: "))
+
+
+def _scores(config: FinetuneConfig, folder: pathlib.Path) -> dict[str, Any]:
+    if not config.do_eval:
+        return {}
+    if config.seeds > 1:
+        path = folder / run_files.SEEDS
+        scores: dict[str, Any] = json.loads(path.read_text("utf-8"))["scores"]
+        return scores
+    from bert_mgpu.evaluation import result_files
+
+    return {**result_files.read_evaluation(folder / result_files.evaluation_file())}

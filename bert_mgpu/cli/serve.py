@@ -1,0 +1,145 @@
+"""Answers requests with a trained model: bert_mgpu serve FOLDER FLAGS
+
+  bert_mgpu serve out_reviews
+  curl -d '{"instances": ["a fine film"]}' \\
+    http://127.0.0.1:8501/v1/models/reviews:predict
+
+Open the address in a browser for a page to try it. SIGTERM and Ctrl-C answer what was
+taken, and end. Needs the extra serve: pip install 'bert_mgpu[serve]'. Exit codes: 0
+ended; 2 wrong flags, no model, or no such address; 4 out of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import bert_mgpu
+from bert_mgpu.cli import script
+from bert_mgpu.cli.flag_checks import check_needed
+from bert_mgpu.config.serve import ServeConfig
+from bert_mgpu.core import extras, log
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.log import say
+from bert_mgpu.core.run_files import REPORT_PAGE
+
+_NAME = re.compile(r"[\w.-]+")
+_FLAGS = (  # of `bert_mgpu.load`
+    *("use_best", "threshold", "predict_batch_size"),
+    *("n_gpus", "device", "precision"),
+)
+_LONGEST_WAIT = 60  # seconds for requests that are under way at the end
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command; returns the exit code."""
+    flags = [*argv]
+    if flags and not flags[0].startswith("-"):
+        flags[0] = f"--output_dir={flags[0]}"
+    with script.redirect_native_stderr(pathlib.Path(os.devnull)):
+        return script.run(
+            ["", *flags],
+            str(__doc__),
+            ServeConfig,
+            work=_serve,
+            output=lambda config: (pathlib.Path(str(config.output_dir)), "output_dir"),
+            memory_hint="pass a lower --predict_batch_size, or --device=cpu",
+            stopped="it was not serving yet",
+        )
+
+
+def _serve(config: ServeConfig) -> None:
+    check_needed(config, ["output_dir"], "bert_mgpu serve FOLDER")
+    try:
+        import uvicorn
+
+        from bert_mgpu.serving.app import Limits, make_app
+        from bert_mgpu.serving.guard import LOOPBACK
+    except ImportError as error:
+        raise UserError(f"serve needs {error.name}: {extras.advice('serve')}") from None
+    listener = _listen(config.host, config.port)
+    with listener:
+        model = _Served(config)
+        limits = Limits(
+            body=config.max_body_bytes,
+            rows=config.max_rows,
+            characters=config.max_characters,
+            waiting=max(config.max_waiting_rows, config.max_rows),
+            seconds=config.timeout,
+        )
+        named = config.allowed_hosts.split(",") if config.allowed_hosts else []
+        app = make_app(model, limits, {config.host, *LOOPBACK, *named})
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                limit_concurrency=1000,
+                timeout_graceful_shutdown=_LONGEST_WAIT,
+            )
+        )
+        address = _address(config.host, listener)
+        say(f"serving {model.name} at {address} (Ctrl-C ends it)")
+        say(f"  POST {address}/v1/models/{model.name}:predict")
+        # uvicorn's own handlers end the serving; then it raises the signal once more.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        server.run(sockets=[listener])
+        say("ended: every request that was taken is answered")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises UserError where the address cannot be had."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"--host={host} --port={port}: cannot listen there: {why}: pass another"
+            " --port, or --host"
+        ) from None
+
+
+def _address(host: str, listener: socket.socket) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listener.getsockname()[1]}"
+
+
+class _Served:
+    """A loaded model, as the application uses it: a `serving.app.ServedModel`."""
+
+    def __init__(self, config: ServeConfig):
+        folder = pathlib.Path(str(config.output_dir))
+        self._model = bert_mgpu.load(
+            folder, **{name: getattr(config, name) for name in _FLAGS}
+        )
+        self.name = config.model_name or self._model.task_name
+        if not _NAME.fullmatch(self.name):
+            raise UserError(
+                f"--model_name={self.name}: pass letters, digits, _, . and - alone"
+            )
+        self.inputs = ("text_a", "text_b")[: 1 + self._model.takes_pairs]
+        self.batch = self._model.predictor.batch
+        # best/ stands in the folder of its run.
+        pages = (folder / name for name in (REPORT_PAGE, f"../{REPORT_PAGE}"))
+        self.report = next((page for page in pages if page.is_file()), None)
+
+    def example(self, *texts: str) -> Any:
+        return self._model.predictor.data.example(*texts)
+
+    def answer(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
+        with log.quiet():
+            return self._model.predictor.answers(examples)
+
+    def explain(self, example: Any) -> dict[str, Any]:
+        with log.quiet():
+            return self._model.predictor.explain(example)

@@ -1,0 +1,275 @@
+"""The HTTP application of a loaded model: TensorFlow Serving's REST form, and a page.
+
+GET /v1/models/NAME tells its state; POST /v1/models/NAME:predict takes
+{"instances": [...]} and gives {"predictions": [...]}, as a TensorFlow Serving does that
+has the exported SavedModel (tensorflow.org/tfx/serving/api_rest, the row form).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.resources
+import json
+import pathlib
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from bert_mgpu.core.errors import RunError, short_repr
+from bert_mgpu.serving.batcher import Batcher, QueueFull
+from bert_mgpu.serving.guard import Guard, read_body
+from bert_mgpu.serving.metrics import CONTENT_TYPE, Metrics
+
+_VERSION = "1"
+_RETRY_AFTER = "1"  # seconds
+_STATIC = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+}
+# report.html has its style and its pictures in itself, and no scripts.
+_REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:;"
+    " frame-ancestors 'self'"
+)
+
+
+class Limits(NamedTuple):
+    """Bounds of what clients may ask for."""
+
+    body: int  # bytes of a request
+    rows: int  # of a request
+    characters: int  # of a row
+    waiting: int  # rows of all requests
+    seconds: float  # until a request is answered
+
+
+class ServedModel(Protocol):
+    """A loaded model, as the application uses it."""
+
+    name: str
+    inputs: tuple[str, ...]  # the fields of an instance: "text_a", "text_b"
+    batch: int  # rows that it takes at once
+    report: pathlib.Path | None
+
+    def example(self, *texts: str) -> Any:
+        """Texts as `answer` takes them."""
+        ...
+
+    def answer(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
+        """The outputs of each example, by the names of the SavedModel's signature."""
+        ...
+
+    def explain(self, example: Any) -> dict[str, Any]:
+        """The answer for people: text, bars, what was cut and what became [UNK]."""
+        ...
+
+
+def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Starlette:
+    """hosts: names by which clients may call it."""
+    server = _Server(model, limits)
+    prefix = f"/v1/models/{model.name}"
+    version = f"{prefix}/versions/{_VERSION}"
+
+    routes = [Route(path, server.static, methods=["GET"]) for path in _STATIC]
+    routes += [
+        Route("/page.json", server.page, methods=["GET"]),
+        Route("/explain", server.explain, methods=["POST"]),
+        Route("/report", server.report, methods=["GET"]),
+        Route("/healthz", server.healthy, methods=["GET"]),
+        Route("/metrics", server.metrics_text, methods=["GET"]),
+    ]
+    for path in (prefix, version):
+        routes += [
+            Route(path, server.state, methods=["GET"]),
+            Route(f"{path}/metadata", server.metadata, methods=["GET"]),
+            Route(f"{path}:predict", server.predict, methods=["POST"]),
+        ]
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        server.batcher.close()
+
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, hosts=hosts)],
+        exception_handlers={HTTPException: _refused, Exception: _failed},
+        lifespan=lifespan,
+    )
+
+
+class _Server:
+    """The endpoints of a model."""
+
+    def __init__(self, model: ServedModel, limits: Limits):
+        self._model, self._limits = model, limits
+        self.batcher = Batcher(self._answer, model.batch, limits.waiting)
+        self._metrics = Metrics(lambda: self.batcher.waiting)
+
+    def _answer(self, rows: Sequence[tuple[Any, bool]]) -> list[dict[str, Any]]:
+        """Answers rows: (example, whether it is to be explained)."""
+        self._metrics.rows.observe(len(rows))
+        plain = [example for example, explained in rows if not explained]
+        answers = iter(self._model.answer(plain) if plain else [])
+        return [
+            self._model.explain(example) if explained else next(answers)
+            for example, explained in rows
+        ]
+
+    # -- TensorFlow Serving's form -------------------------------------------
+
+    async def state(self, request: Request) -> Response:
+        status = {"error_code": "OK", "error_message": ""}
+        state = {"version": _VERSION, "state": "AVAILABLE", "status": status}
+        return JSONResponse({"model_version_status": [state]})
+
+    async def metadata(self, request: Request) -> Response:
+        spec = {"name": self._model.name, "signature_name": "", "version": _VERSION}
+        inputs = {name: {"dtype": "DT_STRING"} for name in self._model.inputs}
+        signature = {"serving_default": {"inputs": inputs}}
+        return JSONResponse(
+            {
+                "model_spec": spec,
+                "metadata": {"signature_def": {"signature_def": signature}},
+            }
+        )
+
+    async def predict(self, request: Request) -> Response:
+        began = time.perf_counter()
+        status = 500
+        try:
+            body = await self._json(request)
+            answers = await self._answers([(e, False) for e in self._instances(body)])
+            rows = [next(iter(a.values())) if len(a) == 1 else a for a in answers]
+            status = 200
+            return JSONResponse({"predictions": rows})
+        except HTTPException as error:
+            status = error.status_code
+            raise
+        finally:
+            self._metrics.requests.labels(str(status)).inc()
+            self._metrics.seconds.observe(time.perf_counter() - began)
+
+    async def _json(self, request: Request) -> dict[str, Any]:
+        limits = self._limits
+        raw = await read_body(request, limits.body, limits.seconds)
+        try:
+            body = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise HTTPException(400, f"the body is no JSON: {error}") from None
+        if not isinstance(body, dict):
+            raise HTTPException(400, "the body is no JSON object")
+        return body
+
+    def _instances(self, body: Mapping[str, Any]) -> list[Any]:
+        if body.get("signature_name", "serving_default") != "serving_default":
+            raise HTTPException(400, "signature_name: only serving_default is served")
+        instances = body.get("instances")
+        if not isinstance(instances, list) or not instances:
+            raise HTTPException(400, 'pass {"instances": [...]}, a list of rows')
+        if len(instances) > self._limits.rows:
+            raise HTTPException(
+                413, f"{len(instances)} rows: pass at most {self._limits.rows}"
+            )
+        return [self._example(row, index) for index, row in enumerate(instances)]
+
+    def _example(self, instance: Any, index: int) -> Any:
+        names = self._model.inputs
+        if isinstance(instance, str) and len(names) == 1:
+            instance = {names[0]: instance}
+        fields = instance if isinstance(instance, dict) else {}
+        texts = [text for name in names if isinstance(text := fields.get(name), str)]
+        if not len(texts) == len(names) == len(fields):
+            form = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
+            raise HTTPException(
+                400, f"instances[{index}]: {short_repr(instance)}: pass {form}"
+            )
+        if sum(map(len, texts)) > self._limits.characters:
+            raise HTTPException(
+                413,
+                f"instances[{index}]: more than {self._limits.characters} characters",
+            )
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            raise HTTPException(
+                400, f"instances[{index}]: half a character, an unpaired surrogate"
+            ) from None
+        return self._model.example(*texts)
+
+    async def _answers(self, rows: Sequence[tuple[Any, bool]]) -> list[Any]:
+        try:
+            future = self.batcher.submit(rows)
+        except QueueFull:
+            raise HTTPException(
+                429, "too many rows wait", {"Retry-After": _RETRY_AFTER}
+            ) from None
+        try:
+            # Cancels the rows that wait, when time is up or the client is gone.
+            return await asyncio.wait_for(
+                asyncio.wrap_future(future), self._limits.seconds
+            )
+        except asyncio.TimeoutError:
+            raise HTTPException(
+                503, f"no answer within {self._limits.seconds:g} s"
+            ) from None
+        except RunError as error:  # out of memory, outputs that are no numbers
+            raise HTTPException(503, str(error)) from None
+
+    # -- the page ------------------------------------------------------------
+
+    async def static(self, request: Request) -> Response:
+        name, media_type = _STATIC[request.url.path]
+        folder = importlib.resources.files("bert_mgpu.serving") / "page"
+        return Response((folder / name).read_bytes(), media_type=media_type)
+
+    async def page(self, request: Request) -> Response:
+        report = self._model.report
+        return JSONResponse(
+            {
+                "name": self._model.name,
+                "inputs": self._model.inputs,
+                "report": bool(report and report.is_file()),
+            }
+        )
+
+    async def explain(self, request: Request) -> Response:
+        example = self._example(await self._json(request), 0)
+        (answer,) = await self._answers([(example, True)])
+        return JSONResponse(answer)
+
+    async def report(self, request: Request) -> Response:
+        report = self._model.report
+        if not (report and report.is_file()):
+            raise HTTPException(404, "this model has no report")
+        headers = {"content-security-policy": _REPORT_POLICY}
+        return Response(report.read_bytes(), media_type="text/html", headers=headers)
+
+    # -- for those who run it ------------------------------------------------
+
+    async def healthy(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def metrics_text(self, request: Request) -> Response:
+        return Response(self._metrics.text(), media_type=CONTENT_TYPE)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """As TensorFlow Serving: {"error": "..."}."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse(
+        {"error": error.detail}, error.status_code, headers=error.headers
+    )
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": "an error of the server: see its log"}, 500)

@@ -1,0 +1,121 @@
+"""Rows of many requests that share batches: a thread answers those that wait."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+Answer = Callable[[Sequence[Any]], Sequence[Any]]  # rows -> an answer for each
+
+
+class QueueFull(Exception):
+    """More rows wait than may wait."""
+
+
+class _Job:
+    """The rows of a request. `future` gets the answers, in the order of the rows."""
+
+    def __init__(self, rows: Sequence[Any]):
+        self.rows = rows
+        self.future: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
+        self.taken = 0  # rows that are in a batch, or were
+        self._answers: list[Any] = []
+
+    def add(self, answers: Sequence[Any]) -> None:
+        self._answers += answers
+        if len(self._answers) == len(self.rows) and not self.future.cancelled():
+            self.future.set_result(self._answers)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.cancelled():
+            self.future.set_exception(error)
+
+
+class _Share(NamedTuple):
+    """The rows of a job in a batch."""
+
+    job: _Job
+    rows: Sequence[Any]
+
+
+class Batcher:
+    """Answers rows in batches of those that wait, the oldest first."""
+
+    def __init__(self, answer: Answer, batch: int, most_waiting: int):
+        """answer: is called by one thread; batch, most_waiting: in rows."""
+        self._answer, self._batch, self._most = answer, batch, most_waiting
+        self._jobs: collections.deque[_Job] = collections.deque()
+        self._waiting = 0
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="batcher", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """The rows that are in no batch yet."""
+        return self._waiting
+
+    def submit(self, rows: Sequence[Any]) -> concurrent.futures.Future[list[Any]]:
+        """The future answers of rows. Cancel it, and those that wait are left out.
+
+        Raises QueueFull.
+        """
+        job = _Job(rows)
+        with self._changed:
+            if self._closed or self._waiting + len(rows) > self._most:
+                raise QueueFull
+            self._jobs.append(job)
+            self._waiting += len(rows)
+            self._changed.notify()
+        return job.future
+
+    def close(self) -> None:
+        """Answers what waits, then ends."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _take(self) -> list[_Share]:
+        """The next batch; empty when it is closed and nothing waits."""
+        shares: list[_Share] = []
+        free = self._batch
+        with self._changed:
+            while not shares:
+                while not self._jobs and not self._closed:
+                    self._changed.wait()
+                if not self._jobs:
+                    return []
+                while self._jobs and free:
+                    job = self._jobs[0]
+                    left = len(job.rows) - job.taken
+                    count = min(left, free)
+                    if job.future.cancelled() or job.future.done():
+                        self._waiting -= left
+                        self._jobs.popleft()
+                        continue
+                    shares.append(_Share(job, job.rows[job.taken : job.taken + count]))
+                    job.taken += count
+                    self._waiting -= count
+                    free -= count
+                    if count == left:
+                        self._jobs.popleft()
+        return shares
+
+    def _run(self) -> None:
+        while shares := self._take():
+            rows = [row for share in shares for row in share.rows]
+            try:
+                answers = self._answer(rows)
+            except BaseException as error:
+                for share in shares:
+                    share.job.fail(error)
+                continue
+            start = 0
+            for share in shares:
+                share.job.add(answers[start : start + len(share.rows)])
+                start += len(share.rows)

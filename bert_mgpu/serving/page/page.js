@@ -1,0 +1,112 @@
+"use strict";
+
+// Words of the page, by the browser's language.
+const TEXTS = {
+  en: {
+    try: "Try the model",
+    text: "Text",
+    second: "Second text",
+    send: "Predict",
+    keys: "Ctrl+Enter",
+    report: "The latest report",
+    working: "…",
+    unreachable: "The server does not answer.",
+    read: (n, of) => `It read ${n} of ${of} tokens.`,
+    cut: "Left out: ",
+    unknown: "Not in the vocabulary, read as [UNK]: ",
+  },
+  zh: {
+    try: "试用模型",
+    text: "文本",
+    second: "第二条文本",
+    send: "预测",
+    keys: "Ctrl+Enter",
+    report: "最近的报告",
+    working: "…",
+    unreachable: "服务器没有应答。",
+    read: (n, of) => `读了 ${of} 个词元中的 ${n} 个。`,
+    cut: "没有读到：",
+    unknown: "词表里没有，按 [UNK] 读：",
+  },
+};
+const words = navigator.language.startsWith("zh") ? TEXTS.zh : TEXTS.en;
+const find = (id) => document.getElementById(id);
+
+function add(parent, tag, className, text) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  parent.append(element);
+  return element;
+}
+
+function show(answer) {
+  const place = find("answer");
+  place.replaceChildren();
+  if (answer.error) {
+    add(place, "p", "error", answer.error);
+    return;
+  }
+  add(place, "p", "label", answer.text);
+  const bars = add(place, "div", "bars");
+  for (const [name, share] of answer.bars) {
+    add(bars, "span", "", name);
+    const bar = add(bars, "progress");
+    bar.max = 1;
+    bar.value = share;
+    bar.setAttribute("aria-label", name);
+    add(bars, "span", "share", `${(100 * share).toFixed(1)} %`);
+  }
+  if (answer.tokens < answer.of) {
+    const note = add(place, "p", "note", words.read(answer.tokens, answer.of) + " ");
+    add(note, "span", "", words.cut + answer.cut);
+  }
+  if (answer.unknown.length) {
+    add(place, "p", "note", words.unknown + answer.unknown.join("  "));
+  }
+}
+
+let inputs = ["text_a"];
+
+async function send(event) {
+  event.preventDefault();
+  const button = find("send");
+  if (button.disabled) return;
+  button.disabled = true;
+  find("answer").textContent = words.working;
+  const row = Object.fromEntries(inputs.map((name) => [name, find(name).value]));
+  try {
+    const response = await fetch("/explain", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(row),
+    });
+    show(await response.json());
+  } catch {
+    show({ error: words.unreachable });
+  }
+  button.disabled = false;
+}
+
+async function start() {
+  for (const element of document.querySelectorAll("[data-text]")) {
+    element.textContent = words[element.dataset.text];
+  }
+  document.documentElement.lang = words === TEXTS.zh ? "zh" : "en";
+  find("form").addEventListener("submit", send);
+  find("form").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send(event);
+  });
+  const page = await (await fetch("/page.json")).json();
+  inputs = page.inputs;
+  find("name").textContent = page.name;
+  document.title = `${page.name} · bert_mgpu`;
+  find("second").hidden = inputs.length < 2;
+  if (page.report) {
+    find("latest").hidden = false;
+    find("frame").src = "/report";
+    document.querySelector("main").classList.add("two");
+  }
+}
+
+start();
