@@ -29,7 +29,7 @@ setup: .venv/.ready  ## .venv with the package and what it needs; PYTHON=python3
 	@touch $@
 
 .venv/.dev: .venv/.demo
-	$(PACKAGE) ".[onnx,parquet,zh]" --group dev
+	$(PACKAGE) ".[onnx,parquet,serve,zh]" --group dev
 	$(PIP) --no-deps --group reference
 	@touch $@
 

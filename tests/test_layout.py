@@ -38,13 +38,17 @@ MAY_IMPORT = {
     "data_prep": "config text model data checkpoints",
     "runs": "config text model distributed data checkpoints training tasks evaluation"
     " export",
+    "api": "config text model distributed data checkpoints training tasks evaluation"
+    " export runs",
+    "serving": "",
     "cli": "config text model distributed data checkpoints training tasks evaluation"
-    " export data_prep runs",
+    " export data_prep runs api serving",
 }
 MOST_LEVELS, MOST_PAIRS, LONGEST_FILE = 7, 90, 300
 NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch"}
 NEVER |= {"transformers", "tests", "benchmarks"}
 ONLY_IN = {"horovod": "distributed/collective.py", "absl": "config/parsing.py"}
+ONLY_IN |= {"prometheus_client": "serving/metrics.py", "uvicorn": "cli/serve.py"}
 KNOW_A_FAMILY = {
     "tasks/registry.py",
     "runs/pretrain.py",
@@ -57,7 +61,7 @@ KNOW_A_HEAD = {
     "checkpoints/vocab_growth.py",  # the bias that grows with the vocabulary
     "export/convert.py",  # compares each head that a model has
 }
-WITHOUT_TENSORFLOW = {"core", "config", "text"}
+WITHOUT_TENSORFLOW = {"core", "config", "text", "serving"}
 
 
 def edges():

@@ -23,7 +23,7 @@ from bert_mgpu.core import extras
 from bert_mgpu.core.errors import UserError
 from tests.support.paths import ROOT
 
-EXTRAS = ("gpu", "horovod", "onnx", "parquet", "zh")
+EXTRAS = ("gpu", "horovod", "onnx", "parquet", "serve", "zh")
 BUILD = """
 import sys
 from setuptools import build_meta
@@ -71,6 +71,7 @@ def test_the_wheel_holds_the_package_alone(wheel):
     held = {path for path in held if not path.parts[0].endswith(".dist-info")}
     package = ROOT / "bert_mgpu"
     code = {*package.rglob("*.py"), package / "py.typed"}
+    code |= {*(package / "serving" / "page").iterdir()}
     assert held == {path.relative_to(ROOT) for path in code}
 
 

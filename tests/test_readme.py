@@ -37,7 +37,8 @@ MOST_LINES = 220  # of a README
 # Files that a run does not leave in output_dir, though the code names them.
 ELSEWHERE = {"config.json", "tokenizer_config.json", "tokenizer.json", "task.json"}
 ELSEWHERE |= {"special_tokens_map.json", "model.safetensors.index.json"}
-ELSEWHERE_FOLDERS = ("cli/doctor", "export", "tasks/classification/builtin.py")
+ELSEWHERE_FOLDERS = ("cli/doctor", "export", "serving")
+ELSEWHERE_FOLDERS += ("tasks/classification/builtin.py",)
 
 
 def read(name):

@@ -64,7 +64,7 @@ def _serve(config: ServeConfig) -> None:
         raise UserError(f"serve needs {error.name}: {extras.advice('serve')}") from None
     listener = _listen(config.host, config.port)
     with listener:
-        model = _Served(config)
+        model = LoadedModel(config)
         limits = Limits(
             body=config.max_body_bytes,
             rows=config.max_rows,
@@ -114,7 +114,7 @@ def _address(host: str, listener: socket.socket) -> str:
     return f"http://{name}:{listener.getsockname()[1]}"
 
 
-class _Served:
+class LoadedModel:
     """A loaded model, as the application uses it: a `serving.app.ServedModel`."""
 
     def __init__(self, config: ServeConfig):
@@ -131,7 +131,8 @@ class _Served:
         self.batch = self._model.predictor.batch
         # best/ stands in the folder of its run.
         pages = (folder / name for name in (REPORT_PAGE, f"../{REPORT_PAGE}"))
-        self.report = next((page for page in pages if page.is_file()), None)
+        found = (page for page in pages if page.is_file())
+        self.report = next(found, None) if config.report else None
 
     def example(self, *texts: str) -> Any:
         return self._model.predictor.data.example(*texts)

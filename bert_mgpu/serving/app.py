@@ -81,6 +81,7 @@ def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Star
 
     routes = [Route(path, server.static, methods=["GET"]) for path in _STATIC]
     routes += [
+        Route("/favicon.ico", server.nothing, methods=["GET"]),
         Route("/page.json", server.page, methods=["GET"]),
         Route("/explain", server.explain, methods=["POST"]),
         Route("/report", server.report, methods=["GET"]),
@@ -99,12 +100,14 @@ def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Star
         yield
         server.batcher.close()
 
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, hosts=hosts)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Server:
@@ -231,6 +234,9 @@ class _Server:
         name, media_type = _STATIC[request.url.path]
         folder = importlib.resources.files("bert_mgpu.serving") / "page"
         return Response((folder / name).read_bytes(), media_type=media_type)
+
+    async def nothing(self, request: Request) -> Response:
+        return Response(status_code=204)
 
     async def page(self, request: Request) -> Response:
         report = self._model.report

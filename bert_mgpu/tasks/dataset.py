@@ -22,22 +22,8 @@ from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
 from bert_mgpu.tasks import data_checks, reader, sources, task_json
 from bert_mgpu.tasks.base import Family
-from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TaskFiles
+from bert_mgpu.tasks.files import DEFAULT_TYPE, TaskFiles, described
 from bert_mgpu.tasks.predict_format import find_format
-
-
-def _described(columns: Columns) -> dict[str, Any]:
-    """Columns as JSON values, without those that have their defaults.
-
-    So a run can be resumed by later code whose columns have more fields. Functions
-    are named, since their repr differs in every process.
-    """
-    defaults = vars(Columns(text_a=columns.text_a))
-    return {"text_a": columns.text_a} | {
-        name: getattr(value, "__qualname__", value)
-        for name, value in vars(columns).items()
-        if value != defaults[name]
-    }
 
 
 @functools.cache
@@ -265,7 +251,7 @@ class TaskDataset:
         keep = getattr(config, self._sample_flag(split))
         data = {
             "data": hashing.file_hash(source.path),
-            "columns": _described(source.columns),
+            "columns": described(source.columns),
         }
         if files.task_type != DEFAULT_TYPE:
             data["kind"] = [files.task_type, files.separator]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bert_mgpu.core import text_files
 from bert_mgpu.data import tables
@@ -75,3 +75,17 @@ class TaskFiles:
 
     def columns_of(self, split: str) -> Columns:
         return self.other_columns.get(split, self.columns)
+
+
+def described(columns: Columns) -> dict[str, Any]:
+    """Columns as JSON values, without those that have their defaults.
+
+    So a run can be resumed by later code whose columns have more fields. Functions
+    are named, since their repr differs in every process.
+    """
+    defaults = vars(Columns(text_a=columns.text_a))
+    return {"text_a": columns.text_a} | {
+        name: getattr(value, "__qualname__", value)
+        for name, value in vars(columns).items()
+        if value != defaults[name]
+    }

@@ -81,7 +81,7 @@ MUTANTS = [
     Mutant("a cache of another sample", "tasks/dataset.py",
            "[keep, self._seed, config.random_numbers]", "[keep]", _CACHE),
     Mutant("a cache of other columns", "tasks/dataset.py",
-           '"columns": _described(source.columns),', '"columns": 0,',
+           '"columns": described(source.columns),', '"columns": 0,',
            _CACHE),
     Mutant("a cache of another flag of the family", "tasks/dataset.py",
            'settings["family"] = own', "pass", _CACHE),

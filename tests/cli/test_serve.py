@@ -1,0 +1,190 @@
+"""`bert_mgpu serve`: a trained model's answers, its ends, and mistakes."""
+
+import http.client
+import json
+import re
+import shutil
+import signal
+import socket
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_mgpu.cli import main, serve
+from bert_mgpu.config.serve import ServeConfig
+from tests.support.processes import process
+from tests.support.runs import tree
+from tests.support.tiny import rows
+
+NIGHTLY = pytest.mark.nightly
+# Flags of a training, by the type of its task.
+TYPES = {
+    "single": ("own", {"threshold": 0.45}),
+    "several labels": ("own", {"task_type": "multi", "labels": "no,yes"}),
+    "pairs": ("mrpc", {}),
+}
+
+
+def asked(kind, count=21):
+    pairs = [(a, b) for _, a, b in rows(count, 9)]
+    return pairs if kind == "pairs" else [(a,) for a, _ in pairs]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "single",
+        *(pytest.param(kind, marks=pytest.mark.nightly) for kind in [*TYPES][1:]),
+    ],
+)
+def test_answers_are_those_of_the_script_and_of_the_saved_model(
+    tiny, tmp_path, inside, kind
+):
+    """Field by field, in TensorFlow Serving's row form."""
+    task, flags = TYPES[kind]
+    out, exported, file = tmp_path / "out", tmp_path / "saved", tmp_path / "new.txt"
+    texts = asked(kind)
+    file.write_text("".join("\t".join(own) + "\n" for own in texts))
+    flags |= {"do_train": True, "do_predict": True, "export_saved_model": exported}
+    flags |= {"predict_file": file, "predict_format": "text"}
+    assert inside(tiny.flags(out, task, **flags))[0] == 0
+    served = serve.LoadedModel(ServeConfig(output_dir=str(out)))
+    assert served.name == task and served.report is None
+    answers = served.answer([served.example(*own) for own in texts])
+    signature = tf.saved_model.load(str(exported)).signatures["serving_default"]
+    columns = {
+        name: tf.constant([own[index] for own in texts])
+        for index, name in enumerate(served.inputs)
+    }
+    for name, values in signature(**columns).items():
+        wanted = values.numpy()
+        actual = [answer.pop(name) for answer in answers]
+        if wanted.dtype == object:
+            assert actual == [text.decode() for text in wanted]
+        else:
+            np.testing.assert_allclose(np.array(actual), wanted, atol=2e-6)
+            assert np.array(actual).shape == wanted.shape
+    assert answers == [{}] * len(texts)  # and no others
+    records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+    for own, record in zip(texts, records, strict=True):
+        shown = served.explain(served.example(*own))
+        shares = dict(shown["bars"])
+        for label, share in record["probabilities"].items():
+            assert shares[label] == pytest.approx(share, abs=2e-6)
+        label = record["label"]
+        wanted = label if isinstance(label, str) else ", ".join(label) or "no label"
+        assert shown["text"] == wanted
+
+
+def test_what_was_not_read_is_explained(trained):
+    served = serve.LoadedModel(ServeConfig(output_dir=str(trained("own"))))
+    text = "xyzzy " + "sun " * 20 + "joy, 你"
+    answer = served.explain(served.example(text))
+    assert answer["tokens"] == 14 and answer["of"] == 24  # of 16 with [CLS] and [SEP]
+    assert answer["cut"] == "sun " * 7 + "joy, 你"
+    assert answer["unknown"] == ["xyzzy", ",", "你"]
+    answer = served.explain(served.example("sun"))
+    assert (answer["cut"], answer["unknown"], answer["tokens"]) == ("", [], 1)
+
+
+@pytest.fixture
+def serving(trained):
+    """serving(*flags) -> (process, port) of a server of the model of "own"."""
+    started = []
+
+    def start(*flags):
+        command = ["bert_mgpu", "serve", trained("own"), "--port=0", *flags]
+        run = process(command, program="-m")
+        started.append(run)
+        line = run.stderr.readline()
+        address = re.search(r"serving own at http://127\.0\.0\.1:(\d+) ", line)
+        assert address, line + run.stderr.read()
+        return run, int(address[1])
+
+    yield start
+    for run in started:
+        run.kill()
+        run.wait()
+
+
+def predict(port, texts, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    body = json.dumps({"instances": texts})
+    connection.request("POST", "/v1/models/own:predict", body, headers)
+    response = connection.getresponse()
+    return response.status, json.loads(response.read())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_answers_what_was_taken(serving, trained, number):
+    before = tree(trained("own"))
+    run, port = serving()
+    status, answer = predict(port, ["sun joy", "rain"])
+    assert status == 200 and len(answer["predictions"]) == 2
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    body = json.dumps({"instances": ["sun"] * 200})
+    connection.request("POST", "/v1/models/own:predict", body)
+    run.send_signal(number)
+    assert len(json.loads(connection.getresponse().read())["predictions"]) == 200
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0 and out == "", err
+    assert err.endswith("ended: every request that was taken is answered\n")
+    assert "Traceback" not in err
+    with pytest.raises(ConnectionError):
+        predict(port, ["sun"])
+    assert tree(trained("own")) == before
+
+
+def test_a_server_that_is_killed_gives_no_wrong_answer(serving):
+    run, port = serving()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    body = json.dumps({"instances": ["sun"] * 200})
+    connection.request("POST", "/v1/models/own:predict", body)
+    run.kill()
+    with pytest.raises((ConnectionError, http.client.HTTPException)):
+        connection.getresponse().read()
+
+
+def refused(capfd, monkeypatch, *flags):
+    monkeypatch.setattr("sys.argv", ["bert_mgpu", "serve", *map(str, flags)])
+    capfd.readouterr()
+    code = main.main()
+    out, err = capfd.readouterr()
+    assert out == "" and err.count("\n") == 1
+    return code, err
+
+
+def test_mistakes(trained, tmp_path, capfd, monkeypatch):
+    def check(message, *flags):
+        code, err = refused(capfd, monkeypatch, *flags)
+        assert code == 2 and err.startswith("error: ") and message in err
+
+    check("--output_dir is missing (bert_mgpu serve FOLDER)")
+    check("none: no such folder", tmp_path / "none", "--port=0")
+    check("does not name the task", tmp_path, "--port=0")
+    check("there is no such flag: did you mean --port", tmp_path, "--prot=1")
+    check("cannot listen there", tmp_path, "--host=203.0.113.7")
+    check("--model_name=a/b: pass letters", trained("own"), "--model_name=a/b",
+          "--port=0")  # fmt: skip
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        check(f"--port={port}: cannot listen there", trained("own"), f"--port={port}")
+
+
+def test_without_the_extra_it_says_how_to_get_it(tmp_path, capfd, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    code, err = refused(capfd, monkeypatch, tmp_path)
+    assert code == 2 and "serve needs uvicorn: pip install" in err
+    assert "bert_mgpu[serve]" in err or ".[serve]" in err
+
+
+def test_the_report_is_that_of_the_run(trained, tmp_path):
+    out = shutil.copytree(trained("own", eval_steps=2), tmp_path / "out")
+    (out / "report.html").write_text("<p>")
+    for folder, shown in ((out, True), (out / "best", True)):
+        served = serve.LoadedModel(ServeConfig(output_dir=str(folder)))
+        assert (served.report is not None) == shown
+    served = serve.LoadedModel(ServeConfig(output_dir=str(out), report=False))
+    assert served.report is None
