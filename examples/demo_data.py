@@ -51,4 +51,6 @@ def main(directory: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(str(__doc__).strip())
+    main(sys.argv[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -30,6 +31,9 @@ from bert_mgpu.text.tokenization import Tokenizer
 AnyConfig = TypeVar("AnyConfig", bound=RunConfig)
 
 MAX_POSITIONS = 512
+# Models of Hugging Face's hub, by the names under which transformers gets them.
+_HUB_NAME = re.compile(r"([\w.-]+/)?([\w.-]*bert[\w.-]*)", re.IGNORECASE)
+_GOOGLES = re.compile("bert-(base|large)-((multilingual-)?(un)?cased|chinese)")
 # Only the first is read; the others are refused with a reason.
 _HUGGING_FACE_FILES = frozenset(
     {".safetensors", ".bin", ".h5", ".keras", ".pt", ".pth", ".pkl", ".pickle"}
@@ -152,6 +156,14 @@ def _check_weights(path: str) -> None:
         return
     if os.path.exists(path):
         raise UserError(f"--init_checkpoint={path}: a pipe or a device: pass a file")
+    if match := _HUB_NAME.fullmatch(path):
+        owner, name = match.groups()
+        if owner or _GOOGLES.fullmatch(name):
+            raise UserError(
+                f"--init_checkpoint={path}: no such folder, and nothing is downloaded:"
+                f" run `hf download {owner or 'google-bert/'}{name} --local-dir {name}`"
+                f" (pip install huggingface_hub), then pass --init_checkpoint={name}"
+            )
     folder = pathlib.Path(path).absolute().parent
     if folder.is_dir():
         check_file(path)

@@ -56,6 +56,8 @@ class FlagTable:
     """A script's settings: fields made by `flag`, whose names are flag names."""
 
     given: frozenset[str] = frozenset()  # the flags that the command line names
+    # Those that --help shows, where it does not show all.
+    first: ClassVar[tuple[str, ...]] = ()
 
 
 @dataclasses.dataclass(frozen=True)

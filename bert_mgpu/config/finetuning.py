@@ -39,6 +39,8 @@ class FinetuneFlags(RunConfig):
     truncation: str = flag("head", MODEL, "which part of a long text to keep; of a pair, the longer text loses its end", identity=True, remembered=True, choices=("head", "tail", "head_tail"))
     head_tokens: int = flag(128, MODEL, "tokens kept from the beginning with --truncation=head_tail", identity=True, remembered=True, minimum=0)
     num_train_epochs: float = flag(3.0, TRAIN, "passes over the training set; a higher number continues a finished run", minimum=0, maximum=1e6)
+    dev_share: float | None = flag(None, INPUT, "your own task without a dev file: share of the training file to evaluate on, such as 0.1; of each label alike, and never the texts of rows that are trained on", identity=True, remembered=True, minimum=0.001, maximum=0.5)
+    max_train_steps: int | None = flag(None, TRAIN, "steps of the training, instead of num_train_epochs; where both are given, whichever ends first", minimum=1)
     seeds: int = flag(1, TRAIN, "train N times, with seed, seed + 1 and so on, each in a folder of output_dir, and report mean and deviation of the scores", minimum=1, maximum=1000)
     warmup_proportion: float = flag(0.1, TRAIN, "share of the steps during which the learning rate rises from 0", identity=True, minimum=0, maximum=1)
     max_train_examples: int | None = flag(None, TRAIN, "train on a random sample of N examples [all]", identity=True, minimum=1)
@@ -59,6 +61,12 @@ class FinetuneFlags(RunConfig):
     # fmt: on
 
     warmup_flag = "warmup_proportion"
+    first = (
+        *("task_name", "data_dir", "output_dir", "init_checkpoint"),
+        *("do_train", "do_eval", "do_predict", "plan", "predict_file", "predict_text"),
+        *("max_seq_length", "do_lower_case", "n_gpus", "train_batch_size"),
+        *("learning_rate", "num_train_epochs", "seed", "eval_steps", "use_best"),
+    )
 
     @property
     def eval_every(self) -> int:
@@ -74,6 +82,9 @@ class FinetuneFlags(RunConfig):
         every row is seen; only the very last part of a batch is not.
         """
         steps = int(rows / batch * self.num_train_epochs)
+        if self.max_train_steps is not None:
+            most = self.max_train_steps
+            return min(steps, most) if "num_train_epochs" in self.given else most
         if steps < 1:
             raise UserError(
                 f"{rows} rows x {self.num_train_epochs:g} epochs are less than one batch"

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from absl import flags
 
 from bert_mgpu.config.base import FlagTable, RunConfig, fields
+from bert_mgpu.config.other_names import OTHER_NAMES
 from bert_mgpu.core.errors import UserError, shortened
 
 Settings = TypeVar("Settings", bound=FlagTable)
@@ -35,7 +36,7 @@ _DEFINE = {
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _BAD_VALUE = re.compile(r"flag --(\w+)=(.*?): ", re.DOTALL)
 _LONGEST_NAME = 80  # of a flag
-_SEE_HELP = "(--help lists all flags)"
+_SEE_HELP = "(--help=all lists all flags)"
 _MOST = 10**12  # of a number of steps, rows or the like that has no bound of its own
 
 
@@ -67,11 +68,16 @@ def _default(field: dataclasses.Field[Any]) -> str:
     return f" [{value}]"
 
 
-def help_text(usage: str, table: type[FlagTable]) -> str:
-    """All flags by group, with defaults in brackets, 80 columns wide."""
+def help_text(usage: str, table: type[FlagTable], whole: bool = True) -> str:
+    """The flags by group, with defaults in brackets, 80 columns wide.
+
+    whole: all of them, not only those that everyone needs, where the table names these.
+    """
+    shown = [f for f in fields(table) if whole or f.name in table.first]
+    hidden = bool(shown) and len(fields(table)) - len(shown)
     lines = [usage.strip(), ""]
     group = None
-    for field in fields(table):
+    for field in shown or fields(table):
         if field.metadata["group"] != group:
             group = field.metadata["group"]
             lines += [f"{group}:"]
@@ -87,6 +93,8 @@ def help_text(usage: str, table: type[FlagTable]) -> str:
             subsequent_indent=" " * 8,
             break_on_hyphens=False,
         )
+    if hidden:
+        lines += ["", f"--help=all shows {hidden} more flags."]
     return "\n".join(lines)
 
 
@@ -97,6 +105,9 @@ def _explain(
     if isinstance(error, flags.UnrecognizedFlagError):
         known = [field.name for field in fields(table)]
         name = shortened(error.flagname)
+        here = OTHER_NAMES.get(name, "")
+        if here.partition("=")[0] in known:
+            return f"--{name}: here it is called --{here} {_SEE_HELP}"
         near = difflib.get_close_matches(name, known, n=2)
         meant = " or ".join(f"--{known_name}" for known_name in near)
         hint = f": did you mean {meant}?" if near else ""
@@ -160,6 +171,18 @@ def arguments(values: Mapping[str, Any]) -> list[str]:
     return texts
 
 
+def _joined(argv: Sequence[str], table: type[FlagTable]) -> list[str]:
+    """The command line with `--do_train true` as one argument, as people type it."""
+    switches = {f"--{f.name}" for f in fields(table) if "bool" in str(f.type)}
+    parts = [*argv[:1]]
+    for part in argv[1:]:
+        if parts[-1] in switches and part.lower() in ("true", "false"):
+            parts[-1] += f"={part}"
+        else:
+            parts.append(part)
+    return parts
+
+
 def parse(
     argv: Sequence[str], usage: str, table: type[Settings]
 ) -> tuple[Settings, list[str]]:
@@ -170,15 +193,17 @@ def parse(
     """
     values = flags.FlagValues()
     _define(values, table)
+    whole = "--help=all" in argv
+    argv = ["--help" if part == "--help=all" else part for part in argv]
     for name in (arg.partition("=")[0] for arg in argv[1:]):
         if name.startswith("-") and len(name) > _LONGEST_NAME:  # absl recurses over it
             raise UserError(f"{shortened(name)}: there is no such flag {_SEE_HELP}")
     try:
-        rest = values(list(argv))[1:]
+        rest = values(_joined(argv, table))[1:]
     except flags.Error as error:
         raise UserError(_explain(error, values, table)) from None
     if values.help or values.helpfull:
-        raise HelpAsked(help_text(usage, table))
+        raise HelpAsked(help_text(usage, table, whole=whole or values.helpfull))
     if rest:
         raise UserError(
             f"{shortened(rest[0])!r} is not a flag: write --NAME=VALUE {_SEE_HELP}"

@@ -13,7 +13,7 @@ import numpy as np
 class Example:
     """One raw row. `label` is None where the row is only to be predicted."""
 
-    guid: str
+    guid: str | int  # a number where a column of ids in JSON Lines or Parquet has it
     text_a: str
     text_b: str | None = None
     label: str | tuple[str, ...] | float | None = None

@@ -193,6 +193,8 @@ def decode(raw: bytes, location: str, encoding: str = UTF_8) -> str:
         raise UserError(
             f"{location}: not UTF-8 ({fault}): convert it, e.g."
             f" iconv -f {name} -t UTF-8"
+            + ", or, for a task of your own, pass --encoding=gb18030"
+            * (not is_utf_16)
         ) from None
     if "\0" in text:
         raise UserError(

@@ -30,7 +30,7 @@ from bert_mgpu.core.text_files import (
 from bert_mgpu.data.csv_lines import LONGEST_ROW, MOST_RETRIES, CsvLines
 
 Column = int | str  # a number from 0, -1 is the last one; or a name
-Cell = str | list[str]  # JSON Lines and Parquet may hold lists
+Cell = str | list[str] | int  # JSON Lines and Parquet may hold lists and numbers
 Cells = list[Cell | None]  # None where a column was not asked for
 
 _SUFFIXES = {
@@ -68,6 +68,7 @@ def rows(
     form: TableFormat,
     columns: Sequence[Column | None],
     *,
+    id_at: int | None = None,
     lines: Lines | None = None,
     faults: Faults | None = None,
 ) -> Iterator[tuple[int, Cells | None]]:
@@ -77,6 +78,7 @@ def rows(
     of a row of Parquet its number.
 
     Args:
+      id_at: the index of a column whose whole numbers stay numbers.
       lines: of the file, where some have been read already.
       faults: gets each faulty row, which is skipped, instead of an error.
 
@@ -90,7 +92,10 @@ def rows(
         try:
             if isinstance(cells, _RowFault):
                 raise ValueError(cells)
-            yield number, None if cells is None else [*map(_text, cells, columns)]
+            texts = cells and [*map(_text, cells, columns)]
+            if texts and cells and id_at is not None and type(cells[id_at]) is int:
+                texts[id_at] = cells[id_at]
+            yield number, texts
         except ValueError as error:
             fault = f"{path}:{number}: {error}"
             if faults is None:

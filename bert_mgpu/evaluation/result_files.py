@@ -70,13 +70,13 @@ def write_sentence_scores(
     return list(files)
 
 
-def json_line(name: str, line: int, record: Mapping[str, Any]) -> str:
+def json_line(name: str | int, line: int, record: Mapping[str, Any]) -> str:
     """A line of predictions.jsonl; the keys behind "line" are those of `decide`."""
     return json.dumps({"id": name, "line": line, **record}, ensure_ascii=False) + "\n"
 
 
 def _json_lines(
-    predictions: Predictions, features: Features, ids: Sequence[str] | None = None
+    predictions: Predictions, features: Features, ids: Sequence[str | int] | None = None
 ) -> Iterator[str]:
     """The lines of predictions.jsonl; see `write_predictions`."""
     lines = features.lines[features.first_rows].tolist()
@@ -93,7 +93,7 @@ def write_predictions(
     predictions: Predictions,
     features: Features,
     *,
-    ids: Sequence[str] | None = None,
+    ids: Sequence[str | int] | None = None,
 ) -> list[str]:
     """Writes predict.txt, test_results.tsv and predictions.jsonl.
 

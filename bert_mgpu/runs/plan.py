@@ -14,10 +14,11 @@ from typing import Any
 import tensorflow as tf
 
 from bert_mgpu.checkpoints import pretrained
+from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import units
 from bert_mgpu.core.errors import memory_advice
 from bert_mgpu.core.log import say
-from bert_mgpu.core.task import Batch
+from bert_mgpu.core.task import Batch, TrainState
 from bert_mgpu.data import batching, packing, pipeline
 from bert_mgpu.distributed import devices
 from bert_mgpu.model.config import BertConfig
@@ -59,10 +60,8 @@ def show(run: Run) -> None:
     _show("parameters", _parameters(run))
     order, mean_tokens = orders[config.padding], tokens[config.padding]
     widest = order.widest()
-    _show(
-        "memory",
-        _memory(run, widest.numbers.shape[1], widest.length, targets=widest.targets),
-    )
+    count, targets = widest.numbers.shape[1], widest.targets
+    _show("memory", _memory(run, count, widest.length, targets=targets))
     usual = min(
         map(order.placement, range(min(_SAMPLED_STEPS, plan.steps))),
         key=lambda placement: abs(_tokens(placement) - mean_tokens),
@@ -72,13 +71,13 @@ def show(run: Run) -> None:
         "time",
         _time(
             run,
-            towers,
-            batches,
+            *(towers, batches),
             steps=max(0, plan.steps - state.step),
             ratio=mean_tokens / _tokens(usual),
             shapes=order.compilations,
         ),
     )
+    _show("disk", _disk(config, state, plan.steps))
     _show("devices", _devices(run))
 
 
@@ -149,6 +148,15 @@ def _padding(
     saved = 1 - tokens[best] / tokens[chosen]
     if saved > 0.1:
         yield f"--padding={best} saves {saved:.0%} of the tokens of {chosen}"
+
+
+def _disk(config: RunConfig, state: TrainState, steps: int) -> Iterator[str]:
+    tensors = (*state.params.values(), *state.slots.values())
+    size = sum(tensor.nbytes for tensor in tensors)
+    saved = -(-steps // config.save_checkpoints_steps)
+    kept = min(saved, config.keep_checkpoint_max or saved)
+    one, all_of_them = units.size_text(size), units.size_text((kept + 1) * size)
+    yield f"{one} a checkpoint, {all_of_them} for {kept} and one that is being written"
 
 
 def _parameters(run: Run) -> Iterator[str]:

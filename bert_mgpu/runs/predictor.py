@@ -82,8 +82,10 @@ class Predictor:
         }
         answer["unknown"] = [*unknown][:_MOST_UNKNOWN]
         if self.data.family.exportable:  # one row, as `fit_row` makes it
+            counts = [len(own) for own in pieces]
             kept = truncation.fit_row(
-                *(range(len(own)) for own in pieces),
+                range(counts[0]),
+                range(counts[1]),
                 config.max_seq_length,
                 config.truncation,
                 head_tokens=config.head_tokens,
@@ -92,10 +94,7 @@ class Predictor:
                 _left_out(*parts) for parts in zip(texts, pieces, kept, strict=True)
             ]
             answer["cut"] = " ... ".join(filter(None, left_out))[:_LONGEST_CUT]
-            answer["tokens"], answer["of"] = (
-                sum(map(len, kept)),
-                sum(map(len, pieces)),
-            )
+            answer |= {"tokens": sum(map(len, kept)), "of": sum(counts)}
         return answer
 
     def _infer(self, examples: Sequence[Example]) -> tuple[Features, Outputs]:

@@ -20,7 +20,7 @@ from bert_mgpu.core.text_files import Faults
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
-from bert_mgpu.tasks import data_checks, reader, sources, task_json
+from bert_mgpu.tasks import data_checks, dev_share, reader, sources, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import DEFAULT_TYPE, TaskFiles, described
 from bert_mgpu.tasks.predict_format import find_format
@@ -129,10 +129,15 @@ class TaskDataset:
             for share, length in notes["length_percentiles"].items()
         ).replace(" % ", " % have at most ", 1)
         columns = source.columns
-        header = columns.header or (columns.table and columns.table.form.header)
+        header = columns.header
+        if columns.table:
+            form = columns.table.form
+            header = form.header and form.format_of(source.path) in ("tsv", "csv")
         without = " (line 1 is the header)" if header else ""
         flag = self._sample_flag(split)
         kept = getattr(self.config, flag)
+        if source.share:
+            without += f", its part by --dev_share={source.share:g}"
         sampled = "" if kept is None else f", a sample (--{flag}={kept})"
         count = f"{len(features.first_rows)} examples"
         if features.owners is not None:
@@ -159,7 +164,7 @@ class TaskDataset:
         columns = self.files.columns_of("test")
         return columns.text_b is not None or columns.pair is not None
 
-    def ids(self, split: str) -> list[str] | None:
+    def ids(self, split: str) -> list[str | int] | None:
         """The ids of the rows, which are read once more; None without such a column."""
         if self._source(split).columns.id is None:
             return None
@@ -171,16 +176,18 @@ class TaskDataset:
     def examples(self, split: str) -> list[Example]:
         """The texts of a set; its file is read once more."""
         config, source = self.config, self._source(split)
-        return reader.read_examples(
+        examples = reader.read_examples(
             self.files,
-            source.path,
-            source.split,
+            *(source.path, source.split),
             columns=source.columns,
             label=self.family.read_label,
             with_label=source.labelled,
-            keep=getattr(config, self._sample_flag(split)),
-            seed=self._seed,
-            random_numbers=config.random_numbers,
+        )
+        if source.share:
+            examples = dev_share.part(examples, source.share, dev=split != "train")
+        keep = getattr(config, self._sample_flag(split))
+        return reader.sample(
+            examples, keep, self._seed, random_numbers=config.random_numbers
         )
 
     @property
@@ -198,6 +205,7 @@ class TaskDataset:
             eval_files=config.eval_files,
             predict_file=config.predict_file,
             predict_format=config.predict_format,
+            dev_share=config.dev_share,
         )
 
     def stream(self, faults: Faults | None = None) -> Iterator[Example]:
@@ -249,10 +257,12 @@ class TaskDataset:
         config, files = self.config, self.files
         source = source or self._source(split)
         keep = getattr(config, self._sample_flag(split))
-        data = {
+        data: dict[str, Any] = {
             "data": hashing.file_hash(source.path),
             "columns": described(source.columns),
         }
+        if source.share:
+            data["share"] = [split, source.share]
         if files.task_type != DEFAULT_TYPE:
             data["kind"] = [files.task_type, files.separator]
         settings = data | {

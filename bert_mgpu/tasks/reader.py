@@ -24,9 +24,6 @@ def read_examples(
     *,
     label: LabelReader,
     with_label: bool,
-    keep: int | None = None,
-    seed: int = 0,
-    random_numbers: str = "counters",
     columns: Columns | None = None,
     faults: Faults | None = None,
 ) -> list[Example]:
@@ -42,8 +39,6 @@ def read_examples(
 
     Args:
       label: reads the label of a row.
-      keep: the size of a random sample of rows, in file order; None: all rows.
-      seed, random_numbers: of that sample, see `text_files.sample_rows`.
       faults: gets each faulty row, which is skipped, instead of an error.
 
     Raises:
@@ -62,6 +57,17 @@ def read_examples(
     examples = [*read]
     if not examples:
         raise UserError(f"{path}: no rows for the task {task.name}")
+    return examples
+
+
+def sample(
+    examples: list[Example],
+    keep: int | None,
+    seed: int,
+    *,
+    random_numbers: str = "counters",
+) -> list[Example]:
+    """A random sample of this size in their order; None: all. See `sample_rows`."""
     if keep is None:
         return examples
     kept = sample_rows(len(examples), keep, seed, random_numbers=random_numbers)
@@ -106,7 +112,8 @@ def stream(
             continue
         if row is not None:
             guid, text_a, text_b, row_label = row
-            guid = guid or f"{split}-{number - 1}"
+            if guid is None or guid == "":
+                guid = f"{split}-{number - 1}"
             yield Example(guid, text_a, text_b, label=row_label, line=number)
 
 
@@ -124,7 +131,9 @@ def _rows(
         wanted: list[tables.Column | None] = [*names]
         if columns.label is not None and not with_label:
             wanted[columns.label] = None
-        yield from tables.rows(path, form, wanted, lines=lines, faults=faults)
+        yield from tables.rows(
+            path, form, wanted, id_at=columns.id, lines=lines, faults=faults
+        )
         return
     for number, line in lines or read_lines(path, columns.encoding, faults):
         if number == 1 and columns.header:
@@ -139,7 +148,7 @@ def _rows(
             yield number, None
 
 
-_Row = tuple[str | None, str, str | None, Any]  # guid, text_a, text_b, label
+_Row = tuple[str | int | None, str, str | None, Any]  # guid, text_a, text_b, label
 
 
 def _parse(

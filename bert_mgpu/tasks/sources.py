@@ -25,6 +25,7 @@ class Source(NamedTuple):
     columns: Columns
     note: str | None = None
     labelled: bool = True  # whether its labels are read
+    share: float | None = None  # of the training file: see dev_share.py
 
 
 def predicted(predict_file: str | None) -> dict[str, str | None]:
@@ -53,6 +54,7 @@ def source(
     eval_files: str | None,
     predict_file: str | None,
     predict_format: str | None = None,
+    dev_share: float | None = None,
 ) -> Source:
     """Finds the file of a set: a split, or one of --eval_files or --predict_file.
 
@@ -73,6 +75,12 @@ def source(
         return Source(
             *(pathlib.Path(path), kind, found.columns), found.note, labelled=False
         )
+    if dev_share and task.dev:
+        raise UserError(
+            f"--dev_share={dev_share:g}: the task has a dev file: leave it out"
+        )
+    if dev_share and split in ("train", "dev"):
+        return split_path(task, data_dir, "train")._replace(share=dev_share)
     own = split_path(task, data_dir, split)
     return own._replace(labelled=split not in files)
 
@@ -103,7 +111,7 @@ def split_path(
     if name is None:
         raise UserError(
             f"the task {task.name} has no {asked} file: pass --{asked}_file, or"
-            f' "{asked}" in task.json'
+            f' "{asked}" in task.json' + ", or --dev_share=0.1" * (asked == "dev")
         )
     check_file(directory / name)
     return Source(directory / name, split, task.columns_of(split), note)

@@ -24,6 +24,7 @@ from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TableColumns, TaskFiles
 
 FILE = "task.json"
 _LONGEST_NAME = 1000  # characters of a file's name
+_SHORT_NAME = 4  # characters: shorter ones look alike
 _LONGEST_KEY = 100  # characters that are compared with known ones
 _DIGITS = 10  # a longer number is no column's; Python refuses those of thousands
 
@@ -57,6 +58,13 @@ class TaskType(NamedTuple):
 
 _COLUMNS = ("text_a", "text_b", "label", "id")  # in the order of a row's cells
 _FILES = ("train", "dev", "test")
+# Names that other programs have for these keys.
+_MEANT = {
+    **dict.fromkeys(("text", "sentence", "sentence1", "content", "input"), "text_a"),
+    **dict.fromkeys(("sentence2", "text2", "text_pair"), "text_b"),
+    **dict.fromkeys(("label_column", "class", "target", "y"), "label"),
+    **dict.fromkeys(("validation", "valid", "val", "eval"), "dev"),
+}
 _SEPARATOR = ","  # between labels
 _KEYS = {
     **{name: _Key(f"{name}_file", (str,)) for name in _FILES},
@@ -133,6 +141,7 @@ def _unknown(
     name: str, builtin: Collection[str], trained: TrainedTask | None
 ) -> UserError:
     near = difflib.get_close_matches(name.lower(), builtin)
+    near = [known for known in near if len(known) >= _SHORT_NAME]  # no "ad" for "add"
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     if trained:
         hint = f"the model was trained for {short_repr(trained.values.get('name'))}. "
@@ -194,6 +203,7 @@ def _known(path: pathlib.Path, content: Mapping[str, Any]) -> dict[str, Any]:
     for key in values:
         if key not in _KEYS:
             near = difflib.get_close_matches(key[:_LONGEST_KEY], _KEYS)
+            near = [_MEANT[key]] if key in _MEANT else near
             meant = f": did you mean {near[0]!r}?" if near else ""
             raise UserError(
                 f"{path}: unknown key {short_repr(key)}{meant} (known:"

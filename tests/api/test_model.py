@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import bert_mgpu
+from bert_mgpu.api.model import Model
 from bert_mgpu.training.towers import Towers
 from tests.end_to_end import failing
 from tests.support.paths import ROOT
@@ -120,7 +121,7 @@ def test_a_number(tiny, tmp_path, inside):
 
 def test_a_pair_alone_is_one_prediction(trained):
     with bert_mgpu.load(trained("mrpc")) as model:
-        assert model.takes_pairs
+        assert isinstance(model, Model) and model.takes_pairs
         pair = ("sun joy", "rain")
         assert model.predict(pair) == model.predict([pair])[0]
         assert model.predict([list(pair)]) == model.predict([pair])
@@ -166,6 +167,12 @@ def test_blocks_do_not_show(loaded, monkeypatch):
         same(one, other.record)
         for one, other in zip(loaded.predict(asked), wanted, strict=True)
     )
+
+
+def test_later_blocks_name_the_right_text(loaded, monkeypatch):
+    monkeypatch.setattr("bert_mgpu.api.model._BLOCK", 2)
+    with pytest.raises(bert_mgpu.UserError, match=r"texts\[5\]: 7"):
+        loaded.predict([*texts(5), 7])
 
 
 def test_threads_get_their_own_answers(loaded):

@@ -1,12 +1,14 @@
 """The flags of Google's and bert-ad's scripts, help, and what absl does not say."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 from bert_mgpu.config import base, finetuning, parsing, pretraining
+from bert_mgpu.config.other_names import OTHER_NAMES
 from bert_mgpu.core.errors import UserError
 from tests.support.paths import ROOT
 from tests.support.processes import SCRIPT
@@ -69,9 +71,9 @@ def parse(*args):
     return parsing.parse(args, "usage", finetuning.FinetuneConfig)
 
 
-def help_of(*options, **settings):
+def help_of(*options, flag="--help", **settings):
     return subprocess.run(
-        [sys.executable, *options, SCRIPT, "--help"],
+        [sys.executable, *options, SCRIPT, flag],
         capture_output=True,
         text=True,
         timeout=60,
@@ -132,6 +134,8 @@ def test_all_tpu_flags_share_one_note():
         (["--nodo_train"], False),
         (["--do_train=true", "--do_train=false"], False),
         (["-do_train"], True),
+        (["--do_train", "true"], True),
+        (["--do_train", "False", "--n_gpus", "2"], False),
     ],
 )
 def test_booleans_are_absls(args, expected):
@@ -152,7 +156,10 @@ def test_an_empty_value_is_no_value():
         (["--n_gpus="], "--n_gpus=: pass a whole number"),
         (["--n_gpus", "--do_train"], "--n_gpus=--do_train: pass a whole number"),
         (["--output_dir", "--do_train"], "--output_dir has no value"),
-        (["--do_train", "false"], "'false' is not a flag: write --NAME=VALUE"),
+        (["--do_train", "maybe"], "'maybe' is not a flag: write --NAME=VALUE"),
+        (["--n_gpus=2", "true"], "'true' is not a flag"),
+        (["--model_name_or_path=m"], "here it is called --init_checkpoint"),
+        (["--fp16"], "here it is called --precision=float16"),
         (["train"], "'train' is not a flag"),
         (["--xla=yes"], "--xla=yes: pass one of auto, on, off"),
         (["--num_tpu_cores=many"], "--num_tpu_cores=many: pass a whole number"),
@@ -179,8 +186,26 @@ def test_every_flag_has_help_and_a_valid_default():
         assert None in (minimum, field.default) or field.default >= minimum, field.name
 
 
-def test_help_lists_every_flag():
+def test_names_of_transformers_are_answered_with_ours():
+    names = {field.name: field for field in FLAGS}
+    assert len(OTHER_NAMES) >= 20 and not OTHER_NAMES.keys() & names.keys()
+    for ours in OTHER_NAMES.values():
+        name, _, value = ours.partition("=")
+        assert not value or value in names[name].metadata["choices"]
+
+
+def test_help_begins_with_what_everyone_needs():
     shown = help_of()
+    assert shown.returncode == 0 and shown.stderr == ""
+    listed = re.findall(r"^  --(\w+)=", shown.stdout, re.MULTILINE)
+    assert {*listed} == {*finetuning.FinetuneConfig.first} and len(listed) <= 25
+    rest = len(FLAGS) - len(listed)
+    assert shown.stdout.endswith(f"\n--help=all shows {rest} more flags.\n")
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_help_lists_every_flag():
+    shown = help_of(flag="--help=all")
     assert shown.returncode == 0 and shown.stderr == ""
     lines = shown.stdout.splitlines()
     assert max(map(len, lines)) <= 80

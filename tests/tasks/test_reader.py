@@ -130,11 +130,12 @@ def test_faults_are_gathered_where_they_are_asked_for(read):
 
 def test_a_sample_is_of_the_rows_that_count_in_their_order(read):
     text = "".join(f"{('skip', 'yes')[n % 2]}\tt{n}\n" for n in range(60))
-    actual = [row[4] for row in read(text, keep=10, seed=3)]
+    rows = read(text)
+    actual = [row[4] for row in reader.sample(rows, 10, 3)]
     assert len(actual) == 10 and actual == sorted(actual)
     assert all(line % 2 == 0 for line in actual)
-    assert actual != [row[4] for row in read(text, keep=10, seed=4)]
-    assert len(read(text, keep=100)) == 30
+    assert actual != [row[4] for row in reader.sample(rows, 10, 4)]
+    assert reader.sample(rows, 100, 0) == rows == reader.sample(rows, None, 0)
 
 
 def test_a_list_is_no_text():

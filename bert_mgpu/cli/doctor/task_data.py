@@ -10,8 +10,10 @@ changes nothing. Exit codes: 0 done; 2 unreadable rows or files, or wrong flags.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pathlib
+import tempfile
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,6 +32,12 @@ from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import Census, in_blocks
 
 _MOST_FAULTS, _MOST_UNKNOWN = 20, 20  # shown
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+_NO_LIMIT, _NO_ID = 10**6, -1
+_NO_MODEL = (
+    "tokens, truncation and unknown words are not checked: pass --init_checkpoint, or"
+    "\n--vocab_file"
+)
 _NUMBER_WIDTH = 12  # terminal columns
 
 
@@ -59,7 +67,10 @@ def main(argv: Sequence[str]) -> int:
 def _report(config: FinetuneConfig) -> None:
     """Prints sizes, labels, unknown words and problems of all sets."""
     check_needed(config, ["task_name", "data_dir"])
-    files, tokenizer = registry.find_task_files(config), _tokenizer(config)
+    files, known = registry.find_task_files(config), _tokenizer(config)
+    tokenizer = known or _word_tokenizer()
+    if known is None:  # nothing is known of tokens
+        config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
     family = registry.family_of(files)
     sets: list[ReadSet] = []
     others = (
@@ -80,18 +91,19 @@ def _report(config: FinetuneConfig) -> None:
             read.split,
             str(read.path),
             family.features(read.examples, tokenizer, files, config=config),
-            unknown=tokenizer.unk_id,
+            unknown=known.unk_id if known else _NO_ID,
             labelled=read.labelled,
         )
         for read in sets
         if read.examples
     }
     if checked:
-        print(_sizes([*checked.values()], config.max_seq_length))
+        length = config.max_seq_length if known else None
+        print(_sizes([*checked.values()], length))
     with_labels = [each for each in checked.values() if each.labelled]
     for table in family.tables(with_labels, files) if checked else ():
         print(f"\n{table}")
-    print(f"\n{_unknown(tokenizer, sets)}")
+    print(f"\n{_unknown(known, sets) if known else _NO_MODEL}")
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
     faults = [fault for read in sets for fault in read.faults]
@@ -111,14 +123,24 @@ def _rows(count: int) -> str:
     return "row" if count == 1 else "rows"
 
 
-def _tokenizer(config: FinetuneConfig) -> Tokenizer:
-    """The tokenizer of --vocab_file, else that of the model."""
+def _tokenizer(config: FinetuneConfig) -> Tokenizer | None:
+    """The tokenizer of --vocab_file, else of the model; None where neither is named."""
     if config.vocab_file:
         return Tokenizer(config.vocab_file, config.do_lower_case)
+    if not (config.init_checkpoint or config.output_dir):
+        return None
     folder = pathlib.Path(config.output_dir or ".")
     length = config.max_seq_length
     model = pretrained.find_model(config, folder, max_seq_length=length)
     return model.required_tokenizer
+
+
+def _word_tokenizer() -> Tokenizer:
+    """Without a vocabulary: each word, or Chinese character, is one token."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("".join(f"{token}\n" for token in _SPECIAL))
+        file.flush()
+        return Tokenizer(file.name, True)
 
 
 def _is_read(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
@@ -164,20 +186,25 @@ def _read(
     return ReadSet(split, source.path, examples, faults=faults, labelled=labelled)
 
 
-def _sizes(sets: Sequence[CheckedSet], max_seq_length: int) -> str:
-    """A table of rows, lengths, truncation and repeats, with a column for each set."""
+def _sizes(sets: Sequence[CheckedSet], max_seq_length: int | None) -> str:
+    """A table of rows, lengths, truncation and repeats, with a column for each set.
+
+    max_seq_length: None where tokens are words.
+    """
     features = [each.features for each in sets]
     lines = [["", *(each.split for each in sets)]]
     lines.append(["rows", *(str(len(each)) for each in features)])
     percentiles = [each.notes["length_percentiles"] for each in features]
     for percent in percentiles[0]:
         values = [str(each[percent]) for each in percentiles]
-        lines.append([f"tokens per example, {percent} % have at most", *values])
-    truncated = [each.notes["truncated"] / each.notes["rows"] for each in features]
-    name = f"truncated at {max_seq_length} tokens"
-    lines.append([name, *(f"{share:.1%}" for share in truncated)])
-    unknown = [each.unknown_share for each in sets]
-    lines.append(["[UNK] among the tokens", *(f"{share:.2%}" for share in unknown)])
+        what = "tokens" if max_seq_length else "words"
+        lines.append([f"{what} per example, {percent} % have at most", *values])
+    if max_seq_length:
+        truncated = [each.notes["truncated"] / each.notes["rows"] for each in features]
+        name = f"truncated at {max_seq_length} tokens"
+        lines.append([name, *(f"{share:.1%}" for share in truncated)])
+        unknown = [each.unknown_share for each in sets]
+        lines.append(["[UNK] among the tokens", *(f"{share:.2%}" for share in unknown)])
     repeats = [data_checks.count_repeated(each) for each in sets]
     lines.append(["repeated texts", *map(str, repeats)])
     return terminal.align(lines, [_NUMBER_WIDTH] * len(sets))

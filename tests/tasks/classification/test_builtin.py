@@ -10,7 +10,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks import registry, task_json
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.classification.reader import read_label
-from bert_mgpu.tasks.reader import read_examples
+from bert_mgpu.tasks.reader import read_examples, sample
 from bert_mgpu.tasks.sources import predict_file_split, split_path
 from tests.support.builtin_files import ID8, write_file
 
@@ -57,7 +57,12 @@ def test_files_and_labels_are_those_of_old_data_folders(tmp_path, name):
     actual = [split_path(BUILTIN[name], tmp_path, s) for s in SPLITS]
     test = (files[2], "test") if files[2] else (files[1], "dev")
     expected = [(files[0], "train"), (files[1], "dev"), test]
-    assert actual == [(tmp_path / file, s, None, True) for file, s in expected]
+    assert [(source.path, source.split) for source in actual] == [
+        (tmp_path / file, split) for file, split in expected
+    ]
+    for source in actual:
+        assert source.columns == BUILTIN[name].columns_of(source.split)
+        assert (source.note, source.labelled, source.share) == (None, True, None)
 
 
 def test_an_absent_test_file_is_dev_with_a_note(tmp_path):
@@ -155,15 +160,11 @@ def test_a_subset_is_a_sample_in_file_order_of_the_rows_that_count(tmp_path):
     ]
     path = write_file(tmp_path / "file", "\n".join(lines))
 
-    def read(**subset):
-        return read_examples(
-            BUILTIN["sentiment"],
-            path,
-            "train",
-            label=read_label,
-            with_label=True,
-            **subset,
+    def read(keep=None, seed=0):
+        examples = read_examples(
+            BUILTIN["sentiment"], path, "train", label=read_label, with_label=True
         )
+        return sample(examples, keep, seed)
 
     everything, some = read(), read(keep=100, seed=1)
     assert len(everything) == 600 and len(some) == 100

@@ -1,0 +1,40 @@
+"""Names of flags in transformers' scripts, and what they are called here."""
+
+from __future__ import annotations
+
+# With the value where theirs is a switch. `warmup_steps` counts what ours shares.
+OTHER_NAMES = {
+    "batch_size": "train_batch_size",
+    "bf16": "precision=bfloat16",
+    "config_name": "bert_config_file",
+    "dataset_name": "data_dir",
+    "epochs": "num_train_epochs",
+    "eval_strategy": "eval_steps",
+    "evaluation_strategy": "eval_steps",
+    "fp16": "precision=float16",
+    "gradient_checkpointing": "recompute=block",
+    "load_best_model_at_end": "use_best",
+    "logging_steps": "log_steps",
+    "lr": "learning_rate",
+    "max_eval_samples": "max_eval_examples",
+    "max_len": "max_seq_length",
+    "max_length": "max_seq_length",
+    "max_predict_samples": "max_predict_examples",
+    "max_steps": "max_train_steps",
+    "max_train_samples": "max_train_examples",
+    "metric_for_best_model": "best_metric",
+    "model_name": "init_checkpoint",
+    "model_name_or_path": "init_checkpoint",
+    "num_epochs": "num_train_epochs",
+    "optim": "optimizer",
+    "pad_to_max_length": "padding=max_length",
+    "per_device_eval_batch_size": "eval_batch_size",
+    "per_device_train_batch_size": "train_batch_size",
+    "per_gpu_train_batch_size": "train_batch_size",
+    "save_steps": "save_checkpoints_steps",
+    "save_total_limit": "keep_checkpoint_max",
+    "tokenizer_name": "vocab_file",
+    "validation_file": "dev_file",
+    "warmup_ratio": "warmup_proportion",
+    "warmup_steps": "warmup_proportion",
+}

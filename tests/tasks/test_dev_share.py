@@ -1,0 +1,92 @@
+"""A dev set from the training file: shares, texts on one side, the same every time."""
+
+import collections
+import random
+
+import pytest
+
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks import dev_share, registry, sources
+
+
+def examples(counts, seed=0):
+    """So many rows of each label, shuffled; each fifth has the text of another."""
+    rng = random.Random(seed)
+    rows = [
+        (label, f"{label} {n - n % 5 % 2}")
+        for label, k in counts.items()
+        for n in range(k)
+    ]
+    rng.shuffle(rows)
+    return [Example(str(n), text, label=label, line=n) for n, (label, text) in
+            enumerate(rows, 1)]  # fmt: skip
+
+
+def parts(rows, share):
+    return [dev_share.part(rows, share, dev=dev) for dev in (False, True)]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.3, 0.5])
+def test_each_label_has_its_share(share):
+    rows = examples({"many": 500, "some": 100, "few": 20})
+    train, dev = parts(rows, share)
+    assert sorted(e.line for e in [*train, *dev]) == [*range(1, len(rows) + 1)]
+    assert [e.line for e in dev] == sorted(e.line for e in dev)
+    counts = collections.Counter(e.label for e in dev)
+    for label, count in (("many", 500), ("some", 100), ("few", 20)):
+        assert share * count - 1 <= counts[label] <= share * count + 2
+
+
+def test_a_text_is_on_one_side():
+    train, dev = parts(examples({"a": 300, "b": 300}), 0.2)
+    assert not {e.text_a for e in train} & {e.text_a for e in dev}
+    spaced = [Example("", f" {e.text_a}\t", label=e.label) for e in dev]
+    assert dev_share.part([*train, *spaced], 0.2, dev=True) == spaced
+
+
+def test_other_rows_and_another_order_change_no_side():
+    """So a model that is evaluated later meets no text that it was trained on."""
+    rows = examples({"a": 200, "b": 50})
+    _, dev = parts(rows, 0.1)
+    shuffled = random.Random(7).sample(rows, len(rows))
+    again = dev_share.part(shuffled, 0.1, dev=True)
+    assert {e.line for e in again} == {e.line for e in dev}
+
+
+def test_rare_labels_are_on_both_sides_where_they_can():
+    rows = [Example("", text, label=text[0]) for text in ("a1", "a2", "b1", "c1", "c2")]
+    train, dev = parts(rows, 0.1)
+    assert {e.label for e in train} == {"a", "b", "c"}
+    assert {e.label for e in dev} == {"a", "c"}
+
+
+def test_numbers_and_several_labels():
+    numbers = [Example("", f"t{n}", label=n / 7) for n in range(100)]
+    assert len(dev_share.part(numbers, 0.1, dev=True)) == 10
+    several = [Example("", f"t{n}", label=("x",) * (n % 2)) for n in range(100)]
+    dev = dev_share.part(several, 0.1, dev=True)
+    assert collections.Counter(e.label for e in dev) == {(): 5, ("x",): 5}
+
+
+def test_it_is_for_tasks_without_a_dev_file(tmp_path):
+    (tmp_path / "train.tsv").write_text("a\tb\n")
+    flags = {"task_name": "mine", "data_dir": str(tmp_path), "text_a_column": "0"}
+    flags["train_file"] = "train.tsv"
+
+    def source(split, **more):
+        task = registry.find_task_files(FinetuneConfig(**flags, **more))
+        return sources.source(
+            task,
+            split,
+            data_dir=tmp_path,
+            eval_files=None,
+            predict_file=None,
+            dev_share=0.1,
+        )
+
+    assert source("dev").path == source("train").path == tmp_path / "train.tsv"
+    assert source("dev").share == source("train").share == 0.1
+    with pytest.raises(UserError, match="--dev_share=0.1: the task has a dev file"):
+        source("dev", dev_file="dev.tsv")
