@@ -210,11 +210,14 @@ def flags_of(arguments):
         if table:
             return table, arguments[place:]
     if arguments[:1] == ["bert_mgpu"]:
-        assert arguments[1] in main.COMMANDS
+        assert arguments[1] in {**main.COMMANDS, **main.SCRIPTS}
         if arguments[1:3] == ["doctor", "data"]:
             return finetuning.FinetuneConfig, arguments[2:]
-        if arguments[1] == "convert":
-            return docs.OTHERS["bert_mgpu convert"], arguments[1:]
+        if arguments[1] in ("convert", "serve"):
+            rest = [part for part in arguments[2:] if part.startswith("-")]
+            return docs.OTHERS[f"bert_mgpu {arguments[1]}"], ["", *rest]
+        if arguments[1] in ("train", "predict"):
+            return finetuning.FinetuneConfig, arguments[1:]
     return None
 
 

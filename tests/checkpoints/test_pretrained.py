@@ -6,6 +6,7 @@ import os
 import pytest
 
 from bert_mgpu.checkpoints import pretrained
+from bert_mgpu.config.base import ModelFlags
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from tests.support.tiny import CONFIG, VOCAB
@@ -210,3 +211,24 @@ def test_hugging_face_folders_are_known_by_their_files(tmp_path, names, is_hub):
     for name in names:
         (tmp_path / name).write_bytes(b"")
     assert pretrained.is_hugging_face(str(tmp_path)) == is_hub
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("bert-base-chinese", "hf download google-bert/bert-base-chinese --local-dir"),
+        ("bert-large-uncased", "hf download google-bert/bert-large-uncased "),
+        (
+            "hfl/chinese-roberta-wwm-ext",
+            "hf download hfl/chinese-roberta-wwm-ext --local-dir"
+            " chinese-roberta-wwm-ext`",
+        ),
+        ("bert-base-klingon", "no such checkpoint|no such file"),
+        ("out/model", "no such checkpoint|there is no directory"),
+    ],
+)
+def test_names_of_a_hub_are_not_downloaded(tmp_path, monkeypatch, name, advice):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=advice) as raised:
+        pretrained.find_model(ModelFlags(init_checkpoint=name))
+    assert ("nothing is downloaded" in str(raised.value)) == ("hf download" in advice)

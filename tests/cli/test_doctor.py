@@ -1,6 +1,8 @@
 """What the doctor reads, what it says is lacking, and that it always ends well."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -263,3 +265,41 @@ def test_it_imports_neither_tensorflow_nor_horovod():
     )
     names = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
     assert not {"tensorflow", "horovod", "numpy"} & set(names.split())
+
+
+def plain_task(tmp_path, lines):
+    (tmp_path / "train.tsv").write_text("".join(f"{line}\n" for line in lines))
+    task = {"train": "train.tsv", "label": 0, "text_a": 1}
+    (tmp_path / "task.json").write_text(json.dumps(task))
+    return ["data", "--task_name=mine", f"--data_dir={tmp_path}"]
+
+
+def test_data_without_a_model(tmp_path, capfd):
+    """All but what tokens tell."""
+    lines = ["no\tsun joy", "yes\t好 日子 x", "no\tsun joy", "yes\tsun joy"] * 9
+    assert environment.main(plain_task(tmp_path, lines)) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    assert re.search(r"^rows +36$", out, re.MULTILINE)
+    assert re.search(r"^words per example, 100 % have at most +\d+$", out, re.MULTILINE)
+    assert re.search(r"^0 no +18$", out, re.MULTILINE)
+    assert "with the text of an earlier row and another label" in out
+    assert "pass --init_checkpoint, or\n--vocab_file" in out
+    assert "[UNK]" not in out and "truncated at" not in out
+    assert "output_dir" not in out
+
+
+def test_data_of_one_label_is_told(tmp_path, capfd):
+    assert environment.main(plain_task(tmp_path, ["no\tsun", "no\train"])) == 0
+    out = capfd.readouterr().out
+    assert "train.tsv: every row has the label 'no': a training refuses it" in out
+
+
+def test_an_unclosed_quote_hides_no_other_fault(tmp_path, capfd):
+    (tmp_path / "train.csv").write_text('no,sun\n"no,joy\nno\nyes,rain\n')
+    task = {"train": "train.csv", "label": 0, "text_a": 1}
+    (tmp_path / "task.json").write_text(json.dumps(task))
+    code = environment.main(["data", "--task_name=mine", f"--data_dir={tmp_path}"])
+    out, err = capfd.readouterr()
+    assert code == 2 and "2 rows cannot be read" in err
+    assert "train.csv:2: " in out and "train.csv:3: 1 column" in out

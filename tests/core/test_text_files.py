@@ -52,7 +52,7 @@ def test_reads_one_line_at_a_time(tmp_path):
         (
             "ok\n类别\t标题\n".encode() + "中文\n".encode("gb18030"),
             ":3: not UTF-8 (byte 0xd6 at column 1): convert it, e.g. iconv -f"
-            " GB18030 -t UTF-8",
+            " GB18030 -t UTF-8, or, for a task of your own, pass --encoding=gb18030",
         ),
         ("类".encode() + b"\xff", ":1: not UTF-8 (byte 0xff at column 2)"),
         (b"ab\xe4\xb8\n", ":1: not UTF-8 (byte 0xe4 at column 3)"),

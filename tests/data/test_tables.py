@@ -191,3 +191,10 @@ def test_too_many_bad_rows_of_csv_end_it(tmp_path):
     with pytest.raises(UserError, match=":21: more than 20 such rows"):
         [*tables.rows(path, TableFormat(), [0], faults=lambda *one: faults.append(one))]
     assert len(faults) == 21
+
+
+def test_numbers_stay_numbers_in_one_column(tmp_path):
+    lines = '{"i": 16, "t": 3}\n{"i": "16", "t": "a"}\n{"i": true, "t": 1.5}\n'
+    path = write(tmp_path / "a.jsonl", lines)
+    read = tables.rows(path, TableFormat(), ["i", "t"], id_at=0)
+    assert [cells for _, cells in read] == [[16, "3"], ["16", "a"], ["true", "1.5"]]

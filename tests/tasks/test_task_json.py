@@ -111,3 +111,19 @@ def test_another_name_than_the_trained_one():
     asked = FinetuneConfig(task_name="yours", trained_task=trained)
     with pytest.raises(UserError, match="the model was trained for 'mine'"):
         registry.find_task_files(asked)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("text", "text_a"), ("sentence2", "text_b"), ("target", "label"), ("val", "dev")],
+)
+def test_names_of_other_programs_are_answered_with_ours(read, key, meant):
+    with pytest.raises(UserError, match=f"unknown key '{key}': did you mean '{meant}'"):
+        read({"text_a": 0, key: 1})
+
+
+@pytest.mark.parametrize(("name", "near"), [("add", False), ("mrcp", True)])
+def test_short_names_are_no_hint(name, near):
+    with pytest.raises(UserError) as raised:
+        registry.find_task_files(FinetuneConfig(task_name=name))
+    assert ("did you mean" in str(raised.value)) == near

@@ -1,0 +1,73 @@
+"""`bert_mgpu COMMAND`: one name for every script."""
+
+import importlib
+import sys
+
+import pytest
+
+from bert_mgpu.cli import main
+
+
+@pytest.fixture
+def called(monkeypatch, capfd):
+    """called(*arguments) -> (exit code, stdout, stderr) of the command line."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bert_mgpu", *map(str, arguments)])
+        capfd.readouterr()
+        return main.main(), *capfd.readouterr()
+
+    return run
+
+
+def test_help_names_every_command(called):
+    code, out, err = called()
+    assert (code, err) == (0, "") and max(map(len, out.splitlines())) <= 80
+    for name in (*main.SCRIPTS, *main.COMMANDS):
+        assert f"\n  bert_mgpu {name}" in out
+    assert called("--help") == called("-h") == (code, out, err)
+
+
+def test_an_unknown_command_names_the_known_ones(called):
+    code, out, err = called("tarin")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: tarin: no such command: pass one of train, predict,")
+
+
+@pytest.mark.parametrize("name", [*main.SCRIPTS])
+def test_a_script_by_its_short_name(called, name):
+    """With the help of its script, and without a flag with its errors."""
+    module, _ = main.SCRIPTS[name]
+    code, out, err = called(name, "--help")
+    doc = importlib.import_module(f"bert_mgpu.cli.{module}").__doc__
+    assert (code, err) == (0, "") and out.startswith(doc.strip().splitlines()[0])
+    code, out, err = called(name)
+    assert (code, out) == (2, "") and " is missing" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags"),
+    [
+        (["train", "--seed=3"], {"do_train": True, "do_predict": False, "seed": 3}),
+        (["train", "--do_train=false"], {"do_train": False}),
+        (["predict"], {"do_train": False, "do_predict": True}),
+        (["predict", "--predict_text=a b"], {"do_predict": False,
+                                             "predict_text": "a b"}),
+        (["pretrain"], {"do_train": True}),
+    ],
+)  # fmt: skip
+def test_what_a_name_stands_for(called, monkeypatch, arguments, flags):
+    """The command line of the script: sys.argv, which a restart keeps."""
+    module, _ = main.SCRIPTS[arguments[0]]
+    script = importlib.import_module(f"bert_mgpu.cli.{module}")
+    settings = []
+
+    def checked(config):
+        settings.append(config)
+        raise SystemExit(7)
+
+    monkeypatch.setattr(script, "check", checked)
+    with pytest.raises(SystemExit):
+        called(*arguments, "--output_dir=none")
+    for name, value in flags.items():
+        assert getattr(settings[0], name) == value
