@@ -2,7 +2,7 @@
 
   bert_mgpu train FLAGS        fine-tunes, as run_classifier_mgpu.py
   bert_mgpu predict FLAGS      predicts a file or a text with a trained model
-  bert_mgpu serve FOLDER       serves a trained model: HTTP, and a page to try it
+  bert_mgpu serve FOLDER       serves a trained model by HTTP, with a page
   bert_mgpu doctor             reports what this machine has for training
   bert_mgpu doctor data FLAGS  checks a task's files
   bert_mgpu convert FLAGS      converts a model to another program's format
