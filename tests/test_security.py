@@ -14,6 +14,8 @@ NETWORK = {
     "distributed/rendezvous.py",
     "distributed/peers.py",
     "cli/doctor/environment.py",
+    "cli/serve.py",  # which listens
+    "serving/guard.py",  # addresses are taken apart
 }
 
 

@@ -88,7 +88,7 @@ def rows(
     read = FORMATS[form.format_of(path)]
     if lines is None and read is not _parquet:
         lines = read_lines(path, form.encoding, faults)
-    for number, cells in read(path, form, columns, lines or iter(())):
+    for number, cells in read(path, form, columns, lines=lines or iter(())):
         try:
             if isinstance(cells, _RowFault):
                 raise ValueError(cells)
@@ -125,7 +125,7 @@ _Raw = Iterator[tuple[int, list[Any] | _RowFault | None]]
 
 
 def _tsv(
-    path: Any, form: TableFormat, columns: Sequence[Column | None], lines: Lines
+    path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
     numbers: list[int | None] = _numbers(columns)
     for number, line in lines:
@@ -137,7 +137,7 @@ def _tsv(
 
 
 def _csv(
-    path: Any, form: TableFormat, columns: Sequence[Column | None], lines: Lines
+    path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
     csv.field_size_limit(LONGEST_ROW)
     numbers: list[int | None] = _numbers(columns)
@@ -183,7 +183,7 @@ def _csv(
 
 
 def _jsonl(
-    path: Any, form: TableFormat, columns: Sequence[Column | None], lines: Lines
+    path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
     names = _names(path, columns)
     for number, line in lines:
@@ -214,7 +214,7 @@ def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parquet(
-    path: Any, form: TableFormat, columns: Sequence[Column | None], lines: Lines
+    path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
     try:
         import pyarrow

@@ -75,7 +75,7 @@ def json_line(name: str | int, line: int, record: Mapping[str, Any]) -> str:
     return json.dumps({"id": name, "line": line, **record}, ensure_ascii=False) + "\n"
 
 
-def _json_lines(
+def json_lines(
     predictions: Predictions, features: Features, ids: Sequence[str | int] | None = None
 ) -> Iterator[str]:
     """The lines of predictions.jsonl; see `write_predictions`."""
@@ -100,7 +100,7 @@ def write_predictions(
     features: the predicted rows; ids: of the examples, where they have some. Returns
     the names of the files. Raises ValueError unless each example has one prediction.
     """
-    records = [*_json_lines(predictions, features, ids)]
+    records = [*json_lines(predictions, features, ids)]
     make_folder(output_dir)
     files = {
         run_files.PREDICTIONS: (f"{text}\n" for text in predictions.texts),

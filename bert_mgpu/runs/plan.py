@@ -71,7 +71,8 @@ def show(run: Run) -> None:
         "time",
         _time(
             run,
-            *(towers, batches),
+            towers,
+            batches,
             steps=max(0, plan.steps - state.step),
             ratio=mean_tokens / _tokens(usual),
             shapes=order.compilations,
@@ -151,12 +152,11 @@ def _padding(
 
 
 def _disk(config: RunConfig, state: TrainState, steps: int) -> Iterator[str]:
-    tensors = (*state.params.values(), *state.slots.values())
-    size = sum(tensor.nbytes for tensor in tensors)
+    size = sum(v.nbytes for v in [*state.params.values(), *state.slots.values()])
     saved = -(-steps // config.save_checkpoints_steps)
     kept = min(saved, config.keep_checkpoint_max or saved)
-    one, all_of_them = units.size_text(size), units.size_text((kept + 1) * size)
-    yield f"{one} a checkpoint, {all_of_them} for {kept} and one that is being written"
+    most = units.size_text((kept + 1) * size)
+    yield f"{units.size_text(size)} each, {most} for {kept} and one being written"
 
 
 def _parameters(run: Run) -> Iterator[str]:

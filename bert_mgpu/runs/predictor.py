@@ -87,7 +87,7 @@ class Predictor:
                 range(counts[0]),
                 range(counts[1]),
                 config.max_seq_length,
-                config.truncation,
+                how=config.truncation,
                 head_tokens=config.head_tokens,
             )
             left_out = [

@@ -178,7 +178,8 @@ class TaskDataset:
         config, source = self.config, self._source(split)
         examples = reader.read_examples(
             self.files,
-            *(source.path, source.split),
+            source.path,
+            source.split,
             columns=source.columns,
             label=self.family.read_label,
             with_label=source.labelled,
@@ -216,7 +217,7 @@ class TaskDataset:
         files, source = self.files, STANDARD_INPUT
         columns = files.columns_of("test")
         asked = self.config.predict_format
-        found = find_format(files, source, columns, asked, faults=faults)
+        found = find_format(files, source, columns, asked=asked, faults=faults)
         if found.note:
             say(found.note)
         yield from reader.stream(

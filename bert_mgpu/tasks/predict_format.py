@@ -38,8 +38,8 @@ def find_format(
     task: TaskFiles,
     path: str,
     columns: Columns,
-    asked: str | None,
     *,
+    asked: str | None,
     faults: text_files.Faults | None = None,
 ) -> PredictFormat:
     """The format of a file to predict.

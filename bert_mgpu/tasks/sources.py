@@ -71,10 +71,9 @@ def source(
         check_file(path)
         kind = predict_file_split(task, path)
         columns = task.columns_of(kind)
-        found = find_format(task, path, columns, predict_format)
-        return Source(
-            *(pathlib.Path(path), kind, found.columns), found.note, labelled=False
-        )
+        found = find_format(task, path, columns, asked=predict_format)
+        own = Source(pathlib.Path(path), kind, found.columns)
+        return own._replace(note=found.note, labelled=False)
     if dev_share and task.dev:
         raise UserError(
             f"--dev_share={dev_share:g}: the task has a dev file: leave it out"
@@ -114,7 +113,7 @@ def split_path(
             f' "{asked}" in task.json' + ", or --dev_share=0.1" * (asked == "dev")
         )
     check_file(directory / name)
-    return Source(directory / name, split, task.columns_of(split), note)
+    return Source(directory / name, split, task.columns_of(split), note=note)
 
 
 def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:

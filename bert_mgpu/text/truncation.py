@@ -47,8 +47,8 @@ def fit_row(
     ids_a: Sequence[int],
     ids_b: Sequence[int],
     length: int,
-    how: str,
     *,
+    how: str,
     head_tokens: int,
 ) -> tuple[list[int], list[int]]:
     """The ids of a row [CLS] a [SEP] or [CLS] a [SEP] b [SEP] of at most `length`.

@@ -46,7 +46,7 @@ def task_of(flags):
 def found(path, flags, asked=None):
     task = task_of(flags)
     columns = task.columns_of("test")
-    return task, predict_format.find_format(task, str(path), columns, asked)
+    return task, predict_format.find_format(task, str(path), columns, asked=asked)
 
 
 def texts(task, path, columns):

@@ -39,9 +39,11 @@ def warnings(
     if rare:
         yield f"{checked.path}: labels of few rows: {listed(rare, _NAMES)}"
     some = rows[rows > 0]  # of the labels that occur
-    if len(some) == 1:
-        only = labels[int(rows.argmax())]
-        yield f"{checked.path}: every row has the label {only!r}: a training refuses it"
+    if len(labels) == 1:
+        yield (
+            f"{checked.path}: every row has the label {labels[0]!r}: a training"
+            " refuses it"
+        )
     if len(some) > 1 and some.max() >= _IMBALANCE * some.min():
         most = labels[int(rows.argmax())]
         least = labels[int(np.where(rows, rows, rows.max()).argmin())]

@@ -195,7 +195,7 @@ def featurise(
         lengths.append(len(a) + len(b) + (3 if b else 2))  # with [CLS] and [SEP]
         truncated += lengths[-1] > max_seq_length
         a, b = truncation_lib.fit_row(
-            a, b, max_seq_length, truncation, head_tokens=head_tokens
+            a, b, max_seq_length, how=truncation, head_tokens=head_tokens
         )
         row = [tokenizer.cls_id, *a, tokenizer.sep_id]
         second = [*b, tokenizer.sep_id] if b else []
