@@ -15,7 +15,13 @@ from bert_mgpu.api.prediction import SHOWN, Prediction, PredictionList
 from bert_mgpu.config import parsing
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import log
-from bert_mgpu.core.errors import UserError, short_repr
+from bert_mgpu.core.errors import (
+    OutOfMemory,
+    UserError,
+    memory_advice,
+    out_of_memory,
+    short_repr,
+)
 from bert_mgpu.core.rows import Example
 
 if TYPE_CHECKING:  # it imports TensorFlow
@@ -140,6 +146,7 @@ def load(
 
     Raises:
       UserError: there is no trained model, or it does not fit together.
+      OutOfMemory: its weights do not fit.
     """
     path = pathlib.Path(folder)
     config = _settings(
@@ -156,7 +163,13 @@ def load(
         devices = _devices(config)
         from bert_mgpu.runs import load as loading
 
-        return Model(loading.load(config, path, devices), str(folder))
+        try:
+            return Model(loading.load(config, path, devices), str(folder))
+        except Exception as error:
+            if shortage := out_of_memory(error):
+                advice = memory_advice(False, config.recompute)
+                raise OutOfMemory(f"{path}: {shortage}: {advice}") from None
+            raise
 
 
 def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:
@@ -222,4 +235,10 @@ def _texts(text: Any, number: int) -> tuple[str, str | None]:
         raise UserError(
             f"texts[{number}]: {short_repr(text)}: pass a string, or a pair of strings"
         )
+    try:
+        "".join(parts).encode()
+    except UnicodeEncodeError:
+        raise UserError(
+            f"texts[{number}]: half a character, an unpaired surrogate: leave it out"
+        ) from None
     return parts[0], parts[1] if len(parts) == 2 else None

@@ -23,10 +23,9 @@ import bert_mgpu
 from bert_mgpu.cli import script
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.serve import ServeConfig
-from bert_mgpu.core import extras, log
+from bert_mgpu.core import extras, log, run_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.run_files import REPORT_PAGE
 
 _NAME = re.compile(r"[\w.-]+")
 _FLAGS = (  # of `bert_mgpu.load`
@@ -118,7 +117,7 @@ class LoadedModel:
     """A loaded model, as the application uses it: a `serving.app.ServedModel`."""
 
     def __init__(self, config: ServeConfig):
-        folder = pathlib.Path(str(config.output_dir))
+        folder = pathlib.Path(str(config.output_dir)).absolute()
         self._model = bert_mgpu.load(
             folder, **{name: getattr(config, name) for name in _FLAGS}
         )
@@ -129,10 +128,10 @@ class LoadedModel:
             )
         self.inputs = ("text_a", "text_b")[: 1 + self._model.takes_pairs]
         self.batch = self._model.predictor.batch
-        # best/ stands in the folder of its run.
-        pages = (folder / name for name in (REPORT_PAGE, f"../{REPORT_PAGE}"))
-        found = (page for page in pages if page.is_file())
-        self.report = next(found, None) if config.report else None
+        if folder.name == run_files.BEST:  # it stands in the folder of its run
+            folder = folder.parent
+        page = folder / run_files.REPORT_PAGE
+        self.report = page if config.report and page.is_file() else None
 
     def example(self, *texts: str) -> Any:
         return self._model.predictor.data.example(*texts)

@@ -14,6 +14,7 @@ import bert_mgpu
 from bert_mgpu.api.model import Model
 from bert_mgpu.training.towers import Towers
 from tests.end_to_end import failing
+from tests.support.memory import no_memory
 from tests.support.paths import ROOT
 from tests.support.runs import tree
 from tests.support.tiny import rows
@@ -135,6 +136,7 @@ MISTAKES = [
     ([None], r"texts\[0\]: None: pass a string"),
     (7, "7: pass a text, or a list of texts"),
     ({"text_a": "sun"}, "{'text_a': 'sun'}: pass a text, or a list of texts"),
+    (["\ud83d"], r"texts\[0\]: half a character"),
     (b"sun", r"texts\[0\]: 115: pass a string"),
 ]
 
@@ -227,6 +229,12 @@ def test_what_does_not_fit_is_an_exception(loaded, monkeypatch, capfd):
     with pytest.raises(bert_mgpu.OutOfMemory, match="with one row at a time: pass --"):
         loaded.predict(texts(3))
     assert "error:" not in capfd.readouterr().err  # TensorFlow's own lines alone
+
+
+def test_weights_that_do_not_fit_are_an_exception(trained, monkeypatch):
+    monkeypatch.setattr(Towers, "load", lambda *rest: no_memory())
+    with pytest.raises(bert_mgpu.OutOfMemory, match="own: .*: pass --device=cpu"):
+        bert_mgpu.load(trained("own", num_train_epochs=4))
 
 
 def test_a_batch_that_does_not_fit_is_halved_in_silence(trained, monkeypatch, capfd):
