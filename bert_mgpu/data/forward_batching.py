@@ -60,23 +60,31 @@ def stream_placements(
     max_length: int,
     target_counts: np.ndarray,
 ) -> list[Placement]:
-    """The placements of every row once, in the order of the rows.
+    """The placements of every row once, in few shapes to trace, however many rows.
 
-    All sizes are powers of two: few shapes to trace, and few rows that are empty. See
-    `forward_placements`.
+    Sizes are powers of two, with few rows that are empty. Rows of more than one batch
+    are sorted, the longest first, and there a length may also be three quarters of a
+    power of two. See `forward_placements`.
     """
-    placed = []
+    placed, order, sizes = [], np.arange(len(lengths)), _power_of_two
+    if len(lengths) > towers * rows_per_tower:
+        order, sizes = np.argsort(-lengths, kind="stable"), _half_way
     for start in range(0, len(lengths), towers * rows_per_tower):
-        batch = slice(start, start + towers * rows_per_tower)
-        count = len(lengths[batch])
-        rows = min(rows_per_tower, _power_of_two(-(-count // towers)))
-        width = min(max_length, max(_SHORTEST, _power_of_two(lengths[batch].max())))
+        batch = order[start : start + towers * rows_per_tower]
+        rows = min(rows_per_tower, _power_of_two(-(-len(batch) // towers)))
+        width = min(max_length, max(_SHORTEST, sizes(lengths[batch].max())))
         numbers = np.full(rows * towers, EMPTY)
-        numbers[:count] = np.arange(start, start + count)
+        numbers[: len(batch)] = batch
         targets = _power_of_two(target_counts[batch].max())
         placement = packing.one_a_row(numbers, towers, width)
         placed.append(placement._replace(targets=targets))
     return placed
+
+
+def _half_way(least: int) -> int:
+    """The next power of two, or three quarters of it: 8, 12, 16, 24, 32, 48, ..."""
+    power = _power_of_two(least)
+    return 3 * power // 4 if 4 * least <= 3 * power else power
 
 
 def _power_of_two(least: int) -> int:

@@ -21,13 +21,31 @@ def test_a_block_has_every_row_once_and_fits_it(count, longest):
     batches = placed([*[3] * (count - 1), longest])
     assert len(batches) == -(-count // 8)
     numbers = np.concatenate([batch.numbers.reshape(-1) for batch in batches])
-    assert [*numbers[numbers != packing.EMPTY]] == [*range(count)]
-    assert longest <= batches[-1].length <= 50
+    assert sorted(numbers[numbers != packing.EMPTY]) == [*range(count)]
+    assert longest <= batches[0].length <= 50
     for batch in batches:
         towers, rows, _ = batch.numbers.shape
         assert towers == 2 and rows <= 4 and rows.bit_count() == 1
-        assert batch.length == 50 or batch.length.bit_count() == 1
         assert batch.length >= 8
+        size = batch.length if len(batches) == 1 else batch.length * 4 // 3
+        assert batch.length == 50 or 1 in (batch.length.bit_count(), size.bit_count())
+
+
+def test_rows_of_one_batch_keep_their_order():
+    (batch,) = placed([3, 40, 9])
+    assert [*batch.numbers.reshape(-1)[:3]] == [0, 1, 2]
+
+
+def test_rows_of_several_batches_are_sorted():
+    """So rows of a length share a batch, and what does not fit shows at once."""
+    lengths = [*range(3, 27)]
+    batches = placed(lengths)
+    assert [batch.length for batch in batches] == [32, 24, 12]
+    for batch, own in zip(
+        batches, (lengths[16:], lengths[8:16], lengths[:8]), strict=True
+    ):
+        numbers = batch.numbers.reshape(-1)
+        assert sorted(lengths[n] for n in numbers) == own
 
 
 @pytest.mark.parametrize(("most", "targets"), [(0, 0), (1, 1), (5, 8)])
