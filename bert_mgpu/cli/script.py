@@ -185,6 +185,8 @@ def run(
     except RunError as error:
         return fail(error)
     except KeyboardInterrupt:
+        # What it left half made may complain when it is thrown away, as zipfile does.
+        sys.unraisablehook = lambda unraisable: None
         return fail(Interrupted(f"by Ctrl-C: {stopped}"))
     except BrokenPipeError:  # | head
         return print_stdout("")

@@ -66,9 +66,9 @@ def stream_placements(
     are sorted, the longest first, and there a length may also be three quarters of a
     power of two. See `forward_placements`.
     """
-    placed, order, sizes = [], np.arange(len(lengths)), _power_of_two
-    if len(lengths) > towers * rows_per_tower:
-        order, sizes = np.argsort(-lengths, kind="stable"), _half_way
+    sorts = len(lengths) > towers * rows_per_tower
+    order = np.argsort(-lengths if sorts else 0 * lengths, kind="stable")
+    placed, sizes = [], _half_way if sorts else _power_of_two
     for start in range(0, len(lengths), towers * rows_per_tower):
         batch = order[start : start + towers * rows_per_tower]
         rows = min(rows_per_tower, _power_of_two(-(-len(batch) // towers)))

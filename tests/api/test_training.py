@@ -92,6 +92,15 @@ def test_the_log_is_shown_where_it_is_asked_for(capsys):
     assert capsys.readouterr().out == "a line\n"
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, which it does not in a process of xdist."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_reaches_the_training(tmp_path):
     """It ends by itself, after it has saved, before the exception goes on."""
     saved = tmp_path / "saved"

@@ -251,6 +251,7 @@ def test_long_lines_of_standard_input(tmp_path, tiny, trained, sent, answers, sa
 
 def predicting(tiny, model):
     flags = {"do_predict": True, "predict_file": "-", "init_checkpoint": None}
+    flags["strict"] = True  # at other times a bad line is answered by its error
     return tiny.flags(model, "own", **flags)
 
 
