@@ -5,13 +5,13 @@ import pytest
 from tests.api.test_training import flags
 from tests.support.paths import ROOT
 
-nbclient = pytest.importorskip("nbclient", reason="a notebook needs `make parity`")
-nbformat = pytest.importorskip("nbformat", reason="a notebook needs `make parity`")
-pytestmark = pytest.mark.nightly
 
-
+@pytest.mark.nightly
 def test_train_load_train(tiny, tmp_path):
     """A list of predictions is a table, a training its report; nothing else shows."""
+    import nbclient  # which `make parity` installs
+    import nbformat
+
     first = flags(tiny, str(tmp_path / "out"), data_dir=str(tiny.data("own")),
                   init_checkpoint=str(tiny.model), report=True)  # fmt: skip
     cells = [
