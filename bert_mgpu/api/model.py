@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import pathlib
 import sys
@@ -164,7 +165,8 @@ def load(
         from bert_mgpu.runs import load as loading
 
         try:
-            return Model(loading.load(config, path, devices), str(folder))
+            with _no_messages_of("tensorflow"):
+                return Model(loading.load(config, path, devices), str(folder))
         except Exception as error:
             if shortage := out_of_memory(error):
                 advice = memory_advice(False, config.recompute)
@@ -203,6 +205,18 @@ def _devices(config: FinetuneConfig) -> list[str]:
         named = devices.configure(config.device, 1, config.n_gpus)
         devices.present(config.device)  # which makes them
         return named
+
+
+@contextlib.contextmanager
+def _no_messages_of(name: str) -> Iterator[None]:
+    """Only errors of a logger are shown: notebooks show what TensorFlow tells."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextlib.contextmanager
