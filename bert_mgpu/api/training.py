@@ -106,15 +106,16 @@ def _run(command: list[str], verbose: bool) -> None:
                     sys.stdout.flush()
         except BaseException:  # Ctrl-C, or a stop of the notebook's cell
             process.send_signal(signal.SIGINT)
-            process.wait()
+            process.communicate()  # it must not wait for a reader while it saves
             raise
     if process.returncode == 0:
         return
     error = _ERRORS.get(process.returncode)
     if error is None:
         raise RunError(f"the training ended unexpectedly:\n{''.join(lines)}".rstrip())
-    last = (lines[-1] if lines else "").rstrip("\n")
-    raise error(last.removeprefix(f"{error.label}: "))
+    label = f"{error.label}: "
+    ends = [line.rstrip("\n") for line in lines if line.startswith(label)]
+    raise error((ends or [*lines, ""])[-1].removeprefix(label))
 
 
 def _scores(config: FinetuneConfig, folder: pathlib.Path) -> dict[str, Any]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+# A client may leave at any moment, also between a question and what follows from it.
+_UNLESS_CANCELLED = contextlib.suppress(concurrent.futures.InvalidStateError)
 Answer = Callable[[Sequence[Any]], Sequence[Any]]  # rows -> an answer for each
 
 
@@ -26,11 +29,12 @@ class _Job:
 
     def add(self, answers: Sequence[Any]) -> None:
         self._answers += answers
-        if len(self._answers) == len(self.rows) and not self.future.cancelled():
-            self.future.set_result(self._answers)
+        if len(self._answers) == len(self.rows):
+            with _UNLESS_CANCELLED:
+                self.future.set_result(self._answers)
 
     def fail(self, error: BaseException) -> None:
-        if not self.future.cancelled():
+        with _UNLESS_CANCELLED:
             self.future.set_exception(error)
 
 

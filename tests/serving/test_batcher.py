@@ -92,6 +92,19 @@ def test_one_who_leaves_in_the_middle(doubler, batcher):
     assert batcher.waiting == 0
 
 
+@pytest.mark.parametrize("rows", [[1, 2], ["fault"]])
+def test_one_who_leaves_while_the_answer_comes(doubler, batcher, monkeypatch, rows):
+    """Cancelled after all checks: the thread lives on and answers the others."""
+    held(doubler, batcher)
+    gone = batcher.submit(rows)
+    monkeypatch.setattr(gone, "cancelled", lambda: False)  # asked a moment too early
+    monkeypatch.setattr(gone, "done", lambda: False)
+    gone.cancel()
+    doubler.may_go.set()
+    batcher.submit([5]).exception(30)  # which may share the batch
+    assert batcher.submit([7]).result(30) == [14]
+
+
 def test_an_error_reaches_those_of_its_batch_alone(doubler, batcher):
     held(doubler, batcher)
     futures = [batcher.submit(rows) for rows in ([1] * 3, ["fault"], [2])]

@@ -150,7 +150,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a notebook runs what a text says", "api/prediction.py",
            "html.escape(_shortened(texts))", "_shortened(texts)", "api/test_prediction.py"),
     Mutant("a stopped cell kills the training", "api/training.py",
-           "process.send_signal(signal.SIGINT)\n            process.wait()",
+           "process.send_signal(signal.SIGINT)\n            process.communicate()",
            "process.kill()", "api/test_training.py interrupt"),
     Mutant("every end of a training is a mistake", "api/training.py",
            "error = _ERRORS.get(process.returncode)", "error = UserError",
