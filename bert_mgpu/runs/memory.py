@@ -56,7 +56,7 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
         cast = [name for name in specs if dtypes[name] != tf.float32]
         copies = sum(params[name].size * dtypes[name].size for name in cast)
         parts |= {"copies for evaluation": copies} if cast else {}
-    if run.compiles and run.devices[0].startswith("CPU"):
+    if run.compilation.passes and run.devices[0].startswith("CPU"):
         parts["XLA's compiler"] = model_memory.compiler_bytes(
             run.model.bert_config, config.recompute
         )

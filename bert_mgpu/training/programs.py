@@ -5,8 +5,9 @@ Each is traced once and serves all towers of all devices. None knows where it ru
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -16,6 +17,15 @@ from bert_mgpu.training.gradient_vector import Layout
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.replicas import Replica, Variables, as_tensors
 from bert_mgpu.training.traced_once import TracedOnce
+
+
+class Compilation(NamedTuple):
+    """What XLA compiles."""
+
+    passes: bool  # through the model
+    update: bool
+    # Without passes: forward passes, after so many of the same shape; None: never.
+    forward_after: int | None = None
 
 
 class Programs:
@@ -31,14 +41,15 @@ class Programs:
         optimizer: Optimizer,
         *,
         frozen: Collection[str],
-        xla: bool,
-        xla_update: bool,
+        xla: Compilation,
     ):
         """dtype: what a pass computes in; the others as for `Towers`."""
         self._task = task
         self._dtype = dtype
         self._optimizer = optimizer
         self._frozen = frozenset(frozen)
+        self._xla = xla
+        self._counts: Counter[Any] = Counter()  # forward passes of each shape of rows
         # A function that TensorFlow inlines is optimized anew at each place, and may
         # round differently there.
         plain = {"experimental_attributes": {"_noinline": True}}
@@ -47,13 +58,23 @@ class Programs:
             options: dict[str, Any] = {"jit_compile": True} if compiled else plain
             return TracedOnce(tf.function(function, autograph=False, **options))
 
-        self.micro_batch = traced(self._micro_batch_sums, xla)
-        self.update = traced(self._update_replica, xla_update)
-        self.forward = traced(self._tower_outputs, xla)
+        self.micro_batch = traced(self._micro_batch_sums, xla.passes)
+        self.update = traced(self._update_replica, xla.update)
+        self._forward = traced(self._tower_outputs, xla.passes)
+        self._compiled_forward = traced(self._tower_outputs, True)
 
     def trained(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters that are not frozen."""
         return {name: params[name] for name in params if name not in self._frozen}
+
+    def forward(self, rows: Mapping[str, tf.Tensor]) -> TracedOnce:
+        """The program of a forward pass over such rows, which may be compiled later."""
+        shape = tuple(sorted((name, *value.shape) for name, value in rows.items()))
+        self._counts[shape] += 1
+        after = self._xla.forward_after
+        if after is not None and self._counts[shape] > after:
+            return self._compiled_forward
+        return self._forward
 
     def layout(self, losses: tuple[str, ...]) -> Layout:
         """The layout of a step's sums."""

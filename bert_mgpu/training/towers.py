@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,10 @@ from bert_mgpu.training import precision as precision_lib
 from bert_mgpu.training import update as update_lib
 from bert_mgpu.training.batches import PlacedBatch, StepInputs
 from bert_mgpu.training.optimizers import Optimizer
-from bert_mgpu.training.programs import Programs
+from bert_mgpu.training.programs import Compilation, Programs
 from bert_mgpu.training.replicas import Replicas, as_tensors
 from bert_mgpu.training.results import PendingOutputs, StepResult
+from bert_mgpu.training.traced_once import TracedOnce
 
 Columns = tuple[dict[str, tf.Tensor], ...]  # of each device
 
@@ -44,38 +46,38 @@ class Towers:
         devices: Sequence[str],
         *,
         seed: int,
-        xla: bool,
+        xla: bool | Compilation,
         precision: str = "float32",
         optimizer: Optimizer = Optimizer(),  # noqa: B008 (it is frozen)
         frozen: Collection[str] = (),
-        xla_update: bool | None = None,
         group: Collective = SOLO,
     ):
         """n_towers: of all processes of the group, which share them evenly.
 
         seed: of the dropout masks; may be changed between two steps.
-        xla: compile the passes through the model; xla_update: the update (as xla).
+        xla: what is compiled; True: all, False: nothing.
         frozen: names of the parameters that are not trained.
         """
         self.task, self.group, self.n_towers = task, group, n_towers
         self.seed = seed
-        self._precision, self._optimizer, self._xla = precision, optimizer, xla
+        self._precision, self._optimizer = precision, optimizer
+        self._xla = Compilation(xla, xla) if isinstance(xla, bool) else xla
         self.own_towers = devices_lib.assign_towers(n_towers, group.size)[group.rank]
         self._device_towers = devices_lib.assign_towers(
             len(self.own_towers), len(devices)
         )
         self.devices = [*devices[: len(self._device_towers)]]
         self._strategy = strategies.make_strategy(self.devices)
+        self._local_results = self._strategy.experimental_local_results
         self._reader = results.ResultReader()
-        self._replicas = Replicas(self.devices, precision, xla)
+        self._replicas = Replicas(self.devices, precision, self._xla.passes)
         # The most rows of a tower in a forward pass: more are known not to fit.
         self.max_rows = sys.maxsize
         self._last_work: failures.Work | None = None
         # The denominators of the next batch, summed over processes with this step.
         self._upcoming_weights: tuple[PlacedBatch, tf.Tensor] | None = None
-        updates = xla if xla_update is None else xla_update
         self._programs = Programs(
-            task, precision, optimizer, frozen=frozen, xla=xla, xla_update=updates
+            task, precision, optimizer, frozen=frozen, xla=self._xla
         )
 
     # -- the weights --------------------------------------------------------
@@ -184,7 +186,7 @@ class Towers:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         losses, numbers = inputs.losses, inputs.numbers
         programs, layout = self._programs, self._programs.layout(losses)
-        cast = None if self._xla else self._replicas.specs()
+        cast = None if self._xla.passes else self._replicas.specs()
         specs = batches.micro_batch_specs(inputs.columns[0])
         programs.trace_step(
             self._replicas[0], cast, specs, numbers=numbers, losses=losses
@@ -216,7 +218,8 @@ class Towers:
             sums, next_weights, stops = tf.split(exact, [len(losses), len(losses), 1])
             return tf.concat([sums, stops, seconds[None], state], 0), next_weights
 
-        return tf.nest.map_structure(self._first, self._strategy.run(replica_step))
+        outputs, later = map(self._local_results, self._strategy.run(replica_step))
+        return outputs[0], later[0]
 
     def _device_sums(self, index: int, inputs: StepInputs) -> tf.Tensor:
         """The sums [n + L] of the towers of one device.
@@ -229,7 +232,7 @@ class Towers:
         count = batch["input_ids"].shape[0]
         first = (self.own_towers.start + towers.start) * (count // len(towers))
         params: Params = replica.params
-        if not self._xla:  # compiled micro-batches cast the weights at no cost
+        if not self._xla.passes:  # compiled micro-batches cast the weights at no cost
             params = precision_lib.cast(as_tensors(params), self._precision)
         scale = replica.loss_scale()
 
@@ -260,11 +263,10 @@ class Towers:
         rows [N * b, ...], to be read later. See `refresh`.
         """
         self.group.working()
-        self._last_work = self._device_outputs, placed.columns
-        by_device = {
-            name: self._strategy.experimental_local_results(rows)
-            for name, rows in self._outputs(placed.columns).items()
-        }
+        program = self._programs.forward(placed.columns[0])
+        self._last_work = partial(self._device_outputs, program), placed.columns
+        outputs = self._outputs(program, placed.columns)
+        by_device = {name: self._local_results(outputs[name]) for name in outputs}
         return PendingOutputs(self._reader.concat_later(by_device))
 
     def outputs(self, batch: Batch) -> dict[str, np.ndarray]:
@@ -272,19 +274,19 @@ class Towers:
         self.refresh()
         return self.launch_outputs(self.place_for_outputs(batch)).read()
 
-    def _replicated_outputs(self, columns: Columns) -> dict[str, Any]:
-        rows_specs = batches.micro_batch_specs(columns[0])
-        self._programs.forward.trace(self._replicas[0].forward_params, rows_specs)
+    def _replicated_outputs(self, program: TracedOnce, columns: Columns) -> Any:
+        specs = batches.micro_batch_specs(columns[0])
+        program.trace(self._replicas[0].forward_params, specs)
         return self._strategy.run(
-            lambda: self._device_outputs(strategies.replica_id(), columns)
+            lambda: self._device_outputs(program, strategies.replica_id(), columns)
         )
 
-    def _device_outputs(self, index: int, columns: Columns) -> dict[str, tf.Tensor]:
+    def _device_outputs(self, program: TracedOnce, index: int, columns: Columns) -> Any:
         """The outputs of the towers of one device."""
         batch, params = columns[index], self._replicas[index].forward_params
 
         def tower(number: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._programs.forward(params, batches.micro_batch(batch, number))
+            return program(params, batches.micro_batch(batch, number))
 
         return pairwise.concat_sequentially(tower, len(self._device_towers[index]))
 
@@ -295,6 +297,3 @@ class Towers:
         work = self._last_work
         trained = work is not None and work[0] == self._device_sums
         return failures.out_of_memory(error, self.devices, work, trained=trained)
-
-    def _first(self, value: Any) -> Any:
-        return self._strategy.experimental_local_results(value)[0]

@@ -43,18 +43,22 @@ def test_a_mistaken_freeze_is_a_users_error():
 
 
 @pytest.mark.parametrize(
-    ("device", "flags", "compiles"),
+    ("device", "flags", "passes", "after"),
     [
-        ("CPU:0", {}, True),
-        ("CPU:0", {"precision": "bfloat16"}, False),
-        ("GPU:0", {"precision": "bfloat16"}, True),
-        ("CPU:0", {"precision": "bfloat16", "xla": "on"}, True),
-        ("GPU:0", {"predict_file": "-"}, False),
-        ("GPU:0", {"xla": "off"}, False),
+        ("CPU:0", {}, True, None),
+        ("CPU:0", {"precision": "bfloat16"}, False, None),
+        ("GPU:0", {"precision": "bfloat16"}, True, None),
+        ("CPU:0", {"precision": "bfloat16", "xla": "on"}, True, None),
+        ("GPU:0", {"predict_file": "-"}, False, 50),
+        ("CPU:0", {"predict_file": "-", "precision": "bfloat16"}, False, None),
+        ("GPU:0", {"predict_file": "-", "xla": "on"}, True, None),
+        ("GPU:0", {"predict_file": "-", "xla": "off"}, False, None),
+        ("GPU:0", {"xla": "off"}, False, None),
     ],
 )
-def test_xla_compiles_where_it_is_faster(device, flags, compiles):
-    assert make(device, **flags).compiles is compiles
+def test_xla_compiles_where_it_is_faster(device, flags, passes, after):
+    update = flags.get("xla") != "off"
+    assert make(device, **flags).compilation == (passes, update, after)
 
 
 def test_the_batch_is_in_the_log():

@@ -147,6 +147,30 @@ def test_outputs_come_in_the_order_of_rows(first_params):
     np.testing.assert_allclose(logits, wanted, atol=1e-6)
 
 
+def test_frequent_shapes_of_a_stream_are_compiled(first_params):
+    """The third batch of a shape is; it counts alone, and the outputs are the same."""
+    from bert_mgpu.tasks.classification.task import Classification
+    from bert_mgpu.training.programs import Compilation
+
+    task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
+    compilation = Compilation(False, False, forward_after=2)
+    visible = devices.configure("cpu", 2)
+    made = towers.Towers(task, 2, visible, seed=1, xla=compilation)
+    made.load(first_params, {})
+    rng, seen, logits = np.random.default_rng(0), [], {}
+    batch_of = {rows: split(make_batch(rng, rows, ragged=False), 2) for rows in (4, 8)}
+    for rows in (4, 4, 8, 4, 8, 4, 8):
+        logits.setdefault(rows, []).append(made.outputs(batch_of[rows])["logits"])
+        program = made._programs._compiled_forward
+        functions = [each.function_def for each in program._traced.values()]
+        assert all(each.attr["_XlaMustCompile"].b for each in functions)
+        seen.append((rows, len(functions)))
+    assert seen == [(4, 0), (4, 0), (8, 0), (4, 1), (8, 1), (4, 1), (8, 2)]
+    for first, *others in logits.values():
+        for other in others:
+            np.testing.assert_allclose(other, first, atol=1e-6)
+
+
 def test_noise_is_not_used_without_it(first_params):
     """No noise means inference; the same noise means the same masks."""
     batch = make_batch(np.random.default_rng(0), 2, ragged=False)
