@@ -157,6 +157,9 @@ def _disk(config: RunConfig, state: TrainState, steps: int) -> Iterator[str]:
     kept = min(saved, config.keep_checkpoint_max or saved)
     most = units.size_text((kept + 1) * size)
     yield f"{units.size_text(size)} each, {most} for {kept} and one being written"
+    if config.eval_every:
+        best = sum(values.nbytes for values in state.params.values())
+        yield f"the weights in best/ {units.size_text(best)}"
 
 
 def _parameters(run: Run) -> Iterator[str]:

@@ -102,12 +102,16 @@ def interruptible():
 
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_reaches_the_training(tmp_path):
-    """It ends by itself, after it has saved, before the exception goes on."""
+    """It ends by itself, after it has saved, before the exception goes on.
+
+    Its log is read meanwhile: nobody else would, and a full pipe would hold it up.
+    """
     saved = tmp_path / "saved"
     code = (
         "import pathlib, signal, sys, time\n"
         "def stop(*_):\n"
-        f"    time.sleep(0.5); pathlib.Path({str(saved)!r}).touch(); sys.exit(130)\n"
+        "    time.sleep(0.5); print('saving' * 100_000, flush=True)\n"
+        f"    pathlib.Path({str(saved)!r}).touch(); sys.exit(130)\n"
         "signal.signal(signal.SIGINT, stop)\n"
         "print('ready', flush=True)\n"
         "time.sleep(60)"

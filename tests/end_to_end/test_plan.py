@@ -66,6 +66,31 @@ def test_says_steps_rate_and_shares(plan, tiny, tmp_path, inside):
     )
 
 
+def test_says_the_disk_that_checkpoints_take(plan, tiny, tmp_path, inside):
+    """As they take it in the training itself; one more lies there while it is saved."""
+    flags = {"num_train_epochs": 3, "save_checkpoints_steps": 3}
+    flags |= {"keep_checkpoint_max": 2}
+    assert "best/" not in plan(**flags)["disk"]
+    flags |= {"do_eval": True, "eval_steps": 9}
+    planned = re.fullmatch(
+        r"(\d+) kB each, (\d+) kB for 2 and one being written"
+        r" the weights in best/ (\d+) kB",
+        plan(**flags)["disk"],
+    )
+    out = tmp_path / "real"
+    code, _, err = inside(tiny.flags(out, do_train=True, **flags))
+    assert code == 0, err
+
+    def kilobytes(folder):
+        files = [path for path in folder.iterdir() if "model.ckpt-" in path.name]
+        return sum(path.stat().st_size for path in files) / 1e3
+
+    each, best = kilobytes(out) / 2, kilobytes(out / "best")
+    assert [*map(int, planned.groups())] == pytest.approx(
+        [each, 3 * each, best], rel=0.05
+    )
+
+
 def test_warns_where_rate_and_batch_do_not_fit(plan):
     reported = plan(n_gpus=4, train_batch_size=1, learning_rate=2e-4)
     assert "WARNING: above 0.0001" in reported["learning rate"]

@@ -121,5 +121,10 @@ MUTANTS: list[Mutant] = [
            f"{_WATCHDOG} batches_count"),
     Mutant("anyone may take part in a job", "distributed/rendezvous.py",
            'hello.get("token") == token and ', "", f"{_WATCHDOG} token"),
+    Mutant("no shape of a stream is ever compiled", "training/programs.py",
+           "self._counts[shape] > after:", "False:", "training/test_towers.py frequent"),
+    Mutant("shapes of a stream are counted together", "training/programs.py",
+           "self._counts[shape] += 1", "self._counts[shape] = self._counts.total() + 1",
+           "training/test_towers.py frequent"),
 ]
 # fmt: on

@@ -163,5 +163,11 @@ MUTANTS: list[Mutant] = [
            '"settings": tools(preparation).key', '"settings": 0', "data_prep/test_stops.py"),
     Mutant("duplicates of a sample are counted twice", "data_prep/duplicates.py",
            "self._counts[kept]", "self._counts[kept] * 2", "data_prep/test_corpus.py"),
+    Mutant("a dev part is trained on too", "tasks/dataset.py",
+           "if source.share:\n            examples = ", "if source.share and split == \"dev\":\n            examples = ",
+           "end_to_end/test_dev_share.py alone"),
+    Mutant("epochs end no training with --max_train_steps", "config/finetuning.py",
+           'return min(steps, most) if "num_train_epochs" in self.given else most', "return most",
+           "end_to_end/test_dev_share.py first"),
 ]
 # fmt: on
