@@ -156,10 +156,10 @@ def _disk(config: RunConfig, state: TrainState, steps: int) -> Iterator[str]:
     saved = -(-steps // config.save_checkpoints_steps)
     kept = min(saved, config.keep_checkpoint_max or saved)
     most = units.size_text((kept + 1) * size)
-    yield f"{units.size_text(size)} each, {most} for {kept} and one being written"
-    if config.eval_every:
-        best = sum(values.nbytes for values in state.params.values())
-        yield f"the weights in best/ {units.size_text(best)}"
+    best = units.size_text(sum(v.nbytes for v in state.params.values()))
+    held = f"{most} for {kept} and one being written"
+    beside = f"; best/ {best}" if config.eval_every else ""
+    yield f"{units.size_text(size)} each, {held}{beside}"
 
 
 def _parameters(run: Run) -> Iterator[str]:
@@ -248,9 +248,8 @@ def _time(
         if half and run.task.unused_params.issuperset(run.frozen):
             # A backward pass takes twice the time of a forward pass.
             ratio = (layers + 2 * (layers - half)) / (3 * layers)
-            yield (
-                f"--freeze_layers=embeddings,0-{half - 1}: about {ratio:.0%} of that"
-            )
+            freezing = f"--freeze_layers=embeddings,0-{half - 1}"
+            yield f"{freezing}: about {ratio:.0%} of that"
         small = dataclasses.replace(
             bert_config, num_hidden_layers=4, hidden_size=256, intermediate_size=1024
         )
@@ -289,10 +288,8 @@ def _devices(run: Run) -> Iterator[str]:
         return
     yield f"CPU, {len(os.sched_getaffinity(0))} threads"
     if config.n_gpus > 1:
-        yield (
-            f"{config.n_gpus} towers on one CPU run one after the other: they change"
-            " the batch, not the speed"
-        )
+        yield f"{config.n_gpus} towers on one CPU run one after the other:"
+        yield "  they change the batch, not the speed"
 
 
 def _peak(run: Run) -> str:

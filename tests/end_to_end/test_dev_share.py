@@ -38,7 +38,7 @@ def test_a_training_file_alone_is_enough(tiny, without_dev, tmp_path, inside):
     }
     assert counts["train"] + counts["dev"] == 96 and 22 <= counts["dev"] <= 32
     assert "with the text of a row of" not in err  # no text is on both sides
-    steps = [json.loads(line)["step"] for line in (out / "train_log.jsonl").open()]
+    steps = [json.loads(line)["step"] for line in (out / "metrics.jsonl").open()]
     assert max(steps) == 5
     scores = (out / "eval_results.txt").read_text()
     assert "global_step = 5" in scores
