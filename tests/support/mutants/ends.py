@@ -199,7 +199,8 @@ MUTANTS: list[Mutant] = [
            "text[: pieces[lost[-1]][2]]", "cli/test_serve.py explained"),
     # a trained folder
     Mutant("run.json forgets the task", _RESUME,
-           "**({run_folder.TASK: task} if task else {}),", "", _RESUME_TEST),
+           "**({run_folder.TASK: task} if task else {}),", "",
+           "end_to_end/test_trained_folder.py csv"),
     Mutant("an earlier folder never keeps its task", "runs/finetune.py",
            "resume.keep_task(data.task, output_dir)", "pass",
            "end_to_end/test_trained_folder.py once"),
