@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from bert_mgpu.api.prediction import SHOWN, Prediction, PredictionList
+from bert_mgpu.api.prediction import Prediction, PredictionList
 from bert_mgpu.config import parsing
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import log
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # it imports TensorFlow
 
 # A text; a pair; or a mapping with "text_a" and, of a pair, "text_b".
 Text = str | tuple[str, str] | Sequence[str] | Mapping[str, str]
+_LOADING = threading.Lock()  # the first load configures the whole process
 _BLOCK = 1024  # texts that are sorted, predicted and held in memory at once
 
 
@@ -82,7 +83,7 @@ class Model:
         """The predictions of texts, or of pairs of texts (see `Text`), in their order.
 
         A list gives a list, one text or pair one prediction. An iterator gives an
-        iterator, which takes as many texts at a time as fit in memory.
+        iterator, which takes some 1,000 texts at a time.
 
         Raises:
           UserError: a text is no text, or the model takes pairs, or single texts; it
@@ -97,34 +98,37 @@ class Model:
             raise UserError(f"{short_repr(texts)}: pass a text, or a list of texts")
         if isinstance(texts, Iterator):
             return self._predictions(texts)
-        texts = [*texts]
-        predictions = [*self._predictions(iter(texts))]
-        shown = [_texts(text, number) for number, text in enumerate(texts[:SHOWN])]
-        return PredictionList(predictions, shown)
+        return PredictionList(self._predictions(iter([*texts])))
 
     def _predictions(self, texts: Iterator[Text]) -> Iterator[Prediction]:
         start = 0
         while block := [*itertools.islice(texts, _BLOCK)]:
-            examples = [
-                self._example(text, number) for number, text in enumerate(block, start)
-            ]
+            pairs = [_texts(text, number) for number, text in enumerate(block, start)]
+            examples = [self._example(*p, n) for n, p in enumerate(pairs, start)]
             start += len(block)
-            yield from self._predict(examples)
+            yield from self._predict(examples, pairs)
 
-    def _example(self, text: Text, number: int) -> Example:
+    def _example(self, text_a: str, text_b: str | None, number: int) -> Example:
         try:
-            return self.predictor.data.example(*_texts(text, number))
+            return self.predictor.data.example(text_a, text_b)
         except ValueError as error:
             form = '("first", "second")' if self.takes_pairs else '"text"'
             raise UserError(f"texts[{number}]: {error}: pass {form}") from None
 
-    def _predict(self, examples: Sequence[Example]) -> list[Prediction]:
+    def _predict(
+        self, examples: Sequence[Example], pairs: Sequence[tuple[str, str | None]]
+    ) -> list[Prediction]:
         with self._lock, log.quiet():
             task = self.predictor.task
             records = self.predictor.predict(examples).records
         return [
-            Prediction(task.attributes(record), record, task.display(record).text)
-            for record in records
+            Prediction(
+                task.attributes(record),
+                record,
+                answer=task.display(record).text,
+                texts=texts,
+            )
+            for record, texts in zip(records, pairs, strict=True)
         ]
 
 
@@ -160,7 +164,7 @@ def load(
         precision=precision,
         max_seq_length=max_seq_length,
     )
-    with log.quiet():
+    with _LOADING, log.quiet():
         devices = _devices(config)
         from bert_mgpu.runs import load as loading
 
@@ -202,7 +206,10 @@ def _devices(config: FinetuneConfig) -> list[str]:
     with _no_native_messages():
         from bert_mgpu.distributed import devices
 
-        named = devices.configure(config.device, 1, config.n_gpus)
+        # All GPUs: a model that is loaded later may use more than this one.
+        named = devices.configure(
+            config.device, 1, sys.maxsize, tf32=config.precision == "tf32"
+        )
         devices.present(config.device)  # which makes them
         return named
 
@@ -222,7 +229,11 @@ def _no_messages_of(name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _no_native_messages() -> Iterator[None]:
     """Nothing of what TensorFlow's C++ code says, to descriptor 2, is shown."""
-    kept = os.dup(2)
+    try:
+        kept = os.dup(2)
+    except OSError:  # it is closed, as in some services
+        yield
+        return
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 2)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 SHOWN, _LONGEST = 20, 80  # predictions of a list, characters of a text
@@ -21,11 +21,18 @@ class Prediction:
     probabilities: dict[str, float]  # of every label
     value: float  # a number
 
-    def __init__(self, fields: Mapping[str, Any], record: Mapping[str, Any], text: str):
-        """fields: the attributes; text: the answer as people read it."""
+    def __init__(
+        self,
+        fields: Mapping[str, Any],
+        record: Mapping[str, Any],
+        *,
+        answer: str,
+        texts: tuple[str, str | None],
+    ):
+        """fields: the attributes; answer: as people read it; texts: that it is for."""
         self.__dict__.update(fields)
         self.record = {**record}
-        self._fields, self._text = (*fields,), text
+        self._fields, self._answer, self._texts = (*fields,), answer, texts
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -40,7 +47,10 @@ class Prediction:
         return f"Prediction({', '.join(values)})"
 
     def __str__(self) -> str:
-        return self._text
+        return self._answer
+
+    def _repr_html_(self) -> str:
+        return PredictionList([self])._repr_html_()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Prediction) and self.record == other.record
@@ -51,20 +61,14 @@ class Prediction:
 class PredictionList(list[Prediction]):
     """The predictions of several texts, in their order."""
 
-    def __init__(
-        self, predictions: Iterable[Prediction], texts: Sequence[tuple[str, str | None]]
-    ):
-        """texts: of the predictions, or of the first of them."""
-        super().__init__(predictions)
-        self._texts = [*texts[:SHOWN]]
-
     def _repr_html_(self) -> str:
         """A table of the first predictions, for notebooks."""
         rows = [
-            f"<tr><td style='text-align:left'>{html.escape(_shortened(texts))}</td>"
+            "<tr><td style='text-align:left'>"
+            f"{html.escape(_shortened(prediction._texts))}</td>"
             f"<td>{html.escape(str(prediction))}</td>"
             f"<td>{_share(prediction)}</td></tr>"
-            for texts, prediction in zip(self._texts, self, strict=False)
+            for prediction in self[:SHOWN]
         ]
         more = len(self) - len(rows)
         note = f"<p>and {more} more</p>" if more > 0 else ""

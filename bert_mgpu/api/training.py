@@ -26,7 +26,12 @@ from bert_mgpu.core.errors import (
 )
 
 _ROOT = str(pathlib.Path(__file__).parents[2])
-_COMMAND = ("-m", "bert_mgpu", "train")
+# `bert_mgpu`, which is told to stop, as by a scheduler, where we end before it does.
+_COMMAND = """
+import ctypes, runpy, signal
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+runpy.run_module("bert_mgpu", run_name="__main__", alter_sys=True)
+"""
 _ERRORS = {
     error.exit_code: error
     for error in (UserError, Diverged, OutOfMemory, PeerLost, Preempted, Interrupted)
@@ -63,10 +68,11 @@ def train(*, verbose: bool = False, **flags: Any) -> Scores:
     flags: those of the script, for instance `train(task_name="reviews",
     data_dir="data", init_checkpoint="model", output_dir="out", n_gpus=2)`. do_train and
     do_eval are True unless given. The same call resumes a training that was stopped.
-    verbose: print its log.
+    verbose: print its log; that of `plan=True` is always printed.
 
     The training is another process: neither devices nor memory of this one are
-    touched. A KeyboardInterrupt stops it after it has saved.
+    touched. A KeyboardInterrupt, or the end of this process, stops it after it has
+    saved.
 
     Raises:
       RunError: as the script's exit code says (UserError, Diverged, OutOfMemory, ...),
@@ -75,8 +81,12 @@ def train(*, verbose: bool = False, **flags: Any) -> Scores:
     values = {"do_train": True, "do_eval": True, **flags}
     arguments = [*parsing.arguments(values)]
     # Mistakes in flags are reported here, at once.
-    config, _ = parsing.parse(["", *arguments], "", FinetuneConfig)
-    _run([sys.executable, *_COMMAND, *arguments], verbose)
+    try:
+        config, _ = parsing.parse(["", *arguments], "", FinetuneConfig)
+    except parsing.HelpAsked:
+        raise UserError("help: `bert_mgpu train --help` shows the flags") from None
+    command = [sys.executable, "-c", _COMMAND, "train", *arguments]
+    _run(command, verbose or config.plan)
     folder = pathlib.Path(str(config.output_dir))
     return Scores(_scores(config, folder), folder)
 
@@ -95,6 +105,8 @@ def _run(command: list[str], verbose: bool) -> None:
         text=True,
         encoding="utf-8",
         errors="backslashreplace",
+        # Ctrl-C would reach it twice: from the terminal or notebook, and from here.
+        start_new_session=True,
     )
     assert process.stdout
     with process:
@@ -119,7 +131,7 @@ def _run(command: list[str], verbose: bool) -> None:
 
 
 def _scores(config: FinetuneConfig, folder: pathlib.Path) -> dict[str, Any]:
-    if not config.do_eval:
+    if not config.do_eval or config.plan:
         return {}
     if config.seeds > 1:
         path = folder / run_files.SEEDS

@@ -158,14 +158,14 @@ def _check_weights(path: str) -> None:
         raise UserError(f"--init_checkpoint={path}: a pipe or a device: pass a file")
     if match := _HUB_NAME.fullmatch(path):
         owner, name = match.groups()
-        if owner or _GOOGLES.fullmatch(name):
+        known = not os.path.isdir(owner) if owner else _GOOGLES.fullmatch(name)
+        if known and not name.endswith((".ckpt", *_HUGGING_FACE_FILES)):
             raise UserError(
                 f"--init_checkpoint={path}: no such folder, and nothing is downloaded:"
                 f" run `hf download {owner or 'google-bert/'}{name} --local-dir {name}`"
                 f" (pip install huggingface_hub), then pass --init_checkpoint={name}"
             )
-    folder = pathlib.Path(path).absolute().parent
-    if folder.is_dir():
+    if pathlib.Path(path).absolute().parent.is_dir():
         check_file(path)
     raise UserError(
         f"--init_checkpoint={path}: no such checkpoint: pass a folder with a model, or"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -21,13 +22,14 @@ _FIELDS = {
 }
 # Flags that a later run of a trained model need not pass again.
 REMEMBERED = tuple(name for name in _FIELDS if _FIELDS[name].metadata["remembered"])
+_WITH_TASK = tuple(name for name in _FIELDS if _FIELDS[name].metadata["kept_with_task"])
 
 TASK = "task"  # the key of run.json
 PRODUCER = {"producer": "bert_mgpu"}  # in the run.json of an export
 
 
 class TrainedTask(NamedTuple):
-    """The task of a trained model, as run.json has it: see tasks/trained_task.py."""
+    """The task of a trained model, as run.json has it: see tasks/task_json.py."""
 
     path: pathlib.Path  # of run.json
     values: dict[str, Any]  # not checked
@@ -90,7 +92,8 @@ def read_task(path: pathlib.Path) -> TrainedTask | None:
     named = isinstance(values, dict) and isinstance(values.get("name"), str)
     flags = values.pop("flags", {}) if named else None
     if not isinstance(flags, dict) or not all(
-        name in _FIELDS and _can_be(name, value) for name, value in flags.items()
+        name in _WITH_TASK and _can_be(name, value) and _is_inline(value)
+        for name, value in flags.items()
     ):
         raise UserError(
             f"{path}: damaged ({TASK!r} is {short_repr(values)}): restore it"
@@ -125,6 +128,14 @@ def model_settings(path: pathlib.Path) -> dict[str, Any]:
         task_type = identity.get("task_type") if isinstance(identity, dict) else None
         settings |= {"task_type": task_type} if task_type else {}
     return {name: settings[name] for name in REMEMBERED if name in settings}
+
+
+def _is_inline(value: Any) -> bool:
+    """Whether a flag's value says all itself: a text that is no JSON names a file."""
+    try:
+        return not isinstance(json.loads(value), str)
+    except (TypeError, ValueError, RecursionError):
+        return not isinstance(value, str)
 
 
 def _can_be(name: str, value: Any) -> bool:

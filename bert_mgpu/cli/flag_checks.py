@@ -14,7 +14,7 @@ EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 
 
 def check_needed(
-    config: Any, names: Sequence[str], why: str = "--help lists all flags"
+    config: Any, names: Sequence[str], why: str = "--help=all lists all flags"
 ) -> None:
     """Raises UserError where one of these flags is missing."""
     for name in names:

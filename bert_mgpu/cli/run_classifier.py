@@ -60,7 +60,7 @@ def work(config: FinetuneConfig, output_dir: pathlib.Path, topology: Topology) -
 def check(config: FinetuneConfig) -> None:
     """Raises UserError for flags that do not go together."""
     if config.task_name is None and config.trained_task is None:
-        why = "--help lists all flags"
+        why = "--help=all lists all flags"
         if not config.do_train and (config.output_dir or config.init_checkpoint):
             why = "the model's folder does not name its task: pass it and --data_dir"
         check_needed(config, ["task_name"], why)

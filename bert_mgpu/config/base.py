@@ -30,6 +30,7 @@ def flag(
     *,
     identity: bool = False,
     remembered: bool = False,
+    kept_with_task: bool = False,
     choices: tuple[str, ...] = (),
     minimum: float | None = None,
     maximum: float | None = None,
@@ -37,13 +38,15 @@ def flag(
     """A field that is a flag; minimum and maximum bound its value.
 
     identity: a run cannot resume with another value; remembered: a later run of the
-    trained model takes its value from run.json where it is not given.
+    trained model takes its value from run.json where it is not given; kept_with_task:
+    so it is, but only for predictions of the same task, see `Family.prediction_flags`.
     """
     metadata = {
         "group": group,
         "help": text,
         "identity": identity,
         "remembered": remembered,
+        "kept_with_task": kept_with_task,
         "choices": choices,
         "minimum": minimum,
         "maximum": maximum,

@@ -21,5 +21,5 @@ class ClassificationFlags(FlagTable):
     classifier_dropout: float | None = flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, minimum=0, maximum=0.99)
     class_weights: str | None = flag(None, TRAIN, "weight of each label in the loss: balanced (rare labels count more), or a file with lines label TAB weight", identity=True)
     focal_gamma: float = flag(0.0, TRAIN, "focal loss: multiply each example's loss by (1 - probability of its label) to this power, so that hard examples count more; often 2; 0: off", identity=True, minimum=0, maximum=10)
-    threshold: str | None = flag(None, TEST, "lowest probability at which a label is predicted: a number, a file with lines label TAB number, or a JSON object of them; applies to every label of type multi (0.5 unless given), or to the second of two classes (unless given, the more probable class is predicted)")
+    threshold: str | None = flag(None, TEST, "lowest probability at which a label is predicted: a number, a file with lines label TAB number, or a JSON object of them; applies to every label of type multi (0.5 unless given), or to the second of two classes (unless given, the more probable class is predicted)", kept_with_task=True)
     # fmt: on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import math
 import re
 import textwrap
@@ -14,7 +15,7 @@ from absl import flags
 
 from bert_mgpu.config.base import FlagTable, RunConfig, fields
 from bert_mgpu.config.other_names import OTHER_NAMES
-from bert_mgpu.core.errors import UserError, shortened
+from bert_mgpu.core.errors import UserError, short_repr, shortened
 
 Settings = TypeVar("Settings", bound=FlagTable)
 # google-research/bert's flags for TPUs: accepted so that old scripts run.
@@ -158,13 +159,21 @@ def _check(
 def arguments(values: Mapping[str, Any]) -> list[str]:
     """A command line of these flags, without those that are None.
 
-    Lists are joined by commas.
+    Lists are joined by commas, dicts are written as JSON. Raises UserError for a comma
+    in a list's item.
     """
     texts = []
     for name, value in values.items():
         if isinstance(value, bool):
             value = str(value).lower()
+        elif isinstance(value, Mapping):
+            value = json.dumps(value, ensure_ascii=False)
         elif isinstance(value, list | tuple):
+            if parts := [part for part in map(str, value) if "," in part]:
+                raise UserError(
+                    f"{name}: {short_repr(parts[0])}: a comma separates the items: pass"
+                    " one without"
+                )
             value = ",".join(map(str, value))
         if value is not None:
             texts.append(f"--{name}={value}")

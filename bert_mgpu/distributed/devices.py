@@ -86,11 +86,14 @@ def configure(
 def present(device: str) -> list[str]:
     """The devices of a process that has used TensorFlow, as it has configured them.
 
-    device: as for `configure`.
+    device: as for `configure`. GPUs that the process has hidden from itself are none.
     """
-    gpus = [] if device == "cpu" else tf.config.list_physical_devices("GPU")
+    gpus = [] if device == "cpu" else tf.config.get_visible_devices("GPU")
     if device == "gpu" and not gpus:
-        raise UserError("--device=gpu: TensorFlow sees no GPU: pass --device=cpu")
+        raise UserError(
+            "--device=gpu: TensorFlow sees no GPU, or this process has hidden it: pass"
+            " --device=cpu"
+        )
     for gpu in gpus:
         with contextlib.suppress(RuntimeError, ValueError):  # already in use
             tf.config.experimental.set_memory_growth(gpu, True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.core.errors import Diverged, OutOfMemory, memory_advice
+from bert_mgpu.core.errors import Diverged, OutOfMemory, memory_advice, shortened
 from bert_mgpu.core.log import progress_bar, say
 from bert_mgpu.core.rows import Outputs, Ragged, Rows
 from bert_mgpu.core.task import ReadExamples, Task
@@ -92,7 +92,7 @@ def forward(
         placement.share(towers.own_towers, towers.n_towers) for placement in placements
     ]
     began, compilations = time.perf_counter(), towers.compilations
-    shortage, outputs = None, {}
+    shortage, failure, outputs = None, None, {}
 
     def shown(batches: Iterable[Any]) -> Iterable[Any]:
         batches = _until(stopping, batches)
@@ -112,8 +112,13 @@ def forward(
         raise
     except Exception as error:
         shortage = towers.out_of_memory(error)
-        if shortage is None:
+        # XLA may need what is not there, and a stream does not need XLA.
+        if shortage is None and not towers.programs.compile_no_more():
             raise
+        failure = None if shortage else shortened(str(error))
+    if failure is not None:
+        say(f"{settings.name}: continuing without XLA, which failed: {failure}")
+        return forward(rows, towers, settings, note=note, stopping=stopping)
     # Where one process lacks memory, all repeat the pass.
     facts = collective.all_gather_json(group, {"shortage": shortage})
     group.pausing()  # not before: whoever waits for a process that hangs is working

@@ -76,6 +76,12 @@ class Programs:
             return self._compiled_forward
         return self._forward
 
+    def compile_no_more(self) -> bool:
+        """No further forward pass is compiled for being frequent; whether any was."""
+        before = self._xla.forward_after
+        self._xla = self._xla._replace(forward_after=None)
+        return before is not None and max(self._counts.values(), default=0) > before
+
     def layout(self, losses: tuple[str, ...]) -> Layout:
         """The layout of a step's sums."""
         specs = self.trained(self._task.param_specs())

@@ -76,7 +76,7 @@ class Towers:
         self._last_work: failures.Work | None = None
         # The denominators of the next batch, summed over processes with this step.
         self._upcoming_weights: tuple[PlacedBatch, tf.Tensor] | None = None
-        self._programs = Programs(
+        self.programs = Programs(
             task, precision, optimizer, frozen=frozen, xla=self._xla
         )
 
@@ -84,7 +84,7 @@ class Towers:
 
     def first_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The slots of the optimizer before the first step."""
-        trained = self._programs.trained(params)
+        trained = self.programs.trained(params)
         scales = self._precision == "float16" or self.group.sends_float16
         scaling = precision_lib.first_state() if scales else {}
         return self._optimizer.zero_slots(trained) | scaling
@@ -185,7 +185,7 @@ class Towers:
         self, inputs: StepInputs, scalars: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         losses, numbers = inputs.losses, inputs.numbers
-        programs, layout = self._programs, self._programs.layout(losses)
+        programs, layout = self.programs, self.programs.layout(losses)
         cast = None if self._xla.passes else self._replicas.specs()
         specs = batches.micro_batch_specs(inputs.columns[0])
         programs.trace_step(
@@ -237,7 +237,7 @@ class Towers:
         scale = replica.loss_scale()
 
         def micro_batch_sums(number: tf.Tensor) -> tf.Tensor:
-            return self._programs.micro_batch(
+            return self.programs.micro_batch(
                 inputs.losses,
                 params,
                 batches.micro_batch(batch, number),
@@ -247,7 +247,7 @@ class Towers:
                 scale=scale,
             )
 
-        size = self._programs.layout(inputs.losses).size
+        size = self.programs.layout(inputs.losses).size
         return pairwise.sequential_pairwise_sum(micro_batch_sums, count, size)
 
     # -- forward only -------------------------------------------------------
@@ -263,7 +263,7 @@ class Towers:
         rows [N * b, ...], to be read later. See `refresh`.
         """
         self.group.working()
-        program = self._programs.forward(placed.columns[0])
+        program = self.programs.forward(placed.columns[0])
         self._last_work = partial(self._device_outputs, program), placed.columns
         outputs = self._outputs(program, placed.columns)
         by_device = {name: self._local_results(outputs[name]) for name in outputs}

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import bert_mgpu
 from bert_mgpu.api.model import Model
+from bert_mgpu.distributed import devices
 from bert_mgpu.training.towers import Towers
 from tests.end_to_end import failing
 from tests.support.memory import no_memory
@@ -247,6 +248,44 @@ def test_a_batch_that_does_not_fit_is_halved_in_silence(trained, monkeypatch, ca
             for one, other in zip(model.predict(texts(20)), wanted, strict=True)
         )
     assert "continuing with batches" not in capfd.readouterr().err
+
+
+def test_gpus_that_are_hidden_are_none(monkeypatch):
+    """As after tf.config.set_visible_devices([], "GPU")."""
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a card"])
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [])
+    assert [*{name[:3] for name in devices.present("auto")}] == ["CPU"]
+    with pytest.raises(bert_mgpu.UserError, match="has hidden it: pass --device=cpu"):
+        devices.present("gpu")
+
+
+def test_where_xla_fails_the_plain_program_goes_on(trained, monkeypatch):
+    with bert_mgpu.load(trained("own", num_train_epochs=4)) as model:
+        wanted = model.predict(texts(9))
+        programs = model.predictor.towers.programs
+        programs._xla = programs._xla._replace(forward_after=0)
+
+        def fail(*rest, **named):
+            raise tf.errors.InternalError(None, None, "libdevice is absent")
+
+        monkeypatch.setattr(programs._compiled_forward, "_function", fail)
+        monkeypatch.setattr(programs._compiled_forward, "trace", fail)
+        assert [*model.predict(texts(9))] == [*wanted]
+        assert programs._xla.forward_after is None
+
+
+def test_a_closed_standard_error_is_no_obstacle(trained):
+    """Services may start so. The first load silences TensorFlow's C++ code there."""
+    code = (
+        "import os, bert_mgpu\n"
+        "os.close(2)\n"
+        f"with bert_mgpu.load({str(trained('own', num_train_epochs=4))!r}) as model:\n"
+        "    print(model.predict('sun').label)"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert printed.returncode == 0 and printed.stdout in ("no\n", "yes\n")
 
 
 def test_the_settings_of_tensorflow_stay(trained):

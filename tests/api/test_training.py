@@ -1,7 +1,9 @@
 """`bert_mgpu.train`: a training in a process of its own, and its ends."""
 
 import json
+import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -10,6 +12,7 @@ import pytest
 
 import bert_mgpu
 from bert_mgpu.api import training
+from tests.support.paths import ROOT
 from tests.support.runs import tree
 
 
@@ -50,6 +53,8 @@ def test_a_training_gives_its_scores(tiny, tmp_path, capfd):
         ({"n_gpus": 0}, bert_mgpu.UserError, "--n_gpus=0: pass at least 1"),
         ({"data_dir": "none"}, bert_mgpu.UserError, "--data_dir=none: no such folder"),
         ({"task_name": None}, bert_mgpu.UserError, "--task_name is missing"),
+        ({"help": True}, bert_mgpu.UserError, "bert_mgpu train --help"),
+        ({"labels": ["a,b", "c"]}, bert_mgpu.UserError, "'a,b': a comma separates"),
     ],
 )
 def test_mistakes_are_exceptions(tiny, tmp_path, capfd, changed, error, message):
@@ -98,6 +103,69 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+CHILD = """
+import pathlib, signal, sys, time
+folder, got = pathlib.Path(sys.argv[1]), []
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, frame: got.append(signal.Signals(number).name))
+folder.joinpath("ready").touch()
+while not got:
+    time.sleep(0.01)
+time.sleep(1)
+folder.joinpath("saved").write_text(" ".join(got))
+sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_the_training_is_told_once(tmp_path, end):
+    """A terminal and a notebook send SIGINT to all processes of the group.
+
+    A second one would end a training before it has saved. Where the caller is killed,
+    the system tells the training, which nobody waits for any more.
+    """
+    package = tmp_path / "bert_mgpu"  # in the place of ours
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(CHILD)
+    code = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "from bert_mgpu.api import training\n"
+        f"command = [sys.executable, '-c', training._COMMAND, {str(tmp_path)!r}]\n"
+        "training._run(command, False)"
+    )
+    # Its standard error is the child's output, and may end late.
+    parent = subprocess.Popen(
+        [sys.executable, "-I", "-c", code],
+        cwd=tmp_path,
+        start_new_session=True,
+        stderr=subprocess.DEVNULL,
+    )
+    assert appears(tmp_path / "ready")
+    os.killpg(parent.pid, end)
+    assert parent.wait(60) != 0
+    assert appears(tmp_path / "saved")
+    name = {signal.SIGINT: "SIGINT", signal.SIGKILL: "SIGTERM"}[end]
+    assert (tmp_path / "saved").read_text() == name
+
+
+def appears(path):
+    """Whether a file is there within half a minute."""
+    for _ in range(3000):
+        if path.exists():
+            time.sleep(0.1)
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_plan_is_printed(tiny, tmp_path, capfd):
+    out = tmp_path / "out"
+    assert bert_mgpu.train(**flags(tiny, out, plan=True)) == {}
+    assert "steps" in capfd.readouterr().out and not (out / "metrics.jsonl").exists()
 
 
 @pytest.mark.usefixtures("interruptible")

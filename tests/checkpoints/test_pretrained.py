@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 
 import pytest
 
@@ -225,10 +226,13 @@ def test_hugging_face_folders_are_known_by_their_files(tmp_path, names, is_hub):
         ),
         ("bert-base-klingon", "no such checkpoint|no such file"),
         ("out/model", "no such checkpoint|there is no directory"),
+        ("models/bert_model.ckpt", "no such checkpoint"),
+        ("there/bert-bsae", "no such file.*bert-base"),
     ],
 )
 def test_names_of_a_hub_are_not_downloaded(tmp_path, monkeypatch, name, advice):
     monkeypatch.chdir(tmp_path)
+    pathlib.Path("there", "bert-base").mkdir(parents=True)
     with pytest.raises(UserError, match=advice) as raised:
         pretrained.find_model(ModelFlags(init_checkpoint=name))
     assert ("nothing is downloaded" in str(raised.value)) == ("hf download" in advice)

@@ -74,10 +74,10 @@ def plant(failure, patch=setattr):
             inputs = inputs._replace(columns=columns)
         return train(self, replica, inputs)
 
-    def outputs(self, replica, columns):
+    def outputs(self, program, replica, columns):
         if failure.step < 0:
             columns = failing(self, replica, columns, None)
-        return forward(self, replica, columns)
+        return forward(self, program, replica, columns)
 
     patch(towers.Towers, "_device_sums", sums)
     patch(towers.Towers, "_device_outputs", outputs)

@@ -236,6 +236,16 @@ DAMAGE = {
     "an unknown flag": {"name": "csv", "text_a": "text", "flags": {"shell": "x"}},
     "a flag's value": {"name": "csv", "text_a": "text", "flags": {"threshold": 4}},
     "no name": {"text_a": "text"},
+    "a flag of another kind": {
+        "name": "csv",
+        "text_a": "text",
+        "flags": {"export_hf": "elsewhere"},
+    },
+    "a flag that names a file": {
+        "name": "csv",
+        "text_a": "text",
+        "flags": {"threshold": "elsewhere"},
+    },
     "flags that are a list": {"name": "csv", "text_a": "text", "flags": []},
     "a name that is no text": {"name": {"a": 1}, "text_a": "text"},
 }

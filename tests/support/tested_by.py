@@ -28,7 +28,6 @@ ELSEWHERE = {
     "runs/memory.py": "end_to_end/test_plan.py",
     "runs/plan.py": "end_to_end/test_plan.py",
     "runs/score_sentences.py": "distributed/test_collective.py",
-    "training/programs.py": "end_to_end/test_out_of_memory.py",
 }
 # No test imports these: the module that imports them, whose tests see what they do.
 PARTS = {

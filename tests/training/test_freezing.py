@@ -79,7 +79,7 @@ def test_no_backward_pass_through_a_frozen_bottom(two_layer_params, layers, back
     inputs = towers.place(split(batch, 1))
     rows = {name: value[0] for name, value in inputs.columns[0].items()}
     numbers, weights = tf.constant([0, 1], tf.int64), tf.constant([4.0])
-    part = towers._programs.micro_batch._function.get_concrete_function(
+    part = towers.programs.micro_batch._function.get_concrete_function(
         ("loss",),
         two_layer_params,
         rows,

@@ -161,7 +161,7 @@ def test_frequent_shapes_of_a_stream_are_compiled(first_params):
     batch_of = {rows: split(make_batch(rng, rows, ragged=False), 2) for rows in (4, 8)}
     for rows in (4, 4, 8, 4, 8, 4, 8):
         logits.setdefault(rows, []).append(made.outputs(batch_of[rows])["logits"])
-        program = made._programs._compiled_forward
+        program = made.programs._compiled_forward
         functions = [each.function_def for each in program._traced.values()]
         assert all(each.attr["_XlaMustCompile"].b for each in functions)
         seen.append((rows, len(functions)))
