@@ -48,7 +48,7 @@ MOST_LEVELS, MOST_PAIRS, LONGEST_FILE = 7, 90, 300
 NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch"}
 NEVER |= {"transformers", "tests", "benchmarks"}
 ONLY_IN = {"horovod": "distributed/collective.py", "absl": "config/parsing.py"}
-ONLY_IN |= {"prometheus_client": "serving/metrics.py", "uvicorn": "cli/serve.py"}
+ONLY_IN |= {"prometheus_client": "serving/metrics.py", "uvicorn": "serving/server.py"}
 KNOW_A_FAMILY = {
     "tasks/registry.py",
     "runs/pretrain.py",

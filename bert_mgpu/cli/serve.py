@@ -5,12 +5,14 @@
     http://127.0.0.1:8501/v1/models/reviews:predict
 
 Open the address in a browser for a page to try it. SIGTERM and Ctrl-C answer what was
-taken, and end. Needs the extra serve: pip install 'bert_mgpu[serve]'. Exit codes: 0
-ended; 2 wrong flags, no model, or no such address; 4 out of memory.
+taken, and end; a second one ends at once. Needs the extra serve: pip install
+'bert_mgpu[serve]'. Exit codes: 0 ended; 2 wrong flags, no model, or no such address; 4
+out of memory; 75 and 130 stopped by SIGTERM or Ctrl-C before it was serving.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 import re
@@ -24,7 +26,7 @@ from bert_mgpu.cli import script
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.serve import ServeConfig
 from bert_mgpu.core import extras, log, run_files
-from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.core.log import say
 
 _NAME = re.compile(r"[\w.-]+")
@@ -32,7 +34,6 @@ _FLAGS = (  # of `bert_mgpu.load`
     *("use_best", "threshold", "predict_batch_size"),
     *("n_gpus", "device", "precision"),
 )
-_LONGEST_WAIT = 60  # seconds for requests that are under way at the end
 
 
 def main(argv: Sequence[str]) -> int:
@@ -54,11 +55,14 @@ def main(argv: Sequence[str]) -> int:
 
 def _serve(config: ServeConfig) -> None:
     check_needed(config, ["output_dir"], "bert_mgpu serve FOLDER")
+    if not pathlib.Path(str(config.output_dir)).is_dir():
+        raise UserError(
+            f"{config.output_dir}: no such folder: pass that of a trained model"
+        )
     try:
-        import uvicorn
-
         from bert_mgpu.serving.app import Limits, make_app
         from bert_mgpu.serving.guard import LOOPBACK
+        from bert_mgpu.serving.server import make_server
     except ImportError as error:
         raise UserError(f"serve needs {error.name}: {extras.advice('serve')}") from None
     listener = _listen(config.host, config.port)
@@ -71,28 +75,50 @@ def _serve(config: ServeConfig) -> None:
             waiting=max(config.max_waiting_rows, config.max_rows),
             seconds=config.timeout,
         )
-        named = config.allowed_hosts.split(",") if config.allowed_hosts else []
-        app = make_app(model, limits, {config.host, *LOOPBACK, *named})
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                ws="none",
-                limit_concurrency=1000,
-                timeout_graceful_shutdown=_LONGEST_WAIT,
-            )
+        named = _names(config.allowed_hosts)
+        server = make_server(
+            make_app(model, limits, {config.host, *LOOPBACK, *named}), config.timeout
         )
+        _end_on_signals(server)
         address = _address(config.host, listener)
         say(f"serving {model.name} at {address} (Ctrl-C ends it)")
         say(f"  POST {address}/v1/models/{model.name}:predict")
-        # uvicorn's own handlers end the serving; then it raises the signal once more.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
+        if config.host not in LOOPBACK and not named:
+            say(
+                f"WARNING: requests by a name other than {config.host} are refused:"
+                " pass --allowed_hosts"
+            )
         server.run(sockets=[listener])
-        say("ended: every request that was taken is answered")
+        if server.force_exit:
+            say("ended at once, by a second signal: requests may be without an answer")
+        else:
+            say("ended: every request that was taken is answered")
+
+
+def _end_on_signals(server: Any) -> None:
+    """SIGTERM and Ctrl-C end the server, whenever they come; a second one at once."""
+
+    def on_signal(number: int, frame: Any) -> None:
+        if server.should_exit:
+            logging.getLogger("uvicorn.error").disabled = True  # those it cuts off
+            server.force_exit = True
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+
+
+def _names(allowed_hosts: str | None) -> list[str]:
+    """The names of --allowed_hosts. Raises UserError: one is no name."""
+    names = [name.strip() for name in (allowed_hosts or "").split(",")]
+    names = [name for name in names if name]
+    for name in names:
+        if not _NAME.fullmatch(name) and not name.count(":") > 1:  # one of IPv6
+            raise UserError(
+                f"--allowed_hosts: {short_repr(name)}: pass a host's name or address,"
+                " without a scheme, a port or a path"
+            )
+    return names
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ class Predictor:
     @classmethod
     def of_run(cls, run: FinetuningRun, towers: Towers) -> Predictor:
         """Batches have few shapes, since the numbers of examples differ."""
+        logging.getLogger("tensorflow").addFilter(_is_no_retracing)
         settings = run.forward_settings("predict", predicting=True)
         settings = dataclasses.replace(settings, streams=True)
         return cls(run.task, run.data, towers, settings)
@@ -109,6 +111,12 @@ class Predictor:
         self, examples: Sequence[Example], rows: Features, outputs: Outputs
     ) -> Predictions:
         return self.task.decide(self.task.scored_rows(outputs, rows, lambda: examples))
+
+
+def _is_no_retracing(record: logging.LogRecord) -> bool:
+    """TensorFlow warns of our few shapes: to its eyes they are many."""
+    message = record.getMessage()
+    return not ("tf.function retracing" in message and "Towers._" in message)
 
 
 def _as_json(values: np.ndarray) -> list[Any]:

@@ -7,7 +7,6 @@ has the exported SavedModel (tensorflow.org/tfx/serving/api_rest, the row form).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib.resources
 import json
@@ -23,12 +22,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from bert_mgpu.core.errors import RunError, short_repr
+from bert_mgpu.core import log
+from bert_mgpu.core.errors import Diverged, OutOfMemory, short_repr
 from bert_mgpu.serving.batcher import Batcher, QueueFull
-from bert_mgpu.serving.guard import Guard, read_body
+from bert_mgpu.serving.exchange import Deadline, answer_of, read_body
+from bert_mgpu.serving.guard import HEALTH, Guard
 from bert_mgpu.serving.metrics import CONTENT_TYPE, Metrics
 
-_VERSION = "1"
+_MODELS, _VERSION = "/v1/models/", "1"
 _RETRY_AFTER = "1"  # seconds
 _STATIC = {
     "/": ("index.html", "text/html"),
@@ -76,7 +77,7 @@ class ServedModel(Protocol):
 def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Starlette:
     """hosts: names by which clients may call it."""
     server = _Server(model, limits)
-    prefix = f"/v1/models/{model.name}"
+    prefix = f"{_MODELS}{model.name}"
     version = f"{prefix}/versions/{_VERSION}"
 
     routes = [Route(path, server.static, methods=["GET"]) for path in _STATIC]
@@ -85,7 +86,7 @@ def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Star
         Route("/page.json", server.page, methods=["GET"]),
         Route("/explain", server.explain, methods=["POST"]),
         Route("/report", server.report, methods=["GET"]),
-        Route("/healthz", server.healthy, methods=["GET"]),
+        Route(HEALTH, server.healthy, methods=["GET"]),
         Route("/metrics", server.metrics_text, methods=["GET"]),
     ]
     for path in (prefix, version):
@@ -107,6 +108,7 @@ def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Star
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
+    app.state.name = model.name
     return app
 
 
@@ -147,11 +149,12 @@ class _Server:
         )
 
     async def predict(self, request: Request) -> Response:
-        began = time.perf_counter()
+        began, deadline = time.perf_counter(), Deadline(self._limits.seconds)
         status = 500
         try:
-            body = await self._json(request)
-            answers = await self._answers([(e, False) for e in self._instances(body)])
+            body = await self._json(request, deadline)
+            examples = [(example, False) for example in self._instances(body)]
+            answers = await self._answers(examples, request, deadline)
             rows = [next(iter(a.values())) if len(a) == 1 else a for a in answers]
             status = 200
             return JSONResponse({"predictions": rows})
@@ -162,11 +165,12 @@ class _Server:
             self._metrics.requests.labels(str(status)).inc()
             self._metrics.seconds.observe(time.perf_counter() - began)
 
-    async def _json(self, request: Request) -> dict[str, Any]:
-        limits = self._limits
-        raw = await read_body(request, limits.body, limits.seconds)
+    async def _json(self, request: Request, deadline: Deadline) -> dict[str, Any]:
+        raw = await read_body(request, self._limits.body, deadline)
         try:
             body = json.loads(raw)
+        except UnicodeDecodeError:
+            raise HTTPException(400, "the body is no JSON: it is not UTF-8") from None
         except (ValueError, RecursionError) as error:
             raise HTTPException(400, f"the body is no JSON: {error}") from None
         if not isinstance(body, dict):
@@ -193,6 +197,7 @@ class _Server:
         texts = [text for name in names if isinstance(text := fields.get(name), str)]
         if not len(texts) == len(names) == len(fields):
             form = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
+            form = f"a text, or {form}" if len(names) == 1 else form
             raise HTTPException(
                 400, f"instances[{index}]: {short_repr(instance)}: pass {form}"
             )
@@ -209,7 +214,9 @@ class _Server:
             ) from None
         return self._model.example(*texts)
 
-    async def _answers(self, rows: Sequence[tuple[Any, bool]]) -> list[Any]:
+    async def _answers(
+        self, rows: Sequence[tuple[Any, bool]], request: Request, deadline: Deadline
+    ) -> list[Any]:
         try:
             future = self.batcher.submit(rows)
         except QueueFull:
@@ -217,16 +224,15 @@ class _Server:
                 429, "too many rows wait", {"Retry-After": _RETRY_AFTER}
             ) from None
         try:
-            # Cancels the rows that wait, when time is up or the client is gone.
-            return await asyncio.wait_for(
-                asyncio.wrap_future(future), self._limits.seconds
-            )
-        except asyncio.TimeoutError:
+            return await answer_of(future, request, deadline)
+        except OutOfMemory as error:
+            log.say(f"out of memory: {error}")
+            raise HTTPException(503, "the model is out of memory") from None
+        except Diverged as error:
+            log.say(f"diverged: {error}")
             raise HTTPException(
-                503, f"no answer within {self._limits.seconds:g} s"
+                500, "the outputs of a row are not finite numbers"
             ) from None
-        except RunError as error:  # out of memory, outputs that are no numbers
-            raise HTTPException(503, str(error)) from None
 
     # -- the page ------------------------------------------------------------
 
@@ -249,8 +255,9 @@ class _Server:
         )
 
     async def explain(self, request: Request) -> Response:
-        example = self._example(await self._json(request), 0)
-        (answer,) = await self._answers([(example, True)])
+        deadline = Deadline(self._limits.seconds)
+        example = self._example(await self._json(request, deadline), 0)
+        (answer,) = await self._answers([(example, True)], request, deadline)
         return JSONResponse(answer)
 
     async def report(self, request: Request) -> Response:
@@ -272,9 +279,10 @@ class _Server:
 async def _refused(request: Request, error: Exception) -> Response:
     """As TensorFlow Serving: {"error": "..."}."""
     assert isinstance(error, HTTPException)
-    return JSONResponse(
-        {"error": error.detail}, error.status_code, headers=error.headers
-    )
+    detail = error.detail
+    if error.status_code == 404 and request.url.path.startswith(_MODELS):
+        detail = f"no such model or path: {_MODELS}{request.app.state.name} is served"
+    return JSONResponse({"error": detail}, error.status_code, headers=error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

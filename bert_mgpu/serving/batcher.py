@@ -75,7 +75,15 @@ class Batcher:
             self._jobs.append(job)
             self._waiting += len(rows)
             self._changed.notify()
+        job.future.add_done_callback(lambda future: self._leave_out(job))
         return job.future
+
+    def _leave_out(self, job: _Job) -> None:
+        """Drops the rows that are left of a job which was cancelled, or has failed."""
+        with self._changed:
+            if job in self._jobs:
+                self._jobs.remove(job)
+                self._waiting -= len(job.rows) - job.taken
 
     def close(self) -> None:
         """Answers what waits, then ends."""
@@ -89,37 +97,37 @@ class Batcher:
         shares: list[_Share] = []
         free = self._batch
         with self._changed:
-            while not shares:
-                while not self._jobs and not self._closed:
-                    self._changed.wait()
-                if not self._jobs:
-                    return []
-                while self._jobs and free:
-                    job = self._jobs[0]
-                    left = len(job.rows) - job.taken
-                    count = min(left, free)
-                    if job.future.cancelled() or job.future.done():
-                        self._waiting -= left
-                        self._jobs.popleft()
-                        continue
-                    shares.append(_Share(job, job.rows[job.taken : job.taken + count]))
-                    job.taken += count
-                    self._waiting -= count
-                    free -= count
-                    if count == left:
-                        self._jobs.popleft()
+            while not self._jobs and not self._closed:
+                self._changed.wait()
+            while self._jobs and free:
+                job = self._jobs[0]
+                left = len(job.rows) - job.taken
+                count = min(left, free)
+                shares.append(_Share(job, job.rows[job.taken : job.taken + count]))
+                job.taken += count
+                self._waiting -= count
+                free -= count
+                if count == left:
+                    self._jobs.popleft()
         return shares
 
     def _run(self) -> None:
         while shares := self._take():
-            rows = [row for share in shares for row in share.rows]
-            try:
-                answers = self._answer(rows)
-            except BaseException as error:
-                for share in shares:
-                    share.job.fail(error)
-                continue
-            start = 0
+            self._answer_shares(shares)
+
+    def _answer_shares(self, shares: Sequence[_Share]) -> None:
+        """Answers a batch; where it fails each job alone, so that others go on."""
+        rows = [row for share in shares for row in share.rows]
+        try:
+            answers = self._answer(rows)
+        except BaseException as error:
+            if len(shares) == 1:
+                shares[0].job.fail(error)
+                return
             for share in shares:
-                share.job.add(answers[start : start + len(share.rows)])
-                start += len(share.rows)
+                self._answer_shares([share])
+            return
+        start = 0
+        for share in shares:
+            share.job.add(answers[start : start + len(share.rows)])
+            start += len(share.rows)

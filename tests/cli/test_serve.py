@@ -6,7 +6,9 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -137,6 +139,32 @@ def test_a_stop_answers_what_was_taken(serving, trained, number):
     assert tree(trained("own")) == before
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_right_at_the_start_is_heard(serving, number):
+    run, _ = serving()
+    run.send_signal(number)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 0
+    assert err.endswith("ended: every request that was taken is answered\n")
+
+
+def test_a_second_signal_ends_it_at_once(serving):
+    run, port = serving()
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
+        connection.sendall(
+            b"POST /v1/models/own:predict HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 100\r\n\r\nabc"  # and no more
+        )
+        time.sleep(0.5)
+        run.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):  # it waits for the request
+            run.wait(1)
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=20)
+    assert run.returncode == 0 and "Traceback" not in err
+    assert err.endswith("by a second signal: requests may be without an answer\n")
+
+
 def test_a_server_that_is_killed_gives_no_wrong_answer(serving):
     run, port = serving()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -168,6 +196,8 @@ def test_mistakes(trained, tmp_path, capfd, monkeypatch):
     check("cannot listen there", tmp_path, "--host=203.0.113.7")
     check("--model_name=a/b: pass letters", trained("own"), "--model_name=a/b",
           "--port=0")  # fmt: skip
+    check("--allowed_hosts: 'a:80': pass a host's name", trained("own"), "--port=0",
+          "--allowed_hosts=b, a:80")  # fmt: skip
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         check(f"--port={port}: cannot listen there", trained("own"), f"--port={port}")
@@ -175,6 +205,7 @@ def test_mistakes(trained, tmp_path, capfd, monkeypatch):
 
 def test_without_the_extra_it_says_how_to_get_it(tmp_path, capfd, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "bert_mgpu.serving.server", raising=False)
     code, err = refused(capfd, monkeypatch, tmp_path)
     assert code == 2 and "serve needs uvicorn: pip install" in err
     assert "bert_mgpu[serve]" in err or ".[serve]" in err

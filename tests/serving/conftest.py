@@ -5,9 +5,9 @@ import threading
 import time
 
 import pytest
-import uvicorn
 
 from bert_mgpu.serving.app import make_app
+from bert_mgpu.serving.server import make_server
 from tests.support.served import LIMITS, Client, Reverser
 
 
@@ -19,8 +19,7 @@ def served():
     def start(model, limits=LIMITS, hosts=("127.0.0.1", "localhost", "::1")):
         listener = socket.create_server(("127.0.0.1", 0))
         app = make_app(model, limits, hosts)
-        config = uvicorn.Config(app, log_config=None, ws="none", server_header=False)
-        server = uvicorn.Server(config)
+        server = make_server(app, limits.seconds)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         running.append((server, thread, model))

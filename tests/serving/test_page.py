@@ -5,9 +5,9 @@ import threading
 import time
 
 import pytest
-import uvicorn
 
 from bert_mgpu.serving.app import Limits, make_app
+from bert_mgpu.serving.server import make_server
 from tests.support import browser
 
 pytestmark = [
@@ -58,10 +58,7 @@ def served(tmp_path):
         report.write_text("<!doctype html><style>p {color: red}</style><p>scores</p>")
         model = Named(inputs, report)
         listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(
-            make_app(model, LIMITS, ["127.0.0.1"]), log_config=None, ws="none"
-        )
-        server = uvicorn.Server(config)
+        server = make_server(make_app(model, LIMITS, ["127.0.0.1"]), LIMITS.seconds)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         running.append((server, thread))
@@ -127,6 +124,11 @@ def test_what_is_refused_is_said(served, tmp_path):
     with browser.Page(tmp_path / "profile", 768) as page:
         page.open(address)
         page.wait("document.title === 'reviews · bert_mgpu'")
+        page.press("Enter", 13, 2)
+        page.wait("document.querySelector('.error') !== null")
+        said = page.evaluate("document.querySelector('.error').textContent")
+        assert said in ("Type a text first.", "请先输入文本。")
+        page.evaluate("document.querySelector('.error').remove()")
         page.type("x" * 501)
         page.press("Enter", 13, 2)
         page.wait("document.querySelector('.error') !== null")

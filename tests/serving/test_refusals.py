@@ -2,12 +2,14 @@
 
 import concurrent.futures
 import json
+import re
 import socket
 import time
 
 import pytest
 
-from bert_mgpu.core.errors import OutOfMemory
+from bert_mgpu.core.errors import Diverged, OutOfMemory
+from bert_mgpu.serving import server as server_lib
 from tests.support.served import LIMITS, Reverser
 
 DEEP = "[" * 100_000
@@ -82,6 +84,7 @@ HOSTS = [
     ({"Host": "localhost", "Origin": "http://evil.example"}, False),
     ({"Host": "localhost", "Origin": "http://localhost:1234"}, False),
     ({"Host": "localhost", "Origin": "null"}, False),
+    ({"Host": "localhost", "Origin": "http://[x"}, False),
 ]
 
 
@@ -89,7 +92,10 @@ HOSTS = [
 def test_foreign_hosts_and_origins(client, headers, taken):
     for method, path in (("GET", "/"), ("POST", "/v1/models/turn:predict")):
         body = {"instances": ["ab"]} if method == "POST" else None
-        assert (client(method, path, body, **headers)[0] == 200) == taken
+        status, _, answer = client(method, path, body, **headers)
+        assert status == (200 if taken else 403)
+        assert taken or json.loads(answer)["error"]
+    assert client("GET", "/healthz", **headers)[0] == 200  # probes know no names
 
 
 def test_two_hosts_are_none(client):
@@ -155,15 +161,145 @@ def test_what_takes_too_long_ends(served):
     assert client.predict({"instances": ["ab"]})[0] == 200
 
 
-@pytest.mark.parametrize("error", [OutOfMemory("it does not fit"), KeyError("x")])
+@pytest.mark.parametrize(
+    "error", [OutOfMemory("it does not fit"), Diverged("row 17"), KeyError("x")]
+)
 def test_errors_of_the_model(served, error):
     model = Reverser()
     client = served(model)
     model.error = error
     status, answer = client.predict({"instances": ["x"]})
-    if isinstance(error, OutOfMemory):
-        assert (status, answer["error"]) == (503, "it does not fit")
-    else:  # nothing of it is told
-        assert (status, answer["error"]) == (500, "an error of the server: see its log")
+    # Nothing of the cause is told: it may be of another client's row.
+    assert (status, answer["error"]) == {
+        OutOfMemory: (503, "the model is out of memory"),
+        Diverged: (500, "the outputs of a row are not finite numbers"),
+        KeyError: (500, "an error of the server: see its log"),
+    }[type(error)]
     model.error = None
     assert client.predict({"instances": ["ab"]})[0] == 200
+
+
+def send(port, rows):
+    """A connection on which rows were asked for."""
+    body = json.dumps({"instances": rows}).encode()
+    connection = socket.create_connection(("127.0.0.1", port), 30)
+    connection.sendall(
+        b"POST /v1/models/turn:predict HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    )
+    return connection
+
+
+def waiting(client):
+    text = client("GET", "/metrics")[2].decode()
+    return float(re.findall(r"^bert_mgpu_waiting_rows (\S+)$", text, re.M)[0])
+
+
+def until(wanted, value, seconds=10):
+    """Waits for a value to become the wanted one."""
+    end = time.monotonic() + seconds
+    while value() != wanted and time.monotonic() < end:
+        time.sleep(0.02)
+    return value() == wanted
+
+
+def test_rows_of_a_client_who_left_make_room(served):
+    """Nobody waits for them, so they are neither computed nor counted."""
+    model = Reverser()
+    client = served(model)
+    model.may_go.clear()
+    taken = send(client.port, ["first"] * 4)  # a batch, which the model has taken
+    assert until(0, lambda: waiting(client)) and until(True, model.asked.is_set)
+    with send(client.port, ["lost"] * 8):
+        assert until(8, lambda: waiting(client))
+    assert until(0, lambda: waiting(client))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        later = pool.submit(client.predict, {"instances": ["later"] * 8})
+        assert until(8, lambda: waiting(client))
+        model.may_go.set()
+        assert later.result(30)[0] == 200
+    assert "lost" not in model.seen and {"first", "later"} <= {*model.seen}
+    taken.close()
+
+
+def test_time_that_is_up_makes_room(served):
+    model = Reverser()
+    client = served(model, LIMITS._replace(seconds=0.5))
+    model.may_go.clear()
+    for _ in range(2):
+        assert client.predict({"instances": ["x"] * 8})[0] == 503
+    assert until(0, lambda: waiting(client))
+    model.may_go.set()
+
+
+def test_a_client_who_leaves_in_its_body_is_no_error(served, caplog):
+    client = served(Reverser())
+    with socket.create_connection(("127.0.0.1", client.port), 10) as connection:
+        connection.sendall(
+            b"POST /v1/models/turn:predict HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 100\r\n\r\nabc"
+        )
+        time.sleep(0.2)
+
+    def count():
+        text = client("GET", "/metrics")[2].decode()
+        return 'bert_mgpu_requests_total{status="499"} 1.0' in text
+
+    assert until(True, count)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_row_that_fails_fails_alone(served):
+    """Rows of others are answered, though they shared its batch."""
+    model = Reverser()
+    client = served(model)
+    model.may_go.clear()
+    model.bad = "bad"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(client.predict, {"instances": ["first"]})
+        assert until(True, model.asked.is_set)
+        rows = [["one"], ["bad"], ["two", "three"]]
+        asked = [pool.submit(client.predict, {"instances": row}) for row in rows]
+        assert until(4, lambda: waiting(client))
+        model.may_go.set()
+        statuses = [future.result(30)[0] for future in (first, *asked)]
+    assert statuses == [200, 200, 500, 200]
+
+
+def test_connections_without_a_request_are_ended(served, monkeypatch):
+    monkeypatch.setattr(server_lib._ImpatientProtocol, "head_seconds", 0.3)
+    model = Reverser()
+    client = served(model)
+    for start in (b"", b"GET / HTTP/1.1\r\n"):
+        with socket.create_connection(("127.0.0.1", client.port), 10) as connection:
+            connection.sendall(start)
+            assert connection.recv(100) == b""  # ended
+    # One that works is left alone.
+    model.may_go.clear()
+    with send(client.port, ["slow"]) as connection:
+        time.sleep(1)
+        model.may_go.set()
+        assert b"200 OK" in connection.recv(65536)
+
+
+def test_one_deadline_for_the_body_and_the_answer(served):
+    model = Reverser()
+    client = served(model, LIMITS._replace(seconds=1.5))
+    model.may_go.clear()
+    body = json.dumps({"instances": ["x"]}).encode()
+    with socket.create_connection(("127.0.0.1", client.port), 10) as connection:
+        began = time.monotonic()
+        connection.sendall(
+            b"POST /v1/models/turn:predict HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(body)
+        )
+        time.sleep(1)
+        connection.sendall(body)
+        assert b"HTTP/1.1 503" in connection.recv(65536)
+        assert 1.4 < time.monotonic() - began < 2.4
+    model.may_go.set()
+
+
+def test_another_model_is_named(client):
+    status, _, body = client("POST", "/v1/models/other:predict", {"instances": ["x"]})
+    assert status == 404 and "/v1/models/turn is served" in json.loads(body)["error"]

@@ -53,6 +53,7 @@ PARTS = {
     "runs/report.py": ("runs/finetune.py", "a stage of whole runs"),
     "runs/seeds.py": ("cli/run_classifier.py", "whole runs with --seeds"),
     "runs/stages.py": ("runs/finetune.py", "the stages of whole runs"),
+    "serving/exchange.py": ("serving/app.py", "bodies and waits of requests"),
     "serving/guard.py": ("serving/app.py", "its refusals"),
     "serving/metrics.py": ("serving/app.py", "one of its pages"),
     "tasks/base.py": ("tasks/registry.py", "a protocol, with nothing to run"),

@@ -14,6 +14,7 @@ const TEXTS = {
     read: (n, of) => `It read ${n} of ${of} tokens.`,
     cut: "Left out: ",
     unknown: "Not in the vocabulary, read as [UNK]: ",
+    empty: "Type a text first.",
   },
   zh: {
     try: "试用模型",
@@ -21,12 +22,13 @@ const TEXTS = {
     second: "第二条文本",
     send: "预测",
     keys: "Ctrl+Enter",
-    report: "最近的报告",
+    report: "最新报告",
     working: "…",
     unreachable: "服务器没有应答。",
     read: (n, of) => `读了 ${of} 个词元中的 ${n} 个。`,
     cut: "没有读到：",
-    unknown: "词表里没有，按 [UNK] 读：",
+    unknown: "词表外的词（按 [UNK] 处理）：",
+    empty: "请先输入文本。",
   },
 };
 const words = navigator.language.startsWith("zh") ? TEXTS.zh : TEXTS.en;
@@ -59,11 +61,18 @@ function show(answer) {
   }
   if (answer.tokens < answer.of) {
     const note = add(place, "p", "note", words.read(answer.tokens, answer.of) + " ");
-    add(note, "span", "", words.cut + answer.cut);
+    add(note, "span", "", words.cut + shortened(answer.cut));
   }
   if (answer.unknown.length) {
     add(place, "p", "note", words.unknown + answer.unknown.join("  "));
   }
+}
+
+const LONGEST = 200; // characters of what was left out
+
+function shortened(text) {
+  if (text.length <= LONGEST) return text;
+  return `${text.slice(0, LONGEST / 2)} … ${text.slice(-LONGEST / 2)}`;
 }
 
 let inputs = ["text_a"];
@@ -72,6 +81,12 @@ async function send(event) {
   event.preventDefault();
   const button = find("send");
   if (button.disabled) return;
+  const blank = inputs.find((name) => !find(name).value.trim());
+  if (blank) {
+    show({ error: words.empty });
+    find(blank).focus();
+    return;
+  }
   button.disabled = true;
   find("answer").textContent = words.working;
   const row = Object.fromEntries(inputs.map((name) => [name, find(name).value]));

@@ -1,0 +1,67 @@
+"""uvicorn, set up for a server that strangers may reach."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_HEAD_SECONDS = 20.0  # until a request has begun, on a new or an idle connection
+_CONNECTIONS = 1000
+
+
+class _ImpatientProtocol(H11Protocol):
+    """Ends connections on which no request begins, which uvicorn would keep for ever.
+
+    `cycle` is uvicorn's for the latest request.
+    """
+
+    head_seconds = _HEAD_SECONDS
+
+    def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]
+        super().connection_made(transport)
+        self._last = self.cycle
+        self.loop.call_later(self.head_seconds, self._look)
+
+    def _look(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self.cycle is self._last and (
+            not self.cycle or self.cycle.response_complete
+        ):
+            self.transport.close()
+            return
+        self._last = self.cycle
+        self.loop.call_later(self.head_seconds, self._look)
+
+
+class _ServerWithoutSignals(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """None: the caller ends it by `should_exit`."""
+        yield
+
+
+def make_server(app: ASGIApp, timeout: float) -> uvicorn.Server:
+    """A server that is to be run.
+
+    timeout: seconds in which each request is answered: it ends after those that it has
+    taken.
+    """
+    return _ServerWithoutSignals(
+        uvicorn.Config(
+            app,
+            http=_ImpatientProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=math.ceil(timeout) + 5,
+        )
+    )
