@@ -2,9 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
-# Builds the package with the setuptools of constraints.txt, which warns of folders of the
-# same name elsewhere.
-PACKAGE := PYTHONWARNINGS=ignore $(PIP) --no-build-isolation -e
+# Builds the package with the setuptools of constraints.txt.
+PACKAGE := $(PIP) --no-build-isolation -e
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup horovod demo docs check test test-all golden coverage behaviour \

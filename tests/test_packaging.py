@@ -203,3 +203,27 @@ def test_a_script_of_a_clone_names_itself(name, tmp_path):
         [sys.executable, ROOT / f"{name}.py", "--help"], cwd=tmp_path, text=True
     )
     assert f"python {name}.py --" in shown
+
+
+def test_a_script_beside_the_clone_finds_the_package(tmp_path):
+    """Its folder is first on the path, and the clone's has the package's name there."""
+    (tmp_path / "bert_mgpu").mkdir()
+    code = "import bert_mgpu; print(bert_mgpu.load.__name__)"
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    command = [sys.executable, "-c", code]
+    printed = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True)
+    assert printed == "load\n"
+
+
+def test_advice_for_an_editable_install_keeps_the_clone(monkeypatch):
+    class Distribution:
+        origin = '{"dir_info": {"editable": true}, "url": "file:///clone"}'
+
+        def read_text(self, name):
+            return self.origin if name == "direct_url.json" else None
+
+    found = Distribution()
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: found)
+    assert extras.advice("zh") == "pip install -c constraints.txt -e '.[zh]'"
+    found.origin = None  # a wheel of an index
+    assert extras.advice("zh") == "pip install 'bert_mgpu[zh]'"

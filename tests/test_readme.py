@@ -39,6 +39,7 @@ ELSEWHERE = {"config.json", "tokenizer_config.json", "tokenizer.json", "task.jso
 ELSEWHERE |= {"special_tokens_map.json", "model.safetensors.index.json"}
 ELSEWHERE_FOLDERS = ("cli/doctor", "export", "serving")
 ELSEWHERE_FOLDERS += ("tasks/classification/builtin.py",)
+ELSEWHERE |= {"direct_url.json"}  # pip's
 
 
 def read(name):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 from bert_mgpu.api.prediction import Prediction, PredictionList
 from bert_mgpu.config import parsing
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core import log
+from bert_mgpu.core import log, run_files
 from bert_mgpu.core.errors import (
     OutOfMemory,
     UserError,
@@ -92,9 +92,10 @@ class Model:
           Diverged: the outputs are not finite numbers.
         """
         pair = isinstance(texts, tuple) and len(texts) == 2 and self.takes_pairs
-        if isinstance(texts, str) or (pair and all(isinstance(t, str) for t in texts)):
+        one = isinstance(texts, (str, Mapping))
+        if one or (pair and all(isinstance(text, str) for text in texts)):
             return next(self._predictions(iter([texts])))
-        if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+        if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
             raise UserError(f"{short_repr(texts)}: pass a text, or a list of texts")
         if isinstance(texts, Iterator):
             return self._predictions(texts)
@@ -190,6 +191,11 @@ def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:
     config, _ = parsing.parse(["", *parsing.arguments(values)], "", FinetuneConfig)
     config, _ = pretrained.as_trained(config, path)
     if config.trained_task is None:
+        if not (path / run_files.RUN).exists():
+            raise UserError(
+                f"{path}: no trained model, since it has no {run_files.RUN}: pass an"
+                " output_dir of run_classifier_mgpu.py, its best/, or an export"
+            )
         raise UserError(
             f"{path}: its run.json does not name the task: predict once by"
             " run_classifier_mgpu.py with --task_name and --data_dir, which keeps them"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from bert_mgpu.config.base import RunConfig
+from bert_mgpu.core import run_files
 from bert_mgpu.core.errors import UserError
 
 EXPORTS = "export_hf", "export_saved_model", "export_onnx"
@@ -60,6 +62,8 @@ def _names(path: str) -> list[Any]:
 def check_common_flags(config: RunConfig) -> None:
     """Raises UserError where output_dir is missing, or all flags that ask for work."""
     check_needed(config, ["output_dir"])
+    if getattr(config, "predict_text", None) == "":
+        raise UserError("--predict_text is empty: pass a text")
     asked = "do_train", "do_eval", "do_predict", "predict_text", *EXPORTS
     if not any(getattr(config, name, None) for name in asked):
         raise UserError(
@@ -75,6 +79,17 @@ def check_common_flags(config: RunConfig) -> None:
         raise UserError("--plan does nothing without --do_train=true: pass both")
     if config.predict_file and not config.do_predict:
         raise UserError("--predict_file is given: pass --do_predict=true as well")
+
+
+def check_trained(path: str) -> None:
+    """Raises UserError where nothing that was trained for a task can be there."""
+    if not os.path.lexists(path) and not glob.glob(f"{glob.escape(path)}.*"):
+        raise UserError(f"{path}: no such folder: pass that of a trained model")
+    if os.path.isdir(path) and not os.path.lexists(os.path.join(path, run_files.RUN)):
+        raise UserError(
+            f"{path}: no trained model, since it has no {run_files.RUN}: pass an"
+            " output_dir of run_classifier_mgpu.py, its best/, or an export"
+        )
 
 
 def check_used(given: Collection[str], names: Sequence[str], needed: str) -> None:

@@ -1,7 +1,8 @@
 """All commands: bert_mgpu COMMAND FLAGS
 
   bert_mgpu train FLAGS        fine-tunes, as run_classifier_mgpu.py
-  bert_mgpu predict FLAGS      predicts a file or a text with a trained model
+  bert_mgpu predict FOLDER FLAGS
+                               predicts a file or a text with a trained model
   bert_mgpu serve FOLDER       serves a trained model by HTTP, with a page
   bert_mgpu doctor             reports what this machine has for training
   bert_mgpu doctor data FLAGS  checks a task's files
@@ -17,12 +18,16 @@ python -m bert_mgpu instead.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 
+import bert_mgpu
 from bert_mgpu.cli import script
 from bert_mgpu.core import log
-from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.errors import UserError, shortened
+
+_LONGEST_NAME = 100  # characters that are compared with known ones
 
 # The module of each command has main(flags) -> exit code; only the one asked for is
 # imported.
@@ -45,15 +50,26 @@ SCRIPTS = {
 def main() -> int:
     """Runs the command line; returns the exit code."""
     name, *flags = sys.argv[1:] or ["--help"]
-    if name in ("--help", "-h"):
+    if name in ("--help", "-h", "help"):
         return log.print_stdout(str(__doc__).strip())
+    if name in ("--version", "version"):
+        return log.print_stdout(f"bert_mgpu {bert_mgpu.__version__}")
     if name in SCRIPTS:
         module, flag = SCRIPTS[name]
         one_text = any(part.startswith("--predict_text") for part in flags)
         implied = [f"--{flag}=true"] if flag and not one_text else []
+        if name == "predict" and flags and not flags[0].startswith("-"):
+            flags[0] = f"--output_dir={flags[0]}"
         sys.argv = [f"bert_mgpu {name}", *implied, *flags]
         return int(importlib.import_module(f"bert_mgpu.cli.{module}").main())
     if name not in COMMANDS:
-        known = ", ".join([*SCRIPTS, *COMMANDS])
-        return script.fail(UserError(f"{name}: no such command: pass one of {known}"))
+        known = [*SCRIPTS, *COMMANDS]
+        near = difflib.get_close_matches(name[:_LONGEST_NAME], known, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        return script.fail(
+            UserError(
+                f"{shortened(name)}: no such command: {meant}There are"
+                f" {', '.join(known)}"
+            )
+        )
     return importlib.import_module(f"bert_mgpu.cli.{COMMANDS[name]}").main(flags)

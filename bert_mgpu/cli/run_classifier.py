@@ -31,6 +31,7 @@ from bert_mgpu.cli.flag_checks import (
     EXPORTS,
     check_common_flags,
     check_needed,
+    check_trained,
     check_used,
 )
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -61,12 +62,17 @@ def check(config: FinetuneConfig) -> None:
     """Raises UserError for flags that do not go together."""
     if config.task_name is None and config.trained_task is None:
         why = "--help=all lists all flags"
-        if not config.do_train and (config.output_dir or config.init_checkpoint):
+        folder = config.init_checkpoint or config.output_dir
+        if not config.do_train and folder:
+            check_trained(folder)
             why = "the model's folder does not name its task: pass it and --data_dir"
         check_needed(config, ["task_name"], why)
-    own_files = config.do_predict and config.predict_file is None
-    if config.do_train or config.do_eval or own_files:
-        check_needed(config, ["data_dir"], "only --predict_file needs none")
+    if config.do_train or config.do_eval:
+        check_needed(
+            config, ["data_dir"], "it holds the files to train and evaluate on"
+        )
+    elif config.do_predict and config.predict_file is None:
+        check_needed(config, ["data_dir"], "or pass --predict_file, which needs none")
     check_common_flags(config)
     if config.truncation != "head_tail":
         check_used(config.given, ["head_tokens"], "--truncation=head_tail")

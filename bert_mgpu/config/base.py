@@ -129,7 +129,7 @@ class RunConfig(ModelFlags, abc.ABC):
     keep_checkpoint_max: int = flag(5, FILES, "keep the N newest checkpoints; 0 keeps all", minimum=0)
     cache_dir: str | None = flag(None, FILES, "folder for tokenized examples and indices of records [output_dir/cache]")
     export_hf: str | None = flag(None, FILES, "write the model to this folder in the format of Hugging Face's transformers")
-    log_steps: int = flag(10, FILES, "log loss, learning rate and speed every N steps", minimum=1)
+    log_steps: int = flag(10, FILES, "record loss, learning rate and speed every N steps; the screen shows them every 10 seconds at most", minimum=1)
     tf_log: bool = flag(False, FILES, "show TensorFlow's own messages; otherwise they go to output_dir/tensorflow.log")
     # fmt: on
 

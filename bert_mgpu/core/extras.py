@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import re
 
 from bert_mgpu.core.errors import UserError
@@ -35,7 +36,10 @@ def lines(extra: str = "") -> list[str]:
 def advice(extra: str) -> str:
     """The command that installs an extra in this Python."""
     try:
-        importlib.metadata.distribution(_PACKAGE)
+        origin = importlib.metadata.distribution(_PACKAGE).read_text("direct_url.json")
+        is_clone = bool(json.loads(origin or "{}").get("dir_info", {}).get("editable"))
     except importlib.metadata.PackageNotFoundError:
-        return f"pip install -c constraints.txt -e '.[{extra}]'"  # in a clone
+        is_clone = True
+    if is_clone:
+        return f"pip install -c constraints.txt -e '.[{extra}]'"
     return f"pip install '{_PACKAGE}[{extra}]'"

@@ -69,7 +69,8 @@ def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
     shown = [by_lower[name] for name in near] or names[:_MAX_NAMES_SHOWN]
     holds = ", ".join(shown) or "nothing"
     more = ", ..." if len(shown) < len(names) else ""
-    raise UserError(f"{path}: no such file: {path.parent} holds {holds}{more}")
+    folder = "this folder" if path.parent == pathlib.Path() else path.parent
+    raise UserError(f"{path}: no such file: {folder} holds {holds}{more}")
 
 
 def read_lines(

@@ -70,18 +70,21 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
         head_tokens=config.head_tokens,
     )
     if outputs is None:
-        say("to compare the export with the run, add --do_predict=true")
+        say(
+            "to compare the export with the run, add --do_predict=true and"
+            " --predict_file=FILE"
+        )
     if folder := config.export_saved_model:
-        say(f"writing the model to {folder}, for TensorFlow Serving")
         saved_model.write(folder, served, data.has_pairs)
+        say(f"wrote the model to {folder}, for TensorFlow Serving")
         if outputs is not None:
             gap = saved_model.difference(
                 folder, examples, data.has_pairs, outputs=outputs
             )
             _log_difference("texts", len(examples), gap)
     if folder := config.export_onnx:
-        say(f"writing the model to {folder}, as ONNX")
         onnx.write(folder, served, model.required_vocab_file)
+        say(f"wrote the model to {folder}, as ONNX")
         if rows is not None and outputs is not None:
             gap = onnx.difference(folder, rows, outputs)
             _log_difference("ids", len(rows), gap)

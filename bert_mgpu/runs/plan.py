@@ -159,7 +159,7 @@ def _disk(config: RunConfig, state: TrainState, steps: int) -> Iterator[str]:
     best = units.size_text(sum(v.nbytes for v in state.params.values()))
     held = f"{most} for {kept} and one being written"
     beside = f"; best/ {best}" if config.eval_every else ""
-    yield f"{units.size_text(size)} each, {held}{beside}"
+    yield f"{units.size_text(size)} a checkpoint, {held}{beside}"
 
 
 def _parameters(run: Run) -> Iterator[str]:

@@ -56,7 +56,8 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
         if not log.write_stdout("".join(lines)):
             return
         count, bad = count + len(examples), bad + len(block) - len(examples)
-    say(f"predicted {count} examples" + f"; {bad} rows could not be read" * (bad > 0))
+    unread = f"; {bad} row{'s' * (bad != 1)} could not be read" if bad else ""
+    say(f"predicted {count} example{'s' * (count != 1)}{unread}")
 
 
 def answer(run: FinetuningRun, towers: Towers) -> None:

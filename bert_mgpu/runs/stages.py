@@ -147,7 +147,8 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
             folder, task.decide(scored), features, ids=data.ids(name)
         )
         count = len(features.first_rows)
-        say(f"predicted {count} examples: {', '.join(written)} in {folder}")
+        examples = f"{count} example{'s' * (count != 1)}"
+        say(f"predicted {examples}: {', '.join(written)} in {folder}")
 
 
 def export(

@@ -146,7 +146,7 @@ def _unknown(
     if trained:
         hint = f"the model was trained for {short_repr(trained.values.get('name'))}. "
     return UserError(
-        f"--task_name={name} is not built in: {hint}Built in are"
+        f"--task_name={name} is not built in: {hint}{'B' if hint else 'b'}uilt in are"
         f" {', '.join(builtin)}; a task of your own needs a task.json in --data_dir"
     )
 

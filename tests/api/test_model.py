@@ -129,6 +129,10 @@ def test_a_pair_alone_is_one_prediction(trained):
         assert model.predict([list(pair)]) == model.predict([pair])
 
 
+def test_a_dict_is_one_text(loaded):
+    assert loaded.predict({"text_a": "sun"}) == loaded.predict("sun")
+
+
 MISTAKES = [
     (["sun", 3], r"texts\[1\]: 3: pass a string"),
     (["sun", ("a", "b", "c")], r"texts\[1\]: \('a', 'b', 'c'\): pass a string"),
@@ -136,9 +140,8 @@ MISTAKES = [
     ([{"text": "sun"}], r"texts\[0\]: {'text': 'sun'}: its keys must be 'text_a'"),
     ([None], r"texts\[0\]: None: pass a string"),
     (7, "7: pass a text, or a list of texts"),
-    ({"text_a": "sun"}, "{'text_a': 'sun'}: pass a text, or a list of texts"),
+    (b"sun", "b.sun.: pass a text, or a list of texts"),
     (["\ud83d"], r"texts\[0\]: half a character"),
-    (b"sun", r"texts\[0\]: 115: pass a string"),
 ]
 
 
@@ -329,6 +332,9 @@ def test_towers_share_the_texts(trained, monkeypatch):
 def test_folders_that_are_no_model(trained, tmp_path):
     with pytest.raises(bert_mgpu.UserError, match="none: no such folder"):
         bert_mgpu.load(tmp_path / "none")
+    with pytest.raises(bert_mgpu.UserError, match="no trained model, since it has no"):
+        bert_mgpu.load(tmp_path)
+    (tmp_path / "run.json").write_text("{}")
     with pytest.raises(bert_mgpu.UserError, match="does not name the task"):
         bert_mgpu.load(tmp_path)
     out = shutil.copytree(trained("own"), tmp_path / "out")

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import bert_mgpu
 from bert_mgpu.cli import main
 
 
@@ -25,13 +26,20 @@ def test_help_names_every_command(called):
     assert (code, err) == (0, "") and max(map(len, out.splitlines())) <= 80
     for name in (*main.SCRIPTS, *main.COMMANDS):
         assert f"\n  bert_mgpu {name}" in out
-    assert called("--help") == called("-h") == (code, out, err)
+    assert called("--help") == called("-h") == called("help") == (code, out, err)
 
 
 def test_an_unknown_command_names_the_known_ones(called):
     code, out, err = called("tarin")
     assert (code, out) == (2, "")
-    assert err.startswith("error: tarin: no such command: pass one of train, predict,")
+    known = "There are train, predict,"
+    assert err.startswith(f"error: tarin: no such command: did you mean train? {known}")
+    assert called("xyz")[2].startswith(f"error: xyz: no such command: {known}")
+
+
+def test_the_version(called):
+    assert called("--version") == called("version")
+    assert called("--version") == (0, f"bert_mgpu {bert_mgpu.__version__}\n", "")
 
 
 @pytest.mark.parametrize("name", [*main.SCRIPTS])
@@ -53,6 +61,7 @@ def test_a_script_by_its_short_name(called, name):
         (["predict"], {"do_train": False, "do_predict": True}),
         (["predict", "--predict_text=a b"], {"do_predict": False,
                                              "predict_text": "a b"}),
+        (["predict", "a model"], {"do_predict": True, "output_dir": "a model"}),
         (["pretrain"], {"do_train": True}),
     ],
 )  # fmt: skip
@@ -68,6 +77,6 @@ def test_what_a_name_stands_for(called, monkeypatch, arguments, flags):
 
     monkeypatch.setattr(script, "check", checked)
     with pytest.raises(SystemExit):
-        called(*arguments, "--output_dir=none")
+        called(*arguments)
     for name, value in flags.items():
         assert getattr(settings[0], name) == value

@@ -191,7 +191,7 @@ def test_mistakes(trained, tmp_path, capfd, monkeypatch):
 
     check("--output_dir is missing (bert_mgpu serve FOLDER)")
     check("none: no such folder", tmp_path / "none", "--port=0")
-    check("does not name the task", tmp_path, "--port=0")
+    check("no trained model, since it has no run.json", tmp_path, "--port=0")
     check("there is no such flag: did you mean --port", tmp_path, "--prot=1")
     check("cannot listen there", tmp_path, "--host=203.0.113.7")
     check("--model_name=a/b: pass letters", trained("own"), "--model_name=a/b",

@@ -81,7 +81,7 @@ def test_says_the_disk_that_checkpoints_take(plan, tiny, tmp_path, inside):
         files = [path for path in folder.iterdir() if "model.ckpt-" in path.name]
         return sum(path.stat().st_size for path in files)
 
-    form = r"{} each, {} for 2 and one being written; best/ {}"
+    form = r"{} a checkpoint, {} for 2 and one being written; best/ {}"
     sizes = re.fullmatch(form.format(*[r"([\d.]+ [kM]B)"] * 3), planned).groups()
     actual = [
         float(size.split()[0]) * {"kB": 1e3, "MB": 1e6}[size.split()[1]]

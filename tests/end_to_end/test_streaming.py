@@ -173,7 +173,7 @@ def test_a_bad_row_is_answered_by_its_error(streamed, model, case):
     assert [line.get("label") for line in lines] == ["yes", None, "no"]
     assert lines[1].keys() == {"line", "error"}
     assert lines[1]["error"].startswith("-:2: ")
-    assert "predicted 2 examples; 1 rows could not be read" in log
+    assert "predicted 2 examples; 1 row could not be read" in log
 
 
 def test_bare_lines_and_objects_of_a_stream(streamed):

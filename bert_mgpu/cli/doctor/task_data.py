@@ -83,7 +83,11 @@ def _report(config: FinetuneConfig) -> None:
         if name == "train" and sets:  # whose labels the other files must have
             files = family.with_labels_of(files, [sets[0].examples])
     if not sets:
-        raise UserError(f"--data_dir={config.data_dir}: holds none of the task's files")
+        names = [name for name in map(files.file_of, sources.SPLITS) if name]
+        raise UserError(
+            f"--data_dir={config.data_dir}: it holds none of the task's files:"
+            f" {', '.join(names)}"
+        )
     labelled = [read.examples for read in sets if read.labelled]
     files = family.with_labels_of(files, labelled)
     checked = {
