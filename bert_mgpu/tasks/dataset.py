@@ -206,7 +206,7 @@ class TaskDataset:
             eval_files=config.eval_files,
             predict_file=config.predict_file,
             predict_format=config.predict_format,
-            dev_share=config.dev_share,
+            dev_share=dev_share.of_run(config, self.files),
         )
 
     def stream(self, faults: Faults | None = None) -> Iterator[Example]:

@@ -1,27 +1,55 @@
 """A dev set that is a share of the training file, where a task has no dev file.
 
-The share is that of each label. Rows of the same text are on one side, and a text is on
-the same side in every run: hashes of the texts choose, not a seed that may differ when
-the model is evaluated later.
+The share is that of all rows, and of each label as nearly as whole texts allow. Rows of
+the same text are on one side. Hashes of the texts choose, not a seed that may differ
+when the model is evaluated later: the same rows, in any order, are always divided in
+the same way. Other rows may move a text to the other side, since the share of its label
+is rounded together with those of all labels.
 """
 
 from __future__ import annotations
 
 import collections
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks.files import TaskFiles
+
+
+def of_run(config: FinetuneConfig, task: TaskFiles) -> float | None:
+    """--dev_share; None where the task has a dev file by now.
+
+    A model that is only used has the share of its training. One that the command line
+    names stays, and is refused.
+    """
+    return config.dev_share if "dev_share" in config.given or not task.dev else None
 
 
 def part(examples: Sequence[Example], share: float, *, dev: bool) -> list[Example]:
     """The examples of the dev set, or the others, in their order.
 
-    share: of the rows of each label, 0 to 1; all numbers count as one label. A label
-    of two texts or more has one at least on each side.
+    Training keeps a text of every label; the dev set has those labels whose share of
+    the rows is rounded up to one or more. Numbers, and sets of labels, are not divided
+    by their values.
+
+    Raises:
+      UserError: one of the two has no row.
     """
     chosen = _chosen(examples, share)
-    return [e for e in examples if (_text(e) in chosen) == dev]
+    parts: dict[bool, list[Example]] = {True: [], False: []}
+    for example in examples:
+        parts[_text(example) in chosen].append(example)
+    if not (parts[True] and parts[False]):
+        raise UserError(
+            f"--dev_share={share:g}: {len(examples)} rows have too few texts for two"
+            " parts, of which the training part keeps a text of every label: pass"
+            " --dev_file, or more rows"
+        )
+    return parts[dev]
 
 
 def _text(example: Example) -> bytes:
@@ -31,24 +59,51 @@ def _text(example: Example) -> bytes:
 
 
 def _chosen(examples: Sequence[Example], share: float) -> set[bytes]:
-    """The texts of the dev set. A text belongs to the label of its first row."""
-    labels: dict[bytes, object] = {}
-    counts: collections.Counter[bytes] = collections.Counter()
+    """The texts of the dev set."""
+    rows: collections.Counter[bytes] = collections.Counter()
+    labels = collections.defaultdict[bytes, set[str]](set)
+    groups = collections.defaultdict[str, set[bytes]](set)
     for example in examples:
         text = _text(example)
-        is_number = isinstance(example.label, float)
-        labels.setdefault(text, None if is_number else example.label)
-        counts[text] += 1
-    texts_of = collections.defaultdict[object, list[bytes]](list)
-    for text, label in labels.items():
-        texts_of[label].append(text)
+        rows[text] += 1
+        labels[text].update(_labels(example.label))
+    for text, own in labels.items():
+        one = isinstance(examples[0].label, str)
+        groups[min(own) if one else ""].add(text)
+    in_training = collections.Counter(label for own in labels.values() for label in own)
+    missing = max(1, round(share * len(examples)))
     chosen: set[bytes] = set()
-    for texts in texts_of.values():
-        wanted = max(1, round(share * sum(counts[text] for text in texts)))
-        rows = 0
-        for text in sorted(texts)[:-1]:  # one stays
-            if rows >= wanted:
-                break
-            chosen.add(text)
-            rows += counts[text]
+    for text in _by_need(groups.values(), rows, share):
+        is_last = any(in_training[label] == 1 for label in labels[text])
+        if is_last or rows[text] > 2 * missing:  # nearer to the share without it
+            continue
+        chosen.add(text)
+        missing -= rows[text]
+        in_training.subtract(labels[text])
     return chosen
+
+
+def _labels(label: Any) -> Sequence[str]:
+    """The labels of a row: one, several, or none where it is a number."""
+    if isinstance(label, str):
+        return [label]
+    return label if isinstance(label, tuple) else []
+
+
+def _by_need(
+    groups: Iterable[Collection[bytes]], rows: Mapping[bytes, int], share: float
+) -> list[bytes]:
+    """All texts, those first whose group then lacks most of its share.
+
+    Of a group, the lowest hashes come first. So its rows are rounded by the largest
+    remainder. A text of many rows, with which the group has far too many, comes late.
+    """
+    needs: list[tuple[float, bytes]] = []
+    for group in groups:
+        lacking = share * sum(rows[text] for text in group)
+        for text in sorted(group):
+            after = lacking - rows[text]
+            needs.append((-after, text))
+            if after > -1:
+                lacking = after
+    return [text for _, text in sorted(needs)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.tasks import task_json
+from bert_mgpu.tasks import dev_share, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.classification import builtin
 from bert_mgpu.tasks.files import TaskFiles
@@ -47,6 +47,11 @@ def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
     if config.truncation != "head" and files.columns.text_b is not None:
         lines.append(
             f"--truncation={config.truncation}: pairs of texts lose their ends even so"
+        )
+    if config.dev_share != dev_share.of_run(config, files):
+        lines.append(
+            f"--dev_share={config.dev_share:g} of the training is left out: the task"
+            f" has a dev file now, {files.dev}"
         )
     return [*filter(None, lines)]
 

@@ -51,6 +51,34 @@ def test_a_training_file_alone_is_enough(tiny, without_dev, tmp_path, inside):
     assert_refused(refused, "dev_share (was 0.25, is 0.5)")
 
 
+def test_a_dev_file_that_comes_later_takes_its_place(
+    tiny, without_dev, tmp_path, inside
+):
+    """A share that only the model remembers is left out; a given one is refused."""
+    flags = {"do_train": True, "do_eval": False, "dev_share": 0.25}
+    code, _, err = inside(without_dev("out", **flags, max_train_steps=2))
+    assert code == 0, err
+    lines = [LINES["own"](*row) for row in rows(7, 1)]
+    (tmp_path / "data" / "dev.tsv").write_text("\n".join(lines) + "\n")
+    added = {"dev_file": "dev.tsv"}
+    for asked, said in (({}, "dev: 7 examples"), ({"do_predict": True}, "predicted 7")):
+        code, _, err = inside(without_dev("out", **added, **asked))
+        assert code == 0, err
+        assert "--dev_share=0.25 of the training is left out: the task has" in err
+        assert said in err and "its part by" not in err
+    given = without_dev("out", **added, dev_share=0.25)
+    assert_refused(inside(given), "--dev_share=0.25: the task has a dev file")
+    # To a training that goes on, its part of the file is another set than all of it.
+    resumed = without_dev("out", **added, do_train=True, max_train_steps=9)
+    assert_refused(inside(resumed), "dev_share (was 0.25, is not given)")
+
+
+def test_a_text_for_each_label_is_too_few(without_dev, tmp_path, inside):
+    args = without_dev("out", do_train=True, dev_share=0.25)
+    (tmp_path / "data" / "train.tsv").write_text("a\tx\nb\ty\nc\tz\nd\tw\n")
+    assert_refused(inside(args), "--dev_share=0.25: 4 rows have too few texts")
+
+
 def test_without_a_dev_file_the_share_is_named(without_dev, inside):
     assert_refused(inside(without_dev("out", do_train=True)), "--dev_share=0.1")
 

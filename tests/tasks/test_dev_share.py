@@ -34,9 +34,31 @@ def test_each_label_has_its_share(share):
     train, dev = parts(rows, share)
     assert sorted(e.line for e in [*train, *dev]) == [*range(1, len(rows) + 1)]
     assert [e.line for e in dev] == sorted(e.line for e in dev)
+    assert abs(len(dev) - share * len(rows)) <= 2
     counts = collections.Counter(e.label for e in dev)
     for label, count in (("many", 500), ("some", 100), ("few", 20)):
-        assert share * count - 1 <= counts[label] <= share * count + 2
+        assert share * count - 2 <= counts[label] <= share * count + 2
+
+
+@pytest.mark.parametrize("labels", [20, 150, 400])
+def test_many_small_labels_have_the_share_together(labels):
+    """Their remainders are added up, not rounded one by one."""
+    rows = [Example("", f"t{n}", label=f"l{n % labels}") for n in range(1000)]
+    train, dev = parts(rows, 0.1)
+    assert len(dev) == 100 and {e.label for e in train} == {e.label for e in rows}
+    counts = collections.Counter(e.label for e in dev)
+    assert max(counts.values()) <= 1 + 100 // labels
+    assert min(counts[e.label] for e in rows) >= 100 // labels - 1
+
+
+def test_a_text_of_many_rows_takes_no_other_label_its_share():
+    """Whichever hash it has."""
+    for salt in range(40):
+        rows = [Example("", f"ok {salt}", label="a")] * 300
+        rows += [Example("", f"a{n}", label="a") for n in range(200)]
+        rows += [Example("", f"b{n}", label="b") for n in range(500)]
+        _, dev = parts(rows, 0.1)
+        assert collections.Counter(e.label for e in dev) == {"a": 50, "b": 50}
 
 
 def test_a_text_is_on_one_side():
@@ -46,28 +68,56 @@ def test_a_text_is_on_one_side():
     assert dev_share.part([*train, *spaced], 0.2, dev=True) == spaced
 
 
-def test_other_rows_and_another_order_change_no_side():
+def test_another_order_changes_no_side():
     """So a model that is evaluated later meets no text that it was trained on."""
     rows = examples({"a": 200, "b": 50})
+    # texts with two labels belong to one of them, whichever row comes first
+    rows += [Example("", f"a {n}", label="c", line=900 + n) for n in range(60)]
     _, dev = parts(rows, 0.1)
-    shuffled = random.Random(7).sample(rows, len(rows))
-    again = dev_share.part(shuffled, 0.1, dev=True)
-    assert {e.line for e in again} == {e.line for e in dev}
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(rows, len(rows))
+        again = dev_share.part(shuffled, 0.1, dev=True)
+        assert {e.line for e in again} == {e.line for e in dev}
 
 
-def test_rare_labels_are_on_both_sides_where_they_can():
+def test_training_keeps_a_text_of_every_label():
     rows = [Example("", text, label=text[0]) for text in ("a1", "a2", "b1", "c1", "c2")]
-    train, dev = parts(rows, 0.1)
+    train, dev = parts(rows, 0.5)
     assert {e.label for e in train} == {"a", "b", "c"}
     assert {e.label for e in dev} == {"a", "c"}
+    assert len(dev_share.part(rows, 0.1, dev=True)) == 1
 
 
 def test_numbers_and_several_labels():
     numbers = [Example("", f"t{n}", label=n / 7) for n in range(100)]
     assert len(dev_share.part(numbers, 0.1, dev=True)) == 10
-    several = [Example("", f"t{n}", label=("x",) * (n % 2)) for n in range(100)]
-    dev = dev_share.part(several, 0.1, dev=True)
-    assert collections.Counter(e.label for e in dev) == {(): 5, ("x",): 5}
+    rng = random.Random(3)
+    several = [
+        Example("", f"t{n}", label=tuple(rng.sample("abcdefghij", rng.randint(0, 4))))
+        for n in range(500)
+    ]
+    several += [Example("", f"r{n}", label=("a", f"rare {n}")) for n in range(100)]
+    train, dev = parts(several, 0.1)
+    assert len(dev) == 60
+    assert {x for e in train for x in e.label} == {x for e in several for x in e.label}
+    assert {x for e in dev for x in e.label} == {*"abcdefghij"}
+    assert any(not e.label for e in dev)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("a", "x"), ("b", "y"), ("c", "z"), ("d", "w")],
+        [("a", "x"), ("a", "x"), ("b", "y")],
+        [(("a", "b"), "x"), (("c",), "y")],
+        [(0.5, "x"), (0.5, "x ")],
+    ],
+)
+def test_two_parts_need_texts_for_both(rows):
+    rows = [Example("", text, label=label) for label, text in rows]
+    for dev in (False, True):
+        with pytest.raises(UserError, match="^--dev_share=0.5: . rows have too few te"):
+            dev_share.part(rows, 0.5, dev=dev)
 
 
 def test_it_is_for_tasks_without_a_dev_file(tmp_path):
