@@ -10,14 +10,16 @@ from bert_mgpu.core.text_files import Lines
 
 # Characters of a row, which may span lines: an unclosed quote ends there.
 LONGEST_ROW = 1 << 24
-MOST_RETRIES = 20  # rows after whose first line the reading begins anew
+MOST_RETRIES = 20  # rows of several lines, of which all but the first are read again
 
 
 class CsvLines:
     """The lines of a CSV file; those of a faulty row can be read again."""
 
-    def __init__(self, lines: Lines):
+    def __init__(self, lines: Lines, *, spans: bool = True):
+        """spans: whether a row may span lines."""
         self._lines = lines
+        self._spans = spans
         self._again: collections.deque[tuple[int, str]] = collections.deque()
         self._row: list[tuple[int, str]] = []  # the lines of the row so far
         self._held = 0  # its characters
@@ -27,6 +29,8 @@ class CsvLines:
         return self
 
     def __next__(self) -> str:
+        if self._row and not self._spans:
+            raise csv.Error("a quote is not closed on its line")
         line = self._again.popleft() if self._again else next(self._lines)
         self._row.append(line)
         self._held += len(line[1]) + 1
@@ -45,8 +49,9 @@ class CsvLines:
     def retry(self) -> bool:
         """Goes back to the line after the first of a row; False where that is often.
 
-        Each time all lines to the end of the file may be read.
+        Each time all lines to the end of the file may be read. A row of one line costs
+        nothing and does not count.
         """
-        self._retries += 1
+        self._retries += len(self._row) > 1
         self._again.extendleft(reversed(self._row[1:]))
         return self._retries <= MOST_RETRIES

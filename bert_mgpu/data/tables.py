@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from bert_mgpu.core import extras
 from bert_mgpu.core.errors import UserError, listed, shortened
+from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import (
     UNPACK,
     UTF_8,
@@ -141,7 +142,8 @@ def _csv(
 ) -> _Raw:
     csv.field_size_limit(LONGEST_ROW)
     numbers: list[int | None] = _numbers(columns)
-    source, width = CsvLines(lines), None
+    # A stream answers each line before the next one comes.
+    source, width = CsvLines(lines, spans=path != STANDARD_INPUT), None
     reader = csv.reader(source, strict=True)
     while True:
         source.begin_row()
@@ -150,18 +152,16 @@ def _csv(
         except StopIteration:
             return
         except csv.Error as error:
-            yield (
-                source.number,
-                _RowFault(
-                    f"{error}: not a row of CSV: put a cell with commas or quotes into"
-                    ' quotes, and double those inside, or pass format "tsv"'
-                ),
+            goes_on = source.retry()
+            why = (
+                f"{error}: not a row of CSV: put a cell with commas or quotes into"
+                ' quotes, and double those inside, or pass format "tsv"'
             )
-            if not source.retry():
-                raise UserError(
-                    f"{path}:{source.number}: more than {MOST_RETRIES} such rows: the"
-                    " rest is not read"
-                ) from None
+            if not goes_on:
+                why += f"; more than {MOST_RETRIES} such rows: the rest is not read"
+            yield source.number, _RowFault(why)
+            if not goes_on:
+                return
             reader = csv.reader(source, strict=True)
             continue
         number = source.number

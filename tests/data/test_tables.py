@@ -185,12 +185,43 @@ def test_a_bad_row_of_csv_hides_no_other(tmp_path, text, wanted, bad):
         assert fault.startswith(f"{path}:{line}: ") and "not a row of CSV" in fault
 
 
-def test_too_many_bad_rows_of_csv_end_it(tmp_path):
+def test_too_many_bad_rows_of_several_lines_end_it(tmp_path):
     """Each might read the whole file once more."""
     path, faults = write(tmp_path / "a.csv", '"a\n' * 100), []
-    with pytest.raises(UserError, match=":21: more than 20 such rows"):
-        [*tables.rows(path, TableFormat(), [0], faults=lambda *one: faults.append(one))]
-    assert len(faults) == 21
+    [*tables.rows(path, TableFormat(), [0], faults=lambda *one: faults.append(one))]
+    assert [line for line, _ in faults] == [*range(1, 22)]
+    assert faults[-1][1].endswith("; more than 20 such rows: the rest is not read")
+    assert not any("the rest" in fault for _, fault in faults[:-1])
+
+
+def test_bad_rows_of_one_line_are_as_many_as_there_are(tmp_path):
+    path, faults = write(tmp_path / "a.csv", '"a" b 3,x\n' * 100 + "good,x\n"), []
+    read = tables.rows(path, TableFormat(), [0], faults=lambda *one: faults.append(one))
+    assert [*read] == [(101, ["good"])] and len(faults) == 100
+
+
+def test_in_a_stream_a_row_is_one_line():
+    """The next line is not even asked for."""
+    asked, faults = [], []
+
+    def lines():
+        for number, line in enumerate(['"a, b",1', '"open,1', "", 'c"d,2', "e,3"], 1):
+            asked.append(number)
+            yield number, line
+
+    read = tables.rows(
+        "-",
+        TableFormat("csv"),
+        [0],
+        lines=lines(),
+        faults=lambda line, fault: faults.append((line, fault, len(asked))),
+    )
+    assert next(read) == (1, ["a, b"]) and asked == [1]
+    assert next(read) == (3, None) and asked == [1, 2, 3]
+    ((line, fault, seen),) = faults
+    assert (line, seen) == (2, 2)
+    assert fault.startswith("-:2: a quote is not closed on its line: not a row of CSV")
+    assert [*read] == [(4, ['c"d']), (5, ["e"])]
 
 
 def test_numbers_stay_numbers_in_one_column(tmp_path):

@@ -176,6 +176,19 @@ def test_a_bad_row_is_answered_by_its_error(streamed, model, case):
     assert "predicted 2 examples; 1 row could not be read" in log
 
 
+def test_an_unclosed_quote_delays_no_answer(listening):
+    """Each line is answered while the input is still open."""
+    run = listening(file_format="csv")
+    lines = []
+    for sent in ("?,sun", '?,"unclosed', "?,rain", '?,"sun, joy"'):
+        run.stdin.write(f"{sent}\n")
+        run.stdin.flush()
+        lines.append(json.loads(run.stdout.readline()))
+    assert [line["line"] for line in lines] == [1, 2, 3, 4]
+    assert [line.get("label") for line in lines] == ["yes", None, "no", "yes"]
+    assert lines[1]["error"].startswith("-:2: a quote is not closed on its line")
+
+
 def test_bare_lines_and_objects_of_a_stream(streamed):
     wanted, _ = streamed(b"?\tsun joy\n?\train\n")
     texts, log = streamed(b"sun joy\nrain\n")

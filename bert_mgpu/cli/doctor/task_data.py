@@ -110,21 +110,22 @@ def _report(config: FinetuneConfig) -> None:
     print(f"\n{_unknown(known, sets) if known else _NO_MODEL}")
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
-    faults = [fault for read in sets for fault in read.faults]
-    print("\nproblems:" if warnings or faults else "\nno problems found")
-    for line in [*faults[:_MOST_FAULTS], *warnings]:
+    lines = [line for read in sets for line in _shown(read.faults)] + warnings
+    print("\nproblems:" if lines else "\nno problems found")
+    for line in lines:
         print(f"- {line}")
-    if (hidden := len(faults) - _MOST_FAULTS) > 0:
-        print(f"- and {hidden} more {_rows(hidden)} that cannot be read")
-    if faults:
-        raise UserError(
-            f"{len(faults)} {_rows(len(faults))} cannot be read: a training would end"
-            " there"
-        )
+    if count := sum(len(read.faults) for read in sets):
+        rows = "row" if count == 1 else "rows"
+        raise UserError(f"{count} {rows} cannot be read: a training would end there")
 
 
-def _rows(count: int) -> str:
-    return "row" if count == 1 else "rows"
+def _shown(faults: Sequence[str]) -> list[str]:
+    """The first faults of a file, and the last, which may say why the reading ends."""
+    hidden = len(faults) - _MOST_FAULTS
+    if hidden <= 0:
+        return [*faults]
+    more = f"and {hidden} more that cannot be read, before this one:"
+    return [*faults[: _MOST_FAULTS - 1], more, faults[-1]]
 
 
 def _tokenizer(config: FinetuneConfig) -> Tokenizer | None:

@@ -20,6 +20,8 @@ MUTANTS: list[Mutant] = [
     Mutant("rows of CSV are read again without end", "data/csv_lines.py",
            "return self._retries <= MOST_RETRIES", "return True",
            "data/test_tables.py too_many_bad"),
+    Mutant("an unclosed quote takes the lines of a stream", "data/tables.py",
+           "spans=path != STANDARD_INPUT", "spans=True", "data/test_tables.py stream"),
     Mutant("rows with tabs are texts", "tasks/predict_format.py",
            "return not _is_object(line)", "return False", "tasks/test_predict_format.py"),
     Mutant("a header is a text", "tasks/predict_format.py",
