@@ -128,12 +128,7 @@ class TaskDataset:
             f"{share} % {length}"
             for share, length in notes["length_percentiles"].items()
         ).replace(" % ", " % have at most ", 1)
-        columns = source.columns
-        header = columns.header
-        if columns.table:
-            form = columns.table.form
-            header = form.header and form.format_of(source.path) in ("tsv", "csv")
-        without = " (line 1 is the header)" if header else ""
+        without = " (line 1 is the header)" if source.has_header else ""
         flag = self._sample_flag(split)
         kept = getattr(self.config, flag)
         if source.share:
@@ -216,8 +211,14 @@ class TaskDataset:
         """
         files, source = self.files, STANDARD_INPUT
         columns = files.columns_of("test")
-        asked = self.config.predict_format
-        found = find_format(files, source, columns, asked=asked, faults=faults)
+        found = find_format(
+            files,
+            source,
+            columns,
+            asked=self.config.predict_format,
+            data_dir=self.config.data_dir,
+            faults=faults,
+        )
         if found.note:
             say(found.note)
         yield from reader.stream(

@@ -1,33 +1,33 @@
 """The format of a file to predict: rows as the task's own, bare texts, or JSON objects.
 
---predict_format names it; otherwise the name of the file does. The first line decides
-where that may be either: a file `.txt`, and standard input.
+--predict_format names it; otherwise the name of the file does. The first line that is
+not blank decides where that may be either: a file `.txt`, and standard input.
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import itertools
 import json
 import os
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import Lines, read_lines
 from bert_mgpu.data import tables
-from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
+from bert_mgpu.tasks.files import LAST, Columns, TableColumns, TaskFiles
 
 TEXT, JSON_LINES = "text", "jsonl"
 _KEYS = ("text_a", "text_b", "id")
 _RECORDS = (JSON_LINES, "parquet")
-_DELIMITERS = {"tsv": "\t", "csv": ","}
 
 
 class PredictFormat(NamedTuple):
-    """The columns of a file to predict, and its lines where the first was read."""
+    """The columns of a file to predict, and its lines where some were read."""
 
     columns: Columns
     note: str | None = None  # for the log
@@ -40,33 +40,46 @@ def find_format(
     columns: Columns,
     *,
     asked: str | None,
+    data_dir: str | os.PathLike[str] | None = None,
     faults: text_files.Faults | None = None,
 ) -> PredictFormat:
     """The format of a file to predict.
 
-    columns: of the task's own files of this kind; asked: --predict_format; faults: of
-    lines that are read, see `read_lines`. Raises UserError where the task cannot have
-    this format.
+    columns: of the task's own files of this kind, which lie in data_dir, where that is
+    known; asked: --predict_format; faults: of lines that are read, see `read_lines`.
+    Raises UserError where the task cannot have this format.
     """
     streams = path == STANDARD_INPUT
-    if asked is not None:
-        return PredictFormat(with_format(task, columns, asked))
-    if not streams and _suffix(path) != ".txt":
+    if asked not in (None, JSON_LINES):
+        return PredictFormat(with_format(task, columns, str(asked)))
+    if asked is None and not streams and _suffix(path) != ".txt":
         return PredictFormat(columns)
-    if streams and columns.table:
+    if asked is None and streams and columns.table:
         columns = _of_stream(task, columns, columns.table)
     lines = read_lines(path, encoding_of(columns), faults)
-    first = next(lines, None)
-    if first is None:
-        return PredictFormat(columns)
-    kind = _kind(columns, first[1])
-    note = None
-    if kind is not None:
-        columns = with_format(task, columns, kind)
-        what = {TEXT: "one text per line", JSON_LINES: "a JSON object per line"}[kind]
-        name = "standard input" if streams else path
-        note = f"{name}: {what} (--predict_format={kind})"
-    return PredictFormat(columns, note, itertools.chain([first], lines))
+    read, line = _up_to_text(lines)
+    lines = itertools.chain(read, lines)
+    if asked is not None:
+        return PredictFormat(_of_records(columns, asked, line), lines=lines)
+    kind = _kind(columns, line, _own_width(task, columns, data_dir))
+    what = "rows as the task's own files have them (otherwise pass --predict_format)"
+    if kind == TEXT:
+        columns, what = _of_texts(columns), "one text per line"
+    elif kind == JSON_LINES:
+        columns, what = _of_records(columns, kind, line), "a JSON object per line"
+    name = "standard input" if streams else path
+    note = f"{name}: {what}" + (f" (--predict_format={kind})" if kind else "")
+    return PredictFormat(columns, note if line else None, lines)
+
+
+def _up_to_text(lines: Lines) -> tuple[list[tuple[int, str]], str]:
+    """The lines up to the first that is not blank, and that one, or ""."""
+    read: list[tuple[int, str]] = []
+    for number, line in lines:
+        read.append((number, line))
+        if line.strip():
+            return read, line
+    return read, ""
 
 
 def encoding_of(columns: Columns) -> str:
@@ -100,8 +113,12 @@ def _of_texts(columns: Columns) -> Columns:
     )
 
 
-def _of_records(columns: Columns, kind: str) -> Columns:
-    """Those of files that name their columns: by number they are text_a, text_b."""
+def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
+    """Those of files that name their columns: by number they are text_a, text_b.
+
+    first: a line of the file. Where its object has text_a and not the task's names, it
+    is as if these were numbers.
+    """
     own = columns.table.columns if columns.table else ()
     names: dict[str, str] = {}
     for key in _KEYS:
@@ -111,6 +128,13 @@ def _of_records(columns: Columns, kind: str) -> Columns:
             names[key] = name
         elif number is not None and key != "id":
             names[key] = key
+    record = _object(first) or {}
+    if names["text_a"] not in record and "text_a" in record:
+        names = {
+            key: name if key == "id" else key
+            for key, name in names.items()
+            if key != "id" or name in record
+        }
     form = tables.TableFormat(kind, encoding=encoding_of(columns))
     return dataclasses.replace(
         _without_others(columns),
@@ -139,14 +163,17 @@ def _of_stream(task: TaskFiles, columns: Columns, table: TableColumns) -> Column
     return dataclasses.replace(columns, table=table._replace(form=form))
 
 
-def _kind(columns: Columns, line: str) -> str | None:
-    """The format of a first line; None: a row as the task's own files have them."""
-    if _is_row(columns, line):
+def _kind(columns: Columns, line: str, most: int) -> str | None:
+    """The format of a first line; None: a row as the task's own files have them.
+
+    most: the number of cells of those; 0: not known.
+    """
+    if _is_row(columns, line, most):
         return None
-    return JSON_LINES if _is_object(line) else TEXT
+    return TEXT if _object(line) is None else JSON_LINES
 
 
-def _is_row(columns: Columns, line: str) -> bool:
+def _is_row(columns: Columns, line: str, most: int) -> bool:
     if not line.strip():
         return True
     if columns.table is None:
@@ -156,21 +183,71 @@ def _is_row(columns: Columns, line: str) -> bool:
             return False
     form, names = columns.table
     kind = form.format or "tsv"  # of a .txt
-    if kind not in _DELIMITERS:
-        return kind == JSON_LINES and _is_object(line)
-    if _DELIMITERS[kind] in line:
-        return not _is_object(line)
+    if kind == "csv":
+        return _object(line) is None and _is_csv_row(columns, line, most)
+    if kind == JSON_LINES:
+        record = _object(line)
+        own = names[columns.text_a]
+        return record is not None and (own in record or "text_a" not in record)
+    if kind != "tsv":
+        return False
+    if "\t" in line:
+        return _object(line) is None
     if columns.text_b is not None:
         return False
     text = names[columns.text_a]
-    return line.strip() == text if form.header else text in (0, -1)
+    return line.strip() == text if form.header else text in (0, LAST)
 
 
-def _is_object(line: str) -> bool:
+def _is_csv_row(columns: Columns, line: str, most: int) -> bool:
+    """Texts may hold commas, so a row has to have the columns of the task."""
+    assert columns.table is not None
+    names, cells = columns.table.columns, _csv_cells(line)
+    texts = {names[key] for key in (columns.text_a, columns.text_b) if key is not None}
+    if named := {name for name in texts if isinstance(name, str)}:
+        return named <= {*cells}
+    needed = texts if columns.id is None else {*texts, names[columns.id]}
+    numbers = [number for number in needed if isinstance(number, int)]
+    least = max(numbers) + 1 + (LAST in numbers)
+    if len(cells) == 1:  # as CSV, the texts on other lines would end at a comma
+        return least == 1 and line.startswith('"')
+    too_many = least <= most < len(cells)
+    return least <= len(cells) and not too_many
+
+
+def _csv_cells(line: str) -> list[str]:
+    """The cells of a line. One that is no row of CSV is cut at all commas."""
     try:
-        return isinstance(json.loads(line), dict)
+        return next(csv.reader([line], strict=True))
+    except csv.Error:
+        return line.split(",")
+
+
+def _own_width(
+    task: TaskFiles, columns: Columns, data_dir: str | os.PathLike[str] | None
+) -> int:
+    """The number of cells in the task's own CSV file; 0 where that cannot be read.
+
+    A file to predict may have fewer, for want of labels, but not more.
+    """
+    path = pathlib.Path(data_dir or "", task.test or task.dev or task.train or "")
+    is_csv = columns.table is not None and columns.table.form.format == "csv"
+    if not is_csv or data_dir is None or not path.is_file():
+        return 0
+    lines = (f"{line}\n" for _, line in read_lines(path, encoding_of(columns)))
+    try:
+        return len(next(csv.reader(lines, strict=True), ()))
+    except (csv.Error, UserError):
+        return 0
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    """The JSON object on a line; None where there is none."""
+    try:
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        return False
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _one_text(line: str) -> list[str]:
@@ -178,5 +255,10 @@ def _one_text(line: str) -> list[str]:
 
 
 def _two_texts(line: str) -> list[str]:
-    """A pair, separated by the first tab."""
-    return [*line.split("\t", 1), ""][:2]
+    """A pair, separated by the first tab. Raises ValueError where there is no tab."""
+    if "\t" not in line:
+        raise ValueError(
+            f"{line[:40]!r} is one text, the task has pairs: pass two texts separated"
+            " by a tab"
+        )
+    return line.split("\t", 1)

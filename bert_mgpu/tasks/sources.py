@@ -27,6 +27,13 @@ class Source(NamedTuple):
     labelled: bool = True  # whether its labels are read
     share: float | None = None  # of the training file: see dev_share.py
 
+    @property
+    def has_header(self) -> bool:
+        if self.columns.table is None:
+            return self.columns.header
+        form = self.columns.table.form
+        return form.header and form.format_of(self.path) in ("tsv", "csv")
+
 
 def predicted(predict_file: str | None) -> dict[str, str | None]:
     """The sets to predict and their files; None is the task's own file.
@@ -71,7 +78,9 @@ def source(
         check_file(path)
         kind = predict_file_split(task, path)
         columns = task.columns_of(kind)
-        found = find_format(task, path, columns, asked=predict_format)
+        found = find_format(
+            task, path, columns, asked=predict_format, data_dir=data_dir
+        )
         own = Source(pathlib.Path(path), kind, found.columns)
         return own._replace(note=found.note, labelled=False)
     if dev_share and task.dev:

@@ -194,6 +194,10 @@ def test_bare_lines_and_objects_of_a_stream(streamed):
     texts, log = streamed(b"sun joy\nrain\n")
     assert texts == wanted
     assert "standard input: one text per line (--predict_format=text)" in log
+    later, log = streamed(b"\n?\tsun joy\n")
+    assert [line["line"] for line in later] == [1, 2]
+    assert later[1]["label"] == "yes"
+    assert "standard input: rows as the task's own files have them" in log
     records = [{"text_a": "sun joy"}, {"text_a": "rain"}]
     sent = "".join(json.dumps(record) + "\n" for record in records)
     objects, log = streamed(sent.encode())

@@ -21,6 +21,21 @@ FIRST_LINES = [
     ({"text_a_column": "-1"}, BARE, None),
     ({"text_a_column": "0", "text_b_column": "1"}, BARE, "text"),
     ({"text_a_column": "1", "file_format": "csv"}, BARE, None),
+    ({"text_a_column": "2", "file_format": "csv"}, BARE, "text"),
+    ({"text_a_column": "0", "file_format": "csv"}, '"sun, joy"', None),
+    ({"text_a_column": "0", "file_format": "csv"}, '"sun", "joy', None),
+    ({"text_a_column": "0", "file_format": "csv"}, "sun", "text"),
+    ({"text_a_column": "1", "file_format": "csv"}, '"open,sun', None),
+    ({"text_a_column": "-1", "label_column": "2", "file_format": "csv"}, BARE, None),
+    ({"text_a_column": "0", "id_column": "2", "file_format": "csv"}, BARE, "text"),
+    ({"text_a_column": "body", "file_format": "csv"}, "id,body", None),
+    ({"text_a_column": "body", "file_format": "csv"}, "Arsenal won, again", "text"),
+    ({"text_a_column": "a", "text_b_column": "b", "file_format": "csv"}, "a,c", "text"),
+    (
+        {"text_a_column": "body", "id_column": "id", "file_format": "csv"},
+        "y,body",
+        None,
+    ),  # whose header is then refused
     ({"text_a_column": "1", "file_format": "csv"}, "sun", "text"),
     ({"text_a_column": "1", "file_format": "csv"}, OBJECT, "jsonl"),
     ({"text_a_column": "body"}, "body", None),
@@ -28,6 +43,7 @@ FIRST_LINES = [
     ({"text_a_column": "body"}, "y\tbodies", None),  # whose header is then refused
     ({"text_a_column": "body", "file_format": "jsonl"}, NAMED, None),
     ({"text_a_column": "body", "file_format": "jsonl"}, BARE, "text"),
+    ({"text_a_column": "body", "file_format": "jsonl"}, OBJECT, "jsonl"),
     ({"text_a_column": "body", "file_format": "parquet"}, NAMED, "jsonl"),
     ({"text_a_column": "body", "file_format": "parquet"}, BARE, "text"),
     ({"task_name": "mrpc"}, BARE, "text"),
@@ -43,10 +59,12 @@ def task_of(flags):
     return registry.find_task_files(FinetuneConfig(**{"task_name": "mine", **flags}))
 
 
-def found(path, flags, asked=None):
+def found(path, flags, asked=None, data_dir=None):
     task = task_of(flags)
-    columns = task.columns_of("test")
-    return task, predict_format.find_format(task, str(path), columns, asked=asked)
+    chosen = predict_format.find_format(
+        task, str(path), task.columns_of("test"), asked=asked, data_dir=data_dir
+    )
+    return task, chosen
 
 
 def texts(task, path, columns):
@@ -62,12 +80,96 @@ def test_the_first_line_decides_of_txt(tmp_path, flags, line, kind):
     path.write_text(f"{line}\n")
     task, chosen = found(path, flags)
     if kind is None:
-        assert chosen.columns == task.columns_of("test") and chosen.note is None
+        assert chosen.columns == task.columns_of("test")
+        said = f"{path}: rows as the task's own files have them"
+        assert (chosen.note or "").startswith(said if line else "")
     else:
         assert chosen.note.endswith(f"(--predict_format={kind})")
+    if kind == "text":
         assert chosen.columns == predict_format.with_format(
             task, task.columns_of("test"), kind
         )
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [("no,sun", None), ("sun", "text"), ("no,sun,1", None), ("a, b, c, d", "text")],
+)
+def test_a_row_of_csv_is_no_wider_than_the_own_ones(tmp_path, line, kind):
+    (tmp_path / "train.csv").write_text('no,"sun,\njoy",1\n')
+    flags = {"text_a_column": "1", "file_format": "csv", "train_file": "train.csv"}
+    path = tmp_path / "new.txt"
+    path.write_text(f"{line}\n")
+    _, chosen = found(path, flags, data_dir=tmp_path)
+    assert (f"(--predict_format={kind})" in chosen.note) == (kind is not None)
+    assert "(--predict_format=" not in found(path, flags)[1].note or line == "sun"
+    for unreadable in (b"\xff", b'"open', b"", b"no\tsun"):  # then nothing is known
+        (tmp_path / "train.csv").write_bytes(unreadable)
+        chosen = found(path, flags, data_dir=tmp_path)[1]
+        assert "(--predict_format=" not in chosen.note or line == "sun"
+
+
+@pytest.mark.parametrize(
+    ("flags", "content", "wanted"),
+    [
+        ({"text_a_column": "1"}, "\n \nsun joy\n", ["", "", "sun joy"]),
+        ({"text_a_column": "1"}, "\n0\tsun\n", ["", "sun"]),
+        ({"text_a_column": "1"}, f"\n{OBJECT}\n", ["", "sun, joy"]),
+        ({"text_a_column": "1"}, "\n\n", ["", ""]),
+    ],
+)
+def test_blank_lines_before_the_first_decide_nothing(tmp_path, flags, content, wanted):
+    path = tmp_path / "new.txt"
+    path.write_text(content)
+    task, chosen = found(path, flags)
+    lines = chosen.lines
+    for given in (lines, None):  # those that were read, and the file from its start
+        read = reader.stream(
+            task, path, "test", label=None, with_label=False,
+            columns=chosen.columns, lines=given,
+        )  # fmt: skip
+        assert [(e.line, e.text_a) for e in read] == [*enumerate(wanted, 1)]
+
+
+@pytest.mark.parametrize("asked", [None, "jsonl"])
+@pytest.mark.parametrize(
+    ("flags", "line", "wanted"),
+    [
+        ({"text_a_column": "body"}, NAMED, ("sun, joy", None)),
+        ({"text_a_column": "body"}, OBJECT, ("sun, joy", None)),
+        ({"text_a_column": "a", "text_b_column": "b"}, OBJECT, ("sun, joy", "rain")),
+        ({"text_a_column": "a", "text_b_column": "b"}, '{"b": "x", "a": "y"}',
+         ("y", "x")),
+        ({"text_a_column": "a", "file_format": "jsonl"}, OBJECT, ("sun, joy", None)),
+        ({"text_a_column": "a", "file_format": "csv"}, OBJECT, ("sun, joy", None)),
+    ],
+)  # fmt: skip
+def test_objects_have_the_names_of_the_task_or_ours(
+    tmp_path, flags, line, wanted, asked
+):
+    path = tmp_path / "new.txt"
+    path.write_text(f"{line}\n")
+    task, chosen = found(path, flags, asked)
+    assert texts(task, path, chosen.columns) == [wanted]
+    with_id = {**flags, "id_column": "id"}
+    task, chosen = found(path, with_id, asked)
+    ours = line == OBJECT
+    assert ("id" in chosen.columns.table.columns) != ours
+    path.write_text(line.replace("{", '{"id": 7, ', 1) + "\n")
+    task, chosen = found(path, with_id, asked)
+    read = reader.stream(
+        task, path, "test", label=None, with_label=False, columns=chosen.columns
+    )
+    assert [(e.guid, e.text_a, e.text_b) for e in read] == [(7, *wanted)]
+
+
+def test_a_pair_on_one_line_has_a_tab(tmp_path):
+    path = tmp_path / "new.any"
+    path.write_text("sun\train\nsun\n\nsun\t\n")
+    for flags in (PAIR, {"task_name": "mrpc"}):
+        task, chosen = found(path, flags, "text")
+        with pytest.raises(UserError, match=":2: 'sun' is one text, .* by a tab$"):
+            texts(task, path, chosen.columns)
 
 
 @pytest.mark.parametrize("name", ["new.tsv", "new.csv.gz", "new.jsonl", "new"])
@@ -80,7 +182,8 @@ def test_other_names_decide_by_themselves(tmp_path, name):
 PAIR = {"text_a_column": "2", "text_b_column": "1", "id_column": "0"}
 READ = [
     ({"text_a_column": "1"}, "text", "sun\tjoy\n", [("sun\tjoy", None)]),
-    (PAIR, "text", "sun\tjoy\train\nsun\n", [("sun", "joy\train"), ("sun", "")]),
+    (PAIR, "text", "sun\tjoy\train\n\nsun\t\n",
+     [("sun", "joy\train"), ("", None), ("sun", "")]),
     (PAIR, "jsonl", f"{OBJECT}\n", [("sun, joy", "rain")]),
     (PAIR, "tsv", "7\tsun\tjoy\n", [("joy", "sun")]),
     (PAIR, "csv", '7,sun,"a,b"\n', [("a,b", "sun")]),
