@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 import json
 import math
 import re
@@ -122,10 +123,18 @@ def _explain(
     return f"{shortened(str(error))} {_SEE_HELP}"
 
 
+def _check_follower(argv: Sequence[str], name: str, value: Any) -> None:
+    """Raises UserError where the next flag was taken for the value of this one."""
+    names = f"-{name}", f"--{name}"
+    if str(value).startswith("--") and any(
+        part in names and after == value for part, after in itertools.pairwise(argv)
+    ):
+        shown = shortened(value)
+        raise UserError(f"--{name} has no value, {shown} follows: write --{name}=VALUE")
+
+
 def _check_text(name: str, value: str) -> None:
     shown = shortened(value)
-    if value.startswith("--"):
-        raise UserError(f"--{name} has no value, {shown} follows: write --{name}=VALUE")
     # TensorFlow takes no other names, and settings are kept as UTF-8.
     if "\0" in value or not (value.isascii() or _is_utf_8(value)):
         fault = "holds a NUL byte" if "\0" in value else "is not UTF-8"
@@ -225,6 +234,7 @@ def parse(
     settings: dict[str, Any] = {}
     for field in fields(table):
         value = values[field.name].value
+        _check_follower(argv, field.name, value)
         _check(
             field.name,
             value,

@@ -62,9 +62,11 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
 
 def answer(run: FinetuningRun, towers: Towers) -> None:
     """Prints the prediction of --predict_text."""
-    config = run.config
+    config, text_b = run.config, run.config.predict_text_b
+    if run.data.takes_pairs and "predict_text_b" in config.given:
+        text_b = text_b or ""  # a second text may be empty
     try:
-        example = run.data.example(str(config.predict_text), config.predict_text_b)
+        example = run.data.example(str(config.predict_text), text_b)
     except ValueError as error:
         advice = "leave --predict_text_b out" if config.predict_text_b else "pass both"
         raise UserError(

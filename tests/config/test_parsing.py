@@ -149,6 +149,13 @@ def test_an_empty_value_is_no_value():
     assert settings.given == {"init_checkpoint", "output_dir"}
 
 
+@pytest.mark.parametrize("text", ["-- he said", "--do_train", "-", "--"])
+def test_a_value_behind_an_equals_sign_may_begin_with_dashes(text):
+    args = [f"--predict_text={text}", "--output_dir=out"]
+    assert parse(*args)[0].predict_text == text
+    assert parse(f"-predict_text={text}")[0].predict_text == text
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -156,6 +163,8 @@ def test_an_empty_value_is_no_value():
         (["--n_gpus="], "--n_gpus=: pass a whole number"),
         (["--n_gpus", "--do_train"], "--n_gpus=--do_train: pass a whole number"),
         (["--output_dir", "--do_train"], "--output_dir has no value"),
+        (["-output_dir", "--do_train"], "--output_dir has no value"),
+        (["--predict_text", "-- he"], "follows: write --predict_text=VALUE"),
         (["--do_train", "maybe"], "'maybe' is not a flag: write --NAME=VALUE"),
         (["--n_gpus=2", "true"], "'true' is not a flag"),
         (["--model_name_or_path=m"], "here it is called --init_checkpoint"),

@@ -22,7 +22,7 @@ BAD_FLAGS = [
     ({"learning_rate": "2e5x"}, "--learning_rate=2e5x: pass a number"),
     ({"do_eval": "maybe"}, "--do_eval=maybe: pass true or false"),
     ({"truncation": "middle"}, "--truncation=middle: pass one of head, tail"),
-    ({"vocab_file": "--do_eval"}, "--vocab_file has no value, --do_eval follows"),
+    ({"vocab_file": "--do_eval"}, "--do_eval: no such file"),
     ({"n_gpus": 0}, "--n_gpus=0: pass at least 1"),
     ({"train_batch_size": 0}, "--train_batch_size=0: pass at least 1"),
     ({"eval_batch_size": -8}, "--eval_batch_size=-8: pass at least 1"),

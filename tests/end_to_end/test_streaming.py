@@ -225,6 +225,23 @@ def test_one_text_is_answered_on_the_screen(model, inside, label):
     assert tree(model) == before
 
 
+def test_a_second_text_may_be_empty(trained, inside, tmp_path):
+    """And a text may begin with dashes."""
+    model = shutil.copytree(trained("mrpc"), tmp_path / "pairs")
+    args = [f"--output_dir={model}", "--xla=off", "--predict_text=-- sun joy"]
+    code, out, err = inside([*args, "--predict_text_b="])
+    assert code == 0 and len(out.splitlines()) == 3, err
+    (tmp_path / "new.tsv").write_text("-- sun joy\t\n")
+    more = [f"--predict_file={tmp_path / 'new.tsv'}", "--predict_format=text"]
+    code, _, err = inside([*args[:2], "--do_predict=true", *more])
+    assert code == 0, err
+    record = json.loads((model / "predictions.jsonl").read_text())
+    assert out.splitlines()[0] == record["label"]
+    for label, share in record["probabilities"].items():
+        assert f"{label} {share:7.1%}" in out
+    assert_refused(inside(args), "mrpc is a task of pairs of texts: pass both")
+
+
 def test_texts_of_a_file(model, inside, tmp_path):
     """A file .txt of bare lines; one with tabs is rows, as it has always been."""
     args = [f"--output_dir={model}", "--do_predict=true", "--xla=off"]

@@ -62,7 +62,7 @@ WRONG = {
     | {"10,000 characters", "line's end", "a path with one", "no UTF-8", "blanks"}
     | {"a path without", "a flag"},
     "choice": {*VALUES},
-    "str": {"NUL", "no UTF-8", "a path without", "a flag"},
+    "str": {"NUL", "no UTF-8", "a path without"},
 }
 CASES = [
     (script, field.name)
@@ -125,7 +125,6 @@ REFUSED = [
     ("no UTF-8", "output_dir"),
     ("line's end", "do_train"),
     ("10,000 characters", "padding"),
-    ("a flag", "vocab_file"),
 ]
 
 
