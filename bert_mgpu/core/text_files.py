@@ -18,6 +18,7 @@ import numpy as np
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
+from bert_mgpu.core.log import say
 from bert_mgpu.core.rng.shuffles import SHUFFLES
 
 _MAX_NAMES_SHOWN = 5
@@ -37,6 +38,8 @@ ENCODINGS = {
     "latin-1": "latin-1",
     "windows-1252": "cp1252",
 }
+_OR_UTF_8 = " or utf-8"
+_TWO_BYTES = "\u07ff"  # the last character that UTF-8 writes in two bytes
 _MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
 UNPACK = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
@@ -73,6 +76,30 @@ def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
     raise UserError(f"{path}: no such file: {folder} holds {holds}{more}")
 
 
+def or_utf_8(encoding: str) -> str:
+    """The encoding of a file that may be UTF-8 instead, as its first lines show."""
+    return encoding if encoding == UTF_8 else f"{encoding}{_OR_UTF_8}"
+
+
+def _is_utf_8(raw: bytes) -> bool | None:
+    """Whether a line is UTF-8; None where it may be something else as well.
+
+    Some pairs of bytes are characters of both UTF-8 and GBK; that three are is rare.
+    """
+    if raw.isascii():
+        return None
+    try:
+        return max(raw.decode()) > _TWO_BYTES or None
+    except UnicodeDecodeError:
+        return False
+
+
+@functools.cache
+def _name_encoding(path: str, encoding: str) -> None:
+    """Logs it, once for each file."""
+    say(f"{path}: read as {encoding}; if it is another, pass --encoding")
+
+
 def read_lines(
     path: str | os.PathLike[str], encoding: str = UTF_8, faults: Faults | None = None
 ) -> Iterator[tuple[int, str]]:
@@ -83,8 +110,8 @@ def read_lines(
     line's end (`\n` or `\r\n`) and a byte order mark at the file's start. A file
     `.gz` or `.xz` is unpacked; STANDARD_INPUT is read as its lines come.
 
-    encoding: one of ENCODINGS. faults: gets the lines that are not of this encoding,
-    which are left out, instead of an error.
+    encoding: one of ENCODINGS, or of `or_utf_8`. faults: gets the lines that are not of
+    this encoding, which are left out, instead of an error.
 
     Raises:
       UserError: no such file, or with file:line: not of this encoding, a NUL byte, or
@@ -101,9 +128,15 @@ def read_lines(
                     f"{path}:{number}: more than {LONGEST_LINE} bytes: not a line of"
                     " text: check the file, and where its lines end"
                 )
+            if encoding.endswith(_OR_UTF_8):
+                is_utf_8 = _is_utf_8(raw)
+                if is_utf_8 is not None:
+                    usual = encoding.removesuffix(_OR_UTF_8)
+                    encoding = UTF_8 if is_utf_8 else usual
+                    _name_encoding(str(path), encoding)
             if number == 1:
                 _check_start(raw, path)
-                raw = raw.removeprefix(_MARKS.get(ENCODINGS[encoding], b""))
+                raw = raw.removeprefix(_MARKS.get(_codec(encoding), b""))
             raw = raw.removesuffix(b"\n").removesuffix(b"\r")
             try:
                 text = decode(raw, f"{path}:{number}", encoding)
@@ -177,17 +210,23 @@ def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
         )
 
 
+def _codec(encoding: str) -> str:
+    """Python's name of an encoding, or of one that may be UTF-8 instead."""
+    return ENCODINGS[encoding.removesuffix(_OR_UTF_8)]
+
+
 def decode(raw: bytes, location: str, encoding: str = UTF_8) -> str:
     """The text of a line. Raises UserError, which begins with the location."""
-    codec = ENCODINGS[encoding]
+    codec = _codec(encoding)
     try:
         text = raw.decode(codec)
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode(codec, "replace")) + 1
         fault = f"byte 0x{raw[error.start]:02x} at column {column}"
         if encoding != UTF_8:
+            own = "utf-8" if _is_utf_8(raw) else "CODE, the file's own"
             raise UserError(
-                f"{location}: not {encoding} ({fault}): pass the file's own encoding"
+                f"{location}: not {encoding} ({fault}): pass --encoding={own}"
             ) from None
         is_utf_16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         name = "UTF-16" if is_utf_16 else "GB18030"

@@ -201,6 +201,7 @@ class TaskDataset:
             eval_files=config.eval_files,
             predict_file=config.predict_file,
             predict_format=config.predict_format,
+            encoding=config.encoding,
             dev_share=dev_share.of_run(config, self.files),
         )
 
@@ -209,14 +210,14 @@ class TaskDataset:
 
         faults: gets those that cannot be read, instead of an error.
         """
-        files, source = self.files, STANDARD_INPUT
-        columns = files.columns_of("test")
+        config, files, source = self.config, self.files, STANDARD_INPUT
         found = find_format(
             files,
             source,
-            columns,
-            asked=self.config.predict_format,
-            data_dir=self.config.data_dir,
+            files.columns_of("test"),
+            asked=config.predict_format,
+            encoding=config.encoding,
+            data_dir=config.data_dir,
             faults=faults,
         )
         if found.note:

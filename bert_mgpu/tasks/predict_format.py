@@ -40,16 +40,20 @@ def find_format(
     columns: Columns,
     *,
     asked: str | None,
+    encoding: str | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     faults: text_files.Faults | None = None,
 ) -> PredictFormat:
     """The format of a file to predict.
 
     columns: of the task's own files of this kind, which lie in data_dir, where that is
-    known; asked: --predict_format; faults: of lines that are read, see `read_lines`.
+    known; asked, encoding: --predict_format, --encoding; faults: of lines that are
+    read, see `read_lines`.
     Raises UserError where the task cannot have this format.
     """
     streams = path == STANDARD_INPUT
+    if encoding is None:  # new texts may come from elsewhere than the training's
+        columns = _or_utf_8(columns)
     if asked not in (None, JSON_LINES):
         return PredictFormat(with_format(task, columns, str(asked)))
     if asked is None and not streams and _suffix(path) != ".txt":
@@ -84,6 +88,14 @@ def _up_to_text(lines: Lines) -> tuple[list[tuple[int, str]], str]:
 
 def encoding_of(columns: Columns) -> str:
     return columns.table.form.encoding if columns.table else columns.encoding
+
+
+def _or_utf_8(columns: Columns) -> Columns:
+    encoding = text_files.or_utf_8(encoding_of(columns))
+    if columns.table is None:
+        return dataclasses.replace(columns, encoding=encoding)
+    form = columns.table.form._replace(encoding=encoding)
+    return dataclasses.replace(columns, table=columns.table._replace(form=form))
 
 
 def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:

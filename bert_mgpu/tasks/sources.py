@@ -61,6 +61,7 @@ def source(
     eval_files: str | None,
     predict_file: str | None,
     predict_format: str | None = None,
+    encoding: str | None = None,
     dev_share: float | None = None,
 ) -> Source:
     """Finds the file of a set: a split, or one of --eval_files or --predict_file.
@@ -79,7 +80,12 @@ def source(
         kind = predict_file_split(task, path)
         columns = task.columns_of(kind)
         found = find_format(
-            task, path, columns, asked=predict_format, data_dir=data_dir
+            task,
+            path,
+            columns,
+            asked=predict_format,
+            encoding=encoding,
+            data_dir=data_dir,
         )
         own = Source(pathlib.Path(path), kind, found.columns)
         return own._replace(note=found.note, labelled=False)

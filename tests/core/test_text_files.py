@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.text_files import check_file, read_lines, sample_rows
 
@@ -107,3 +108,31 @@ def test_a_sample_covers_a_file_that_is_sorted_by_class():
 @pytest.mark.parametrize(("n_total", "n_keep"), [(5, 5), (5, 9), (0, 3)])
 def test_a_sample_as_large_as_the_file_is_the_file(n_total, n_keep):
     assert sample_rows(n_total, n_keep, 1).tolist() == list(range(n_total))
+
+
+@pytest.mark.parametrize(
+    ("lines", "written", "read"),
+    [
+        (["plain", "味道不错"], "utf-8", "味道不错"),
+        (["plain", "味道不错"], "gbk", "味道不错"),
+        (["\ufeff味道"], "utf-8", "味道"),
+        (["café", "不错"], "utf-8", "不错"),  # two bytes of it are GBK too
+        (["联通", "好"], "gbk", "好"),  # valid UTF-8, of two bytes a character
+    ],
+)
+def test_a_file_that_may_be_utf_8_shows_which_it_is(tmp_path, lines, written, read):
+    path = tmp_path / "new.txt"
+    path.write_bytes("\n".join(lines).encode(written))
+    encoding = text_files.or_utf_8("gbk")
+    assert [*text_files.read_lines(path, encoding)][-1] == (len(lines), read)
+
+
+def test_utf_8_is_no_other():
+    assert text_files.or_utf_8("utf-8") == "utf-8"
+
+
+def test_a_line_of_another_encoding_is_told_its_own(tmp_path):
+    path = tmp_path / "new.txt"
+    path.write_bytes("味道不错 ☃".encode())
+    with pytest.raises(UserError, match="not euc-kr .*: pass --encoding=utf-8"):
+        [*text_files.read_lines(path, "euc-kr")]

@@ -214,6 +214,18 @@ def test_flags_win_over_what_was_trained(tiny, tmp_path, inside, alone):
     assert predicted["predict.txt"] == wanted["predict.txt"]
 
 
+def test_new_texts_may_be_utf_8_where_the_training_was_not(
+    tiny, tmp_path, inside, alone
+):
+    data = tmp_path / "data"
+    new = write_own(data, "csv")
+    out, wanted = trained_on(inside, tiny, tmp_path, "csv", data, new)
+    other = tmp_path / "utf_8.csv"
+    other.write_text(new.read_text("gbk"), "utf-8")
+    predicted = alone(copied(out, tmp_path / "model"), other)
+    assert predicted["predict.txt"] == wanted["predict.txt"]
+
+
 def test_other_sets_need_the_data(tiny, tmp_path, inside):
     data = tmp_path / "data"
     new = write_own(data, "csv")

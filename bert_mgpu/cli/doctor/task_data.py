@@ -169,6 +169,7 @@ def _read(
         eval_files=config.eval_files,
         predict_file=config.predict_file,
         predict_format=config.predict_format,
+        encoding=config.encoding,
     )
     faults: list[str] = []
     labelled = source.labelled and source.columns.label is not None

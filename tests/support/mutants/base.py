@@ -43,7 +43,7 @@ MUTANTS = [
            "        return self.params | averages", "        return averages | self.params",
            "core/test_task.py"),
     Mutant("a byte order mark becomes part of a label", "core/text_files.py",
-           'raw = raw.removeprefix(_MARKS.get(ENCODINGS[encoding], b""))', "pass",
+           'raw = raw.removeprefix(_MARKS.get(_codec(encoding), b""))', "pass",
            "core/test_text_files.py"),
     Mutant("a NUL byte is text", "core/text_files.py",
            'if "\\0" in text:', 'if "\\0\\0\\0" in text:', "core/test_text_files.py"),
