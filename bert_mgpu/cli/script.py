@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
 import io
@@ -12,7 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 from bert_mgpu.config import parsing
 from bert_mgpu.config.parsing import Settings
@@ -107,6 +108,13 @@ def fail(error: RunError) -> int:
     line = " ".join(str(error).split())  # a file's name may hold line ends
     print(f"{error.label}: {line}", file=sys.stderr)
     return error.exit_code
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Of commands without a table of flags; a mistake is one line, as everywhere."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.exit(fail(UserError(f"{message} (see {self.prog} --help)")))
 
 
 def explain(

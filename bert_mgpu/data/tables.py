@@ -171,13 +171,8 @@ def _csv(
         elif not "".join(cells).strip() and len(cells) < 2:
             yield number, None
         elif width is not None and len(cells) > width:
-            yield (
-                number,
-                _RowFault(
-                    f"{len(cells)} cells, the header has {width}: put one with commas"
-                    " into quotes"
-                ),
-            )
+            fault = f"{len(cells)} cells, the header has {width}: put one with commas"
+            yield number, _RowFault(f"{fault} into quotes")
         else:
             yield number, _pick(cells, numbers)
 
@@ -281,6 +276,8 @@ def _header_numbers(
             why = _absent(column, header)
             if column in header:
                 why = f"{header.count(column)} columns are called {shortened(column)!r}"
+            elif len(header) == 1 and ";" in header[0]:
+                why += ": separate them by commas, or by tabs, instead of semicolons"
             raise UserError(f"{path}:1: {why}")
     return [header.index(c) if isinstance(c, str) else c for c in columns]
 

@@ -197,7 +197,7 @@ def _settings(facts: ReportFacts) -> Sections:
         rows: list[tuple[object, ...]] = [(f"flags of {title}", "value")]
         rows += [(f"--{n}", str(v)[:_LONGEST_SETTING]) for n, v in values.items()]
         content.append(html.table(rows))
-    software: list[tuple[object, ...]] = [("version of", "")]
+    software: list[tuple[object, ...]] = [("software and devices", "")]
     software += [(name, value) for name, value in _versions(facts).items()]
     software += [("devices", ", ".join(facts.devices)), ("batch", facts.batch)]
     content.append(html.table(software))

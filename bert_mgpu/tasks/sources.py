@@ -91,7 +91,7 @@ def source(
         return own._replace(note=found.note, labelled=False)
     if dev_share and task.dev:
         raise UserError(
-            f"--dev_share={dev_share:g}: the task has a dev file: leave it out"
+            f"--dev_share={dev_share:g}: the task has a dev file: leave the flag out"
         )
     if dev_share and split in ("train", "dev"):
         return split_path(task, data_dir, "train")._replace(share=dev_share)

@@ -58,6 +58,7 @@ def test_reads_one_line_at_a_time(tmp_path):
         ("类".encode() + b"\xff", ":1: not UTF-8 (byte 0xff at column 2)"),
         (b"ab\xe4\xb8\n", ":1: not UTF-8 (byte 0xe4 at column 3)"),
         ("标题\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
+        (b"PK\x03\x04\x14\0\n", ":1: a zip archive, such as a workbook of Excel"),
         (b"a\nbc\0d\n", ":2: NUL byte at column 3"),
         ("title\n".encode("utf-16-le"), ":1: NUL byte at column 2"),
     ],

@@ -125,6 +125,7 @@ def test_packed_files_have_the_format_of_what_is_in_them(tmp_path, suffix, packe
         ("a.csv", 'a\n"b\nc\nd\n', [0], False, ":2: .*not a row of CSV"),
         ("a.csv", "text,label\na,b\n", ["txt"], True, ":1: no column 'txt': did you"),
         ("a.tsv", "a\ta\nb\tc\n", ["a"], True, ":1: 2 columns are called 'a'"),
+        ("a.csv", "a;b\nc;d\n", ["a"], True, "by tabs, instead of semicolons"),
         ("a.jsonl", '{"t": 1}\n[1]\n', ["t"], False, ":2: not a JSON object"),
         ("a.jsonl", '{"t": 1}\n{"t": \n', ["t"], False, ":2: not a JSON object"),
         ("a.jsonl", "[" * 99_999, ["t"], False, ":1: not a JSON object"),

@@ -254,7 +254,7 @@ def main(given: Sequence[str]) -> int:
             from bert_mgpu.cli.doctor import task_data
 
             return task_data.main(given[1:])
-    parser = argparse.ArgumentParser(
+    parser = script.OneLineParser(
         prog="bert_mgpu doctor",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

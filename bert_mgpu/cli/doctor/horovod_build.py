@@ -277,7 +277,7 @@ def run(force: bool) -> int:
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = script.OneLineParser(
         prog="bert_mgpu install_horovod",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -57,7 +57,7 @@ def _errors(
     worst = wrong[np.argsort(-losses[wrong], kind="stable")][:_MAX_ERRORS]
     texts = examples()
     rows: list[tuple[object, ...]] = [
-        ("line", "text", "true", "predicted", "probabilities")
+        ("line", "text", "true", "predicted", "their probabilities")
     ]
     for row in worst:
         example, words = texts[row], problem_type.error_row(scored, int(row))
