@@ -283,21 +283,21 @@ def test_connections_without_a_request_are_ended(served, monkeypatch):
 
 
 def test_one_deadline_for_the_body_and_the_answer(served):
+    """Each alone would be in time."""
     model = Reverser()
-    client = served(model, LIMITS._replace(seconds=1.5))
+    client = served(model, LIMITS._replace(seconds=2))
     model.may_go.clear()
     body = json.dumps({"instances": ["x"]}).encode()
     with socket.create_connection(("127.0.0.1", client.port), 10) as connection:
-        began = time.monotonic()
         connection.sendall(
             b"POST /v1/models/turn:predict HTTP/1.1\r\nHost: localhost\r\n"
             b"Content-Length: %d\r\n\r\n" % len(body)
         )
-        time.sleep(1)
+        time.sleep(1.5)
         connection.sendall(body)
+        time.sleep(1.5)
+        model.may_go.set()
         assert b"HTTP/1.1 503" in connection.recv(65536)
-        assert 1.4 < time.monotonic() - began < 2.4
-    model.may_go.set()
 
 
 def test_another_model_is_named(client):
