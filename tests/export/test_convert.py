@@ -322,7 +322,7 @@ def test_the_command_by_itself(google, tmp_path):
         (
             ["convrt"],
             2,
-            "error: convrt: no such command: pass one of train, ",
+            "error: convrt: no such command: did you mean convert?",
         ),
         (["convert"], 2, "error: --init_checkpoint is missing"),
         (["doctor", "data"], 2, "error: --task_name is missing"),
