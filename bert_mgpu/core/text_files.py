@@ -45,6 +45,7 @@ UNPACK = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 # The first bytes of packed files -> their program and the end of their names.
 _PACKED = {b"\x1f\x8b": ("gzip", ".gz"), b"\xfd7zXZ": ("xz", ".xz")}
+_UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
 _ZIP = b"PK\x03\x04"
 LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
 
@@ -208,7 +209,7 @@ def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
         raise UserError(
             f"{path}:1: a zip archive, such as a workbook of Excel: save it as CSV"
         )
-    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if raw.startswith(_UTF_16):
         raise UserError(
             f"{path}:1: not UTF-8 but UTF-16: convert it, e.g. iconv -f UTF-16 -t UTF-8"
         )
@@ -237,9 +238,13 @@ def decode(raw: bytes, location: str, encoding: str = UTF_8) -> str:
             raise UserError(
                 f"{location}: not {encoding} ({fault}): pass --encoding={own}"
             ) from None
+        is_utf_16 = raw.startswith(_UTF_16)
+        name = "UTF-16" if is_utf_16 else "GB18030"
         raise UserError(
-            f"{location}: not UTF-8 ({fault}): convert it, e.g. iconv -f GB18030 -t"
-            " UTF-8, or, for a task of your own, pass --encoding=gb18030"
+            f"{location}: not UTF-8 ({fault}): convert it, e.g."
+            f" iconv -f {name} -t UTF-8"
+            + ", or, for a task of your own, pass --encoding=gb18030"
+            * (not is_utf_16)
         ) from None
     if "\0" in text:
         raise UserError(

@@ -251,7 +251,7 @@ DAMAGE = {
     "a flag of another kind": {
         "name": "csv",
         "text_a": "text",
-        "flags": {"export_hf": "elsewhere"},
+        "flags": {"do_train": True},
     },
     "a flag that names a file": {
         "name": "csv",

@@ -206,7 +206,7 @@ def until(wanted, value, seconds=10):
 def test_rows_of_a_client_who_left_make_room(served):
     """Nobody waits for them, so they are neither computed nor counted."""
     model = Reverser()
-    client = served(model)
+    client = served(model, LIMITS._replace(seconds=60))
     model.may_go.clear()
     taken = send(client.port, ["first"] * 4)  # a batch, which the model has taken
     assert until(0, lambda: waiting(client)) and until(True, model.asked.is_set)
