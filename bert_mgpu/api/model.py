@@ -137,7 +137,7 @@ def load(
     folder: str | os.PathLike[str],
     *,
     use_best: bool = False,
-    threshold: float | str | None = None,
+    threshold: float | str | Mapping[str, float] | None = None,
     predict_batch_size: int | None = None,
     n_gpus: int = 1,
     device: str = "auto",

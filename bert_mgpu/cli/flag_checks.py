@@ -61,7 +61,7 @@ def _names(path: str) -> list[Any]:
 
 def check_common_flags(config: RunConfig) -> None:
     """Raises UserError where output_dir is missing, or all flags that ask for work."""
-    check_needed(config, ["output_dir"])
+    check_needed(config, ["output_dir"], "the folder that the run writes to")
     if getattr(config, "predict_text", None) == "":
         raise UserError("--predict_text is empty: pass a text")
     asked = "do_train", "do_eval", "do_predict", "predict_text", *EXPORTS

@@ -19,12 +19,14 @@ python -m bert_mgpu instead.
 from __future__ import annotations
 
 import difflib
+import glob
 import importlib
+import os
 import sys
 
 import bert_mgpu
 from bert_mgpu.cli import script
-from bert_mgpu.core import log
+from bert_mgpu.core import log, run_files
 from bert_mgpu.core.errors import UserError, shortened
 
 _LONGEST_NAME = 100  # characters that are compared with known ones
@@ -59,7 +61,7 @@ def main() -> int:
         one_text = any(part.startswith("--predict_text") for part in flags)
         implied = [f"--{flag}=true"] if flag and not one_text else []
         if name == "predict" and flags and not flags[0].startswith("-"):
-            flags[0] = f"--output_dir={flags[0]}"
+            flags[0] = f"--{_flag_of_model(flags[0])}={flags[0]}"
         sys.argv = [f"bert_mgpu {name}", *implied, *flags]
         return int(importlib.import_module(f"bert_mgpu.cli.{module}").main())
     if name not in COMMANDS:
@@ -73,3 +75,10 @@ def main() -> int:
             )
         )
     return importlib.import_module(f"bert_mgpu.cli.{COMMANDS[name]}").main(flags)
+
+
+def _flag_of_model(folder: str) -> str:
+    """The flag that takes a folder to predict with: an export is not written to."""
+    saved = glob.glob(f"{run_files.CHECKPOINT}-*.index", root_dir=folder)
+    exported = os.path.exists(os.path.join(folder, run_files.RUN)) and not saved
+    return "init_checkpoint" if exported else "output_dir"

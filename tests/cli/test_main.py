@@ -80,3 +80,19 @@ def test_what_a_name_stands_for(called, monkeypatch, arguments, flags):
         called(*arguments)
     for name, value in flags.items():
         assert getattr(settings[0], name) == value
+
+
+def test_the_folder_to_predict_with(called, tmp_path):
+    """An output_dir takes the predictions; an export needs another folder for them."""
+    for name, exists in (("none", False), ("out", True), ("exported", True)):
+        if exists:
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "run.json").write_text("{}")
+    (tmp_path / "out" / "model.ckpt-12.index").touch()
+    wanted = ["output_dir", "output_dir", "init_checkpoint"]
+    for name, flag in zip(("none", "out", "exported"), wanted, strict=True):
+        assert main._flag_of_model(str(tmp_path / name)) == flag
+    folder = str(tmp_path / "exported")
+    flags = ("--task_name=a", "--predict_file=-")
+    code, _, err = called("predict", folder, *flags)
+    assert code == 2 and "--output_dir is missing (the folder that the run" in err

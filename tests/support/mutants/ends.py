@@ -148,7 +148,7 @@ MUTANTS: list[Mutant] = [
            "api/test_model.py halved_in_silence"),
     Mutant("a loaded model changes the caller's TensorFlow", "api/model.py",
            'if "tensorflow" in sys.modules:', "if False:",
-           "api/test_model.py settings"),
+           "api/test_load.py settings"),
     Mutant("a notebook runs what a text says", "api/prediction.py",
            "html.escape(_shortened(prediction._texts))", "_shortened(prediction._texts)",
            "api/test_prediction.py"),
