@@ -198,9 +198,11 @@ def waiting(client):
 def until(wanted, value, seconds=10):
     """Waits for a value to become the wanted one."""
     end = time.monotonic() + seconds
-    while value() != wanted and time.monotonic() < end:
+    while value() != wanted:
+        if time.monotonic() > end:
+            return False
         time.sleep(0.02)
-    return value() == wanted
+    return True
 
 
 def test_rows_of_a_client_who_left_make_room(served):
@@ -209,7 +211,7 @@ def test_rows_of_a_client_who_left_make_room(served):
     client = served(model, LIMITS._replace(seconds=60))
     model.may_go.clear()
     taken = send(client.port, ["first"] * 4)  # a batch, which the model has taken
-    assert until(0, lambda: waiting(client)) and until(True, model.asked.is_set)
+    assert until(True, model.asked.is_set) and until(0, lambda: waiting(client))
     with send(client.port, ["lost"] * 8):
         assert until(8, lambda: waiting(client))
     assert until(0, lambda: waiting(client))
