@@ -1,0 +1,67 @@
+"""Overlapping windows of a text that is longer than a row, and the core of each.
+
+A text is cut at the borders of its units: words, or pieces. Every unit is in the core
+of one window, the one that shows the most of its context (google-research/bert's
+`_check_is_max_context`, of run_squad.py): so it is labelled, and predicted, once.
+
+Letters: U units of a text, W windows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+_LENGTH_WEIGHT = 0.01  # of a window's tokens beside those of the context
+
+
+class Windows(NamedTuple):
+    """The windows of a text, in its order: int64 [W] each, numbers of units."""
+
+    starts: np.ndarray
+    ends: np.ndarray  # excluded
+    core_starts: np.ndarray
+    core_ends: np.ndarray  # excluded; the next window's core begins there
+
+
+def windows(sizes: np.ndarray, room: int, stride: int) -> Windows:
+    """The windows of a text; a text without units has one, which is empty.
+
+    A window that is the core of no unit is left out.
+
+    Args:
+      sizes: int [U], the tokens of each unit; longer ones count as `room` tokens.
+      room: tokens of a window at most.
+      stride: tokens from the start of a window to that of the next one at most, but
+        one unit at least; up to `room`.
+    """
+    sizes = np.minimum(sizes, room)
+    offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    if offsets[-1] <= room:
+        zero, count = np.zeros(1, np.int64), np.array([len(sizes)])
+        return Windows(zero, count, zero, count)
+    starts = [0]
+    while offsets[-1] - offsets[starts[-1]] > room:
+        start = starts[-1]
+        farthest = np.searchsorted(offsets, offsets[start] + stride, side="right") - 1
+        starts.append(max(start + 1, int(farthest)))
+    first = np.array(starts)
+    last = np.searchsorted(offsets, offsets[first] + room, side="right") - 1
+    owners = _owners(offsets, first, last)
+    numbers = np.arange(len(first))
+    core_starts = np.searchsorted(owners, numbers, side="left")
+    core_ends = np.searchsorted(owners, numbers, side="right")
+    kept = core_ends > core_starts
+    return Windows(first[kept], last[kept], core_starts[kept], core_ends[kept])
+
+
+def _owners(offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The window whose core each unit is in: int64 [U], which never decreases."""
+    units = np.arange(len(offsets) - 1)
+    positions = offsets[:-1]  # of the first token of each unit
+    low, high = offsets[starts][:, None], offsets[ends][:, None]
+    context = np.minimum(positions - low, high - 1 - positions)  # [W, U]
+    scores = context + _LENGTH_WEIGHT * (high - low)
+    inside = (starts[:, None] <= units) & (units < ends[:, None])
+    return np.where(inside, scores, -np.inf).argmax(0)
