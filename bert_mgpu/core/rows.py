@@ -11,13 +11,17 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Example:
-    """One raw row. `label` is None where the row is only to be predicted."""
+    """One raw row. `label` is None where the row is only to be predicted.
+
+    words: the places in text_a of the words that it was given as; None: as a text.
+    """
 
     guid: str | int  # a number where a column of ids in JSON Lines or Parquet has it
     text_a: str
     text_b: str | None = None
-    label: str | tuple[str, ...] | float | None = None
+    label: Any = None  # what the family's `read_label` gives
     line: int = 0  # in its file, from 1
+    words: Sequence[tuple[int, int]] | None = None
 
 
 POSITIONS = "masked_lm_positions"

@@ -11,7 +11,7 @@ import lzma
 import os
 import pathlib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -25,6 +25,31 @@ _MAX_NAMES_SHOWN = 5
 Lines = Iterator[tuple[int, str]]  # of a file, with their numbers from 1
 # Gets the number of a line that cannot be read, and the message, FILE:LINE first.
 Faults = Callable[[int, str], None]
+
+
+class RowFaults(ValueError):
+    """The faults of a row of several lines: pairs (lines below its first, message)."""
+
+    def __init__(self, faults: Sequence[tuple[int, str]]):
+        super().__init__(faults[0][1])
+        self.faults = faults
+
+
+def report_faults(
+    path: str | os.PathLike[str], line: int, error: ValueError, faults: Faults | None
+) -> None:
+    """Hands on the faults of the row that begins at a line.
+
+    Raises UserError for the first one where nobody takes them.
+    """
+    each = error.faults if isinstance(error, RowFaults) else [(0, str(error))]
+    for below, message in each:
+        fault = f"{path}:{line + below}: {message}"
+        if faults is None:
+            raise UserError(fault) from None
+        faults(line + below, fault)
+
+
 UTF_8 = "utf-8"
 # Encodings in which no other character contains the byte of a line's end. GB18030
 # includes GBK and GB2312.

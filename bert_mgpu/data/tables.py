@@ -1,4 +1,4 @@
-"""The rows of table files (TSV, CSV, JSON Lines, Parquet), as cells of some columns.
+"""The rows of table files (TSV, CSV, JSON, Parquet, CoNLL), as cells of some columns.
 
 A TSV line is split at tabs and quotes are ordinary characters, as in Google's code. CSV
 is RFC 4180's: commas, quotes doubled within quotes, a cell may hold line ends.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import csv
-import difflib
 import json
 import math
 import os
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.core import extras
-from bert_mgpu.core.errors import UserError, listed, shortened
+from bert_mgpu.core.errors import UserError, shortened
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import (
     UNPACK,
@@ -27,11 +26,14 @@ from bert_mgpu.core.text_files import (
     Lines,
     check_file,
     read_lines,
+    report_faults,
 )
+from bert_mgpu.data import columns as column_lib
+from bert_mgpu.data import conll, json_lines
+from bert_mgpu.data.columns import Column
 from bert_mgpu.data.csv_lines import LONGEST_ROW, MOST_RETRIES, CsvLines
 
-Column = int | str  # a number from 0, -1 is the last one; or a name
-Cell = str | list[str] | int  # JSON Lines and Parquet may hold lists and numbers
+Cell = Any  # a text, or where JSON and Parquet hold it, a list or a number
 Cells = list[Cell | None]  # None where a column was not asked for
 
 _SUFFIXES = {
@@ -41,9 +43,9 @@ _SUFFIXES = {
     ".jsonl": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
+    ".conll": "conll",
 }
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
 
 
 class TableFormat(NamedTuple):
@@ -60,26 +62,24 @@ class TableFormat(NamedTuple):
         return self.format or _SUFFIXES.get("".join(suffixes[-1:]).lower(), "tsv")
 
 
-class _RowFault(str):
-    """The fault of a row, in place of its cells; the next rows can be read."""
-
-
 def rows(
     path: str | os.PathLike[str],
     form: TableFormat,
     columns: Sequence[Column | None],
     *,
     id_at: int | None = None,
+    nested_at: int | None = None,
     lines: Lines | None = None,
     faults: Faults | None = None,
 ) -> Iterator[tuple[int, Cells | None]]:
     """Pairs (line from 1, cells of these columns in this order), one row in memory.
 
-    The cells of a blank line are None. The line of a row of CSV is its first one, that
-    of a row of Parquet its number.
+    The cells of a blank line are None. The line of a row of several is its first one,
+    that of a row of Parquet its number.
 
     Args:
       id_at: the index of a column whose whole numbers stay numbers.
+      nested_at: that of one whose lists and objects stay as they are.
       lines: of the file, where some have been read already.
       faults: gets each faulty row, which is skipped, instead of an error.
 
@@ -91,17 +91,28 @@ def rows(
         lines = read_lines(path, form.encoding, faults)
     for number, cells in read(path, form, columns, lines=lines or iter(())):
         try:
-            if isinstance(cells, _RowFault):
-                raise ValueError(cells)
-            texts = cells and [*map(_text, cells, columns)]
-            if texts and cells and id_at is not None and type(cells[id_at]) is int:
-                texts[id_at] = cells[id_at]
-            yield number, texts
+            if isinstance(cells, ValueError):
+                raise cells
+            yield (
+                number,
+                cells
+                and [
+                    value
+                    if _stays(value, index, id_at, nested_at)
+                    else _text(value, column)
+                    for index, (value, column) in enumerate(
+                        zip(cells, columns, strict=True)
+                    )
+                ],
+            )
         except ValueError as error:
-            fault = f"{path}:{number}: {error}"
-            if faults is None:
-                raise UserError(fault) from None
-            faults(number, fault)
+            report_faults(path, number, error, faults)
+
+
+def _stays(value: Any, index: int, id_at: int | None, nested_at: int | None) -> bool:
+    """Whether a cell is taken as JSON has it."""
+    is_nested = index == nested_at and isinstance(value, list | dict)
+    return is_nested or (index == id_at and type(value) is int)
 
 
 def _text(value: Any, column: Column | None) -> Cell | None:
@@ -122,26 +133,27 @@ def _text(value: Any, column: Column | None) -> Cell | None:
     raise ValueError(f"column {column!r} is {shown}: pass a string, a number or a list")
 
 
-_Raw = Iterator[tuple[int, list[Any] | _RowFault | None]]
+# Cells; or the fault of a row, after which the next rows can be read.
+_Raw = Iterator[tuple[int, list[Any] | ValueError | None]]
 
 
 def _tsv(
     path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
-    numbers: list[int | None] = _numbers(columns)
+    numbers: list[int | None] = column_lib.numbers(columns)
     for number, line in lines:
         cells = line.split("\t")
         if number == 1 and form.header:
-            numbers = _header_numbers(path, cells, columns)
+            numbers = column_lib.header_numbers(path, cells, columns)
         else:
-            yield number, _pick(cells, numbers) if line.strip() else None
+            yield number, column_lib.pick(cells, numbers) if line.strip() else None
 
 
 def _csv(
     path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
     csv.field_size_limit(LONGEST_ROW)
-    numbers: list[int | None] = _numbers(columns)
+    numbers: list[int | None] = column_lib.numbers(columns)
     # A stream answers each line before the next one comes.
     source, width = CsvLines(lines, spans=path != STANDARD_INPUT), None
     reader = csv.reader(source, strict=True)
@@ -159,42 +171,42 @@ def _csv(
             )
             if not goes_on:
                 why += f"; more than {MOST_RETRIES} such rows: the rest is not read"
-            yield source.number, _RowFault(why)
+            yield source.number, ValueError(why)
             if not goes_on:
                 return
             reader = csv.reader(source, strict=True)
             continue
         number = source.number
         if number == 1 and form.header:
-            numbers = _header_numbers(path, cells, columns)
+            numbers = column_lib.header_numbers(path, cells, columns)
             width = len(cells)
         elif not "".join(cells).strip() and len(cells) < 2:
             yield number, None
         elif width is not None and len(cells) > width:
             fault = f"{len(cells)} cells, the header has {width}: put one with commas"
-            yield number, _RowFault(f"{fault} into quotes")
+            yield number, ValueError(f"{fault} into quotes")
         else:
-            yield number, _pick(cells, numbers)
+            yield number, column_lib.pick(cells, numbers)
 
 
 def _jsonl(
     path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
-    names = _names(path, columns)
-    for number, line in lines:
-        yield number, _of_record(line, names) if line.strip() else None
+    names = column_lib.names(path, columns)
+    for number, text in json_lines.objects(lines):
+        yield number, _of_record(text, names) if text.strip() else None
 
 
-def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | _RowFault:
+def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | ValueError:
     try:
         record = json.loads(line, object_pairs_hook=_with_unique_keys)
     except (ValueError, RecursionError) as error:
-        return _RowFault(f"not a JSON object: {error}")
+        return ValueError(f"not a JSON object: {error}")
     if not isinstance(record, dict):
-        return _RowFault(f"not a JSON object: {line[:40]!r}")
+        return ValueError(f"not a JSON object: {line[:40]!r}")
     for name in names:
         if name is not None and name not in record:
-            return _RowFault(_absent(name, [*record]))
+            return ValueError(column_lib.absent(name, [*record]))
     return [None if name is None else record[name] for name in names]
 
 
@@ -219,14 +231,14 @@ def _parquet(
             f"{path}: Parquet needs pyarrow: {extras.advice('parquet')}"
         ) from None
     check_file(path)
-    names = _names(path, columns)
+    names = column_lib.names(path, columns)
     number = 0
     try:
         with parquet.ParquetFile(path) as file:
             known = file.schema_arrow.names
             for name in names:
                 if name is not None and name not in known:
-                    raise UserError(f"{path}: {_absent(name, known)}")
+                    raise UserError(f"{path}: {column_lib.absent(name, known)}")
             wanted = sorted({name for name in names if name is not None})
             for batch in file.iter_batches(batch_size=1024, columns=wanted):
                 for record in batch.to_pylist():
@@ -237,61 +249,16 @@ def _parquet(
         raise UserError(f"{path}: not a Parquet file: {why}") from None
 
 
+def _conll(
+    path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
+) -> _Raw:
+    yield from conll.sentences(path, columns, lines)
+
+
 FORMATS: dict[str, Callable[..., _Raw]] = {
     "tsv": _tsv,
     "csv": _csv,
     "jsonl": _jsonl,
     "parquet": _parquet,
+    "conll": _conll,
 }
-
-
-def _numbers(columns: Sequence[Column | None]) -> list[int | None]:
-    """The columns that are numbers; names need a header."""
-    return [column if isinstance(column, int) else None for column in columns]
-
-
-def _names(path: Any, columns: Sequence[Column | None]) -> list[str | None]:
-    for column in columns:
-        if isinstance(column, int):
-            raise UserError(
-                f"{path}: column {column}: its columns have names: pass one of those"
-            )
-    return [column if isinstance(column, str) else None for column in columns]
-
-
-def _absent(name: str, known: Sequence[str]) -> str:
-    shown = [shortened(other) for other in known]
-    near = difflib.get_close_matches(shortened(name), shown[:_NAMES_COMPARED], n=2)
-    meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    existing = listed([*map(repr, shown)])
-    return f"no column {shortened(name)!r}{meant} (there are {existing})"
-
-
-def _header_numbers(
-    path: Any, header: list[str], columns: Sequence[Column | None]
-) -> list[int | None]:
-    """The numbers of the columns, by the names in the first line."""
-    for column in columns:
-        if isinstance(column, str) and header.count(column) != 1:
-            why = _absent(column, header)
-            if column in header:
-                why = f"{header.count(column)} columns are called {shortened(column)!r}"
-            elif len(header) == 1 and ";" in header[0]:
-                why += ": separate them by commas, or by tabs, instead of semicolons"
-            raise UserError(f"{path}:1: {why}")
-    return [header.index(c) if isinstance(c, str) else c for c in columns]
-
-
-def _pick(
-    cells: list[str], numbers: Sequence[int | None]
-) -> list[str | None] | _RowFault:
-    wanted = [number for number in numbers if number is not None]
-    most = max(wanted, default=0)
-    if min(wanted, default=0) < 0 <= most:  # the last column is a further one
-        most += 1
-    if len(cells) <= most:
-        plural = "s" * (len(cells) > 1)
-        return _RowFault(
-            f"{len(cells)} column{plural}, but column {most} (counted from 0) is needed"
-        )
-    return [None if number is None else cells[number] for number in numbers]

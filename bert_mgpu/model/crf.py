@@ -1,4 +1,4 @@
-"""A linear-chain conditional random field over units (Lafferty, McCallum, Pereira 2001).
+"""A linear-chain conditional random field over units (Lafferty et al. 2001).
 
 The score of a sequence of tags is the sum of its units' emissions and of what
 `Transitions` gives for each tag that follows another one, begins and ends a sentence.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.model import layers
@@ -51,7 +50,7 @@ def with_edges(
 def log_partition(
     emissions: tf.Tensor, units: tf.Tensor, starts: tf.Tensor, *, follow: tf.Tensor
 ) -> tf.Tensor:
-    """The log of the sum of exp(score) over all sequences, for all chains of a row: [R].
+    """The log of the sum of exp(score) over all sequences, of all chains of a row: [R].
 
     emissions: float32 [R, T, L], `with_edges`; units: bool [R, T]; starts: bool [R, T],
     the first unit of each chain; follow: as in `Transitions`.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from bert_mgpu.core import text_files
 from bert_mgpu.data import tables
+from bert_mgpu.data.columns import Column
 
 LAST = -1  # a column number: the last one, and none of the other columns
 DEFAULT_TYPE = "single"
@@ -38,6 +39,8 @@ class Columns:
     language: str | None = None  # rows with another column 0 are skipped
     id: int | None = None
     encoding: str = text_files.UTF_8  # where there is no table
+    # Texts may be lists of words, and labels nested lists or objects.
+    nested: bool = False
     table: TableColumns | None = None  # of a user's own files
 
     def count(self, with_label: bool) -> int:
@@ -51,7 +54,7 @@ class TableColumns(NamedTuple):
     """Own files: the columns of a file that become the columns 0, 1, ... of a row."""
 
     form: tables.TableFormat
-    columns: tuple[tables.Column, ...]
+    columns: tuple[Column, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +71,9 @@ class TaskFiles:
     other_columns: Mapping[str, Columns] = dataclasses.field(default_factory=dict)
     task_type: str = DEFAULT_TYPE
     separator: str = ","  # between the labels of a row, where it may have several
+    # Further keys of task.json, which its type alone has.
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    built_in: bool = False
 
     def file_of(self, split: str) -> str | None:
         """The name of the file of "train", "dev" or "test"."""

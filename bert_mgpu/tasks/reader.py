@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example
-from bert_mgpu.core.text_files import Faults, Lines, read_lines, sample_rows
+from bert_mgpu.core.text_files import (
+    Faults,
+    Lines,
+    read_lines,
+    report_faults,
+    sample_rows,
+)
 from bert_mgpu.data import tables
+from bert_mgpu.data.columns import Column
 from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.text import words
 
 # (task, columns, cells of a row) -> its label, or None to skip the row. Raises
 # ValueError where the cell holds no label.
 LabelReader = Callable[[TaskFiles, Columns, Sequence[Any]], Any]
+# (examples of a labelled file, faults) -> the same, with labels that depend on all.
+Completion = Callable[[list[Example], Faults], list[Example]]
+_MOST_SHOWN = 20  # faults of a file
 
 
 def read_examples(
@@ -26,6 +38,7 @@ def read_examples(
     with_label: bool,
     columns: Columns | None = None,
     faults: Faults | None = None,
+    complete: Completion | None = None,
 ) -> list[Example]:
     """Reads a file in its order, with the columns of `split` unless others are given.
 
@@ -38,13 +51,15 @@ def read_examples(
     column it is counted from the end, so prediction files may lack the label column.
 
     Args:
-      label: reads the label of a row.
-      faults: gets each faulty row, which is skipped, instead of an error.
+      label: reads the label of a row; complete: of a whole file, see `Family.complete`.
+      faults: gets each fault of a row, which is skipped, instead of an error.
 
     Raises:
-      UserError: with file:line, for too few columns or an unknown label; or
-        there are no rows.
+      UserError: with file:line, for too few columns or an unknown label, after the
+        others are logged; or there are no rows.
     """
+    found: list[str] = []
+    take = faults or (lambda _, fault: found.append(fault))
     read = stream(
         task,
         path,
@@ -52,12 +67,27 @@ def read_examples(
         label=label,
         with_label=with_label,
         columns=columns,
-        faults=faults,
+        faults=take,
     )
     examples = [*read]
+    if complete is not None and with_label:
+        examples = complete(examples, take)
+    if found:
+        _refuse(found)
     if not examples:
         raise UserError(f"{path}: no rows for the task {task.name}")
     return examples
+
+
+def _refuse(faults: Sequence[str]) -> NoReturn:
+    """Raises UserError for the first fault, after the next ones are logged."""
+    first, *others = faults
+    for fault in others[: _MOST_SHOWN - 1]:
+        say(fault)
+    if len(faults) > _MOST_SHOWN:
+        say(f"and {len(faults) - _MOST_SHOWN} more")
+    more = f" (the first of {len(faults)} faults, see above)" if others else ""
+    raise UserError(f"{first}{more}")
 
 
 def sample(
@@ -105,16 +135,20 @@ def stream(
                 task, columns, cells or [], label=label if with_label else None
             )
         except ValueError as error:
-            fault = f"{path}:{number}: {error}"
-            if faults is None:
-                raise UserError(fault) from None
-            faults(number, fault)
+            report_faults(path, number, error, faults)
             continue
         if row is not None:
-            guid, text_a, text_b, row_label = row
+            guid = row.guid
             if guid is None or guid == "":
                 guid = f"{split}-{number - 1}"
-            yield Example(guid, text_a, text_b, label=row_label, line=number)
+            yield Example(
+                guid,
+                row.text_a,
+                row.text_b,
+                label=row.label,
+                line=number,
+                words=row.words,
+            )
 
 
 def _rows(
@@ -128,11 +162,17 @@ def _rows(
     """(line number, text or cells of the line, None if blank) of the rows to read."""
     if columns.table is not None:
         form, names = columns.table
-        wanted: list[tables.Column | None] = [*names]
+        wanted: list[Column | None] = [*names]
         if columns.label is not None and not with_label:
             wanted[columns.label] = None
         yield from tables.rows(
-            path, form, wanted, id_at=columns.id, lines=lines, faults=faults
+            path,
+            form,
+            wanted,
+            id_at=columns.id,
+            nested_at=columns.label if columns.nested else None,
+            lines=lines,
+            faults=faults,
         )
         return
     for number, line in lines or read_lines(path, columns.encoding, faults):
@@ -148,7 +188,14 @@ def _rows(
             yield number, None
 
 
-_Row = tuple[str | int | None, str, str | None, Any]  # guid, text_a, text_b, label
+class _Row(NamedTuple):
+    """The fields of an example; see there."""
+
+    guid: str | int | None
+    text_a: str
+    text_b: str | None
+    label: Any
+    words: Sequence[tuple[int, int]] | None = None
 
 
 def _parse(
@@ -164,7 +211,7 @@ def _parse(
       ValueError: the row is faulty.
     """
     if not cells:
-        return None, "", None, None
+        return _Row(None, "", None, None)
     if columns.language not in (None, cells[0]):
         return None
     needed = columns.count(label is not None)
@@ -180,9 +227,12 @@ def _parse(
         if row_label is None:
             return None
     guid = None if columns.id is None else one_value(cells[columns.id])
-    text_a = one_value(cells[columns.text_a])
+    text_a = cells[columns.text_a]
+    if columns.nested and isinstance(text_a, list):
+        text, places = words.joined(text_a)
+        return _Row(guid, text, None, row_label, places)
     text_b = None if columns.text_b is None else one_value(cells[columns.text_b])
-    return guid, *clean(columns, text_a, text_b), row_label
+    return _Row(guid, *clean(columns, one_value(text_a), text_b), row_label)
 
 
 def clean(

@@ -20,6 +20,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import files, text_files
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.data import tables
+from bert_mgpu.data.columns import Column
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TableColumns, TaskFiles
 
 FILE = "task.json"
@@ -29,7 +30,7 @@ _LONGEST_KEY = 100  # characters that are compared with known ones
 _DIGITS = 10  # a longer number is no column's; Python refuses those of thousands
 
 
-def _column(text: str) -> tables.Column:
+def _column(text: str) -> Column:
     digits = text.removeprefix("-")
     return int(text) if digits.isdecimal() and len(digits) < _DIGITS else text
 

@@ -129,7 +129,7 @@ JSON_FILES = {
     ),
     "over many lines": (
         "a.json",
-        b'{\n"y": "no",\n"t": "a"}',
+        b'{\n"y": "no",\n"t": "a"\n',
         "a.json:1: not a JSON o",
     ),
     "two on a line": ("a.jsonl", JSON_GOOD.replace(b"\n", b" "), ":1: not a JSON"),

@@ -41,7 +41,7 @@ class Span(NamedTuple):
 class TagFault(NamedTuple):
     """A tag that the notation does not allow where it stands."""
 
-    index: int  # of its unit
+    unit: int
     message: str
     repairable: bool = True
 

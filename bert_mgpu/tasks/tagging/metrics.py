@@ -75,8 +75,8 @@ def cells(counts: Counts) -> Cells:
     ):
         lines.append((name, *(f"{value:.4f}" for value in values), str(true)))
     sums = [column.sum() for column in counts[1:]]
-    values = (f"{float(value):.4f}" for value in _scores(*sums))
-    lines.append(("all", *values, str(sums[2])))
+    means = (f"{float(value):.4f}" for value in _scores(*sums))
+    lines.append(("all", *means, str(sums[2])))
     return lines
 
 

@@ -73,7 +73,7 @@ FAULTS = {  # tags, scheme: places of faults, words of the first one
 def test_faults_have_their_places(name):
     tags, scheme, places, words = FAULTS[name]
     faults = bio.read_spans(tags.split(" "), scheme).faults
-    assert [fault.index for fault in faults] == places
+    assert [fault.unit for fault in faults] == places
     assert faults[0].message.startswith(words)
     assert faults[0].repairable == ("is not a tag" not in words)
 

@@ -21,7 +21,7 @@ SCORES = {
 
 
 def check(truth, predicted, scheme, *, strict):
-    """The scores of tags are seqeval's, in its default mode and, if asked, its strict."""
+    """Scores are seqeval's, in its default mode and, if asked, in its strict one."""
     spans = [
         [bio.read_spans(tags, scheme).spans for tags in one]
         for one in (truth, predicted)
@@ -35,7 +35,10 @@ def check(truth, predicted, scheme, *, strict):
                 wanted = score(
                     truth, predicted, average=average, zero_division=0, **options
                 )
-            assert actual[name] == pytest.approx(np.nan_to_num(wanted), abs=1e-12), (name, options)
+            assert actual[name] == pytest.approx(np.nan_to_num(wanted), abs=1e-12), (
+                name,
+                options,
+            )
 
 
 def drawn(draw, units, scheme, valid):

@@ -1,0 +1,64 @@
+"""The columns that are asked for, as numbers or names, in the rows of a file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from bert_mgpu.core.errors import UserError, listed, shortened
+
+Column = int | str  # a number from 0, -1 is the last one; or a name
+_NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
+
+
+def numbers(columns: Sequence[Column | None]) -> list[int | None]:
+    """The columns that are numbers; names need a header."""
+    return [column if isinstance(column, int) else None for column in columns]
+
+
+def names(path: Any, columns: Sequence[Column | None]) -> list[str | None]:
+    for column in columns:
+        if isinstance(column, int):
+            raise UserError(
+                f"{path}: column {column}: its columns have names: pass one of those"
+            )
+    return [column if isinstance(column, str) else None for column in columns]
+
+
+def absent(name: str, known: Sequence[str]) -> str:
+    shown = [shortened(other) for other in known]
+    near = difflib.get_close_matches(shortened(name), shown[:_NAMES_COMPARED], n=2)
+    meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+    existing = listed([*map(repr, shown)])
+    return f"no column {shortened(name)!r}{meant} (there are {existing})"
+
+
+def header_numbers(
+    path: Any, header: list[str], columns: Sequence[Column | None]
+) -> list[int | None]:
+    """The numbers of the columns, by the names in the first line."""
+    for column in columns:
+        if isinstance(column, str) and header.count(column) != 1:
+            why = absent(column, header)
+            if column in header:
+                why = f"{header.count(column)} columns are called {shortened(column)!r}"
+            elif len(header) == 1 and ";" in header[0]:
+                why += ": separate them by commas, or by tabs, instead of semicolons"
+            raise UserError(f"{path}:1: {why}")
+    return [header.index(c) if isinstance(c, str) else c for c in columns]
+
+
+def pick(
+    cells: list[str], numbers: Sequence[int | None]
+) -> list[str | None] | ValueError:
+    wanted = [number for number in numbers if number is not None]
+    most = max(wanted, default=0)
+    if min(wanted, default=0) < 0 <= most:  # the last column is a further one
+        most += 1
+    if len(cells) <= most:
+        plural = "s" * (len(cells) > 1)
+        return ValueError(
+            f"{len(cells)} column{plural}, but column {most} (counted from 0) is needed"
+        )
+    return [None if number is None else cells[number] for number in numbers]

@@ -1,0 +1,70 @@
+"""The sentences of CoNLL files: a word and its tags on each line, blank lines between.
+
+A line is cut at its tabs, or where it has none at its blanks. A line of -DOCSTART-
+(CoNLL-2003) stands between two documents and is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.text_files import Lines, RowFaults
+
+_BLANKS = re.compile(" +")
+_DOCUMENT = "-DOCSTART-"
+
+
+def sentences(
+    path: str | os.PathLike[str], columns: Sequence[int | str | None], lines: Lines
+) -> Iterator[tuple[int, list[list[str] | None] | RowFaults]]:
+    """Pairs (first line, cells): of each asked column the values of all its lines.
+
+    A sentence with lines that have too few columns is the faults of these lines.
+    Raises UserError for a column that is a name.
+    """
+    for column in columns:
+        if isinstance(column, str):
+            raise UserError(
+                f"{path}: column {column!r}: columns of a CoNLL file have numbers, from"
+                " 0; -1 is the last"
+            )
+    numbers = [column for column in columns if isinstance(column, int)]
+    needed = max(numbers, default=0) + (2 if min(numbers, default=0) < 0 else 1)
+    for first, rows in _blocks(lines):
+        short = [
+            (index, f"{len(row)} column{'s' * (len(row) > 1)}, but {needed} are needed")
+            for index, row in enumerate(rows)
+            if len(row) < needed
+        ]
+        if short:
+            yield first, RowFaults(short)
+        else:
+            yield (
+                first,
+                [
+                    None
+                    if not isinstance(column, int)
+                    else [row[column] for row in rows]
+                    for column in columns
+                ],
+            )
+
+
+def _blocks(lines: Lines) -> Iterator[tuple[int, list[list[str]]]]:
+    """The cells of the lines of each sentence, and the number of its first line."""
+    first, rows = 0, list[list[str]]()
+    for number, line in lines:
+        cells = line.split("\t") if "\t" in line else _BLANKS.split(line.rstrip(" "))
+        if not line.strip(" \t") or cells[0] == _DOCUMENT:
+            if rows:
+                yield first, rows
+            rows = []
+            continue
+        if not rows:
+            first = number
+        rows.append(cells)
+    if rows:
+        yield first, rows

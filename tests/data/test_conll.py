@@ -1,0 +1,57 @@
+"""The sentences of CoNLL files."""
+
+import pytest
+
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.data import tables
+
+
+def read(tmp_path, text, columns=(0, -1), faults=None):
+    path = tmp_path / "a.conll"
+    path.write_bytes(text.encode())
+    return [*tables.rows(path, tables.TableFormat(), columns, faults=faults)]
+
+
+FILES = {
+    "blanks": ("EU  NNP B-ORG\nis VBZ O\n\n\n. . O\n", [1, 5]),
+    "tabs": ("EU\tB-ORG\nis\tO\n\t\n.\tO", [1, 4]),
+    "documents": ("-DOCSTART- -X- O\n\nEU B-ORG\nis O\n-DOCSTART- O\n. O\n", [3, 6]),
+    "Windows": ("EU B-ORG \r\nis O\r\n\r\n. O\r\n", [1, 4]),
+    "a mark": ("\ufeffEU B-ORG\nis O\n \n. O\n", [1, 4]),
+}
+
+
+@pytest.mark.parametrize("name", [*FILES])
+def test_sentences(tmp_path, name):
+    text, lines = FILES[name]
+    wanted = [[["EU", "is"], ["B-ORG", "O"]], [["."], ["O"]]]
+    assert read(tmp_path, text) == [*zip(lines, wanted, strict=True)]
+
+
+def test_words_may_hold_what_is_no_blank(tmp_path):
+    """With tabs a blank; an ideographic space and a line separator always."""
+    assert read(tmp_path, "New York\tB-LOC\n")[0][1] == [["New York"], ["B-LOC"]]
+    assert read(tmp_path, "\u3000 O\na\u2028b O\n")[0][1][0] == ["\u3000", "a\u2028b"]
+    assert read(tmp_path, " O\n")[0][1] == [[""], ["O"]]  # an empty word
+
+
+def test_without_labels_only_the_words_are_read(tmp_path):
+    assert read(tmp_path, "EU\nis\n\n.\n", [0, None]) == [
+        (1, [["EU", "is"], None]),
+        (4, [["."], None]),
+    ]
+
+
+def test_lines_with_too_few_columns(tmp_path):
+    """All of them, each at its own line; other sentences can be read."""
+    faults = []
+    text = "EU B-ORG\nis\n\n. O\n\nwell\nno O\nso\n"
+    rows = read(tmp_path, text, faults=lambda line, fault: faults.append((line, fault)))
+    assert rows == [(4, [["."], ["O"]])]
+    assert [line for line, _ in faults] == [2, 6, 8]
+    path = tmp_path / "a.conll"
+    assert faults[0][1] == f"{path}:2: 1 column, but 2 are needed"
+    with pytest.raises(UserError, match=r"a\.conll:2: 1 column, but 2 are needed"):
+        read(tmp_path, text)
+    with pytest.raises(UserError, match="column 'word': columns of a CoNLL file have"):
+        read(tmp_path, text, ["word", -1])
