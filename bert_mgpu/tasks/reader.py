@@ -24,8 +24,9 @@ from bert_mgpu.text import words
 # (task, columns, cells of a row) -> its label, or None to skip the row. Raises
 # ValueError where the cell holds no label.
 LabelReader = Callable[[TaskFiles, Columns, Sequence[Any]], Any]
-# (examples of a labelled file, faults) -> the same, with labels that depend on all.
-Completion = Callable[[list[Example], Faults], list[Example]]
+# (path of a labelled file, its examples, faults) -> the same examples, whose labels may
+# depend on the whole file.
+Completion = Callable[[Any, list[Example], Faults], list[Example]]
 _MOST_SHOWN = 20  # faults of a file
 
 
@@ -71,7 +72,7 @@ def read_examples(
     )
     examples = [*read]
     if complete is not None and with_label:
-        examples = complete(examples, take)
+        examples = complete(path, examples, take)
     if found:
         _refuse(found)
     if not examples:

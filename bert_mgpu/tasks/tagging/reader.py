@@ -1,0 +1,121 @@
+"""The entities of a row, read from its label: tags of words, or spans of a text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from bert_mgpu.core.errors import listed, short_repr
+from bert_mgpu.core.rows import Example
+from bert_mgpu.core.text_files import Faults, RowFaults
+from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.tasks.tagging import bio
+from bert_mgpu.tasks.tagging import spans as spans_lib
+from bert_mgpu.tasks.tagging.bio import Span, TagFault
+
+_ADVICE = "--repair_bio=begin lets an entity begin there, outside leaves it out"
+_LONGER = "--repair_bio=begin keeps the longer one"
+
+
+class Entities(NamedTuple):
+    """The label of an example: its entities by character, in the text's order."""
+
+    spans: tuple[Span, ...]
+    repaired: int = 0  # faults of its tags or spans
+
+
+class Tags(tuple[str, ...]):
+    """The tags of an example's words, whose notation the whole file shows."""
+
+
+def read_label(
+    files: TaskFiles, columns: Columns, cells: Sequence[Any]
+) -> Entities | Tags:
+    """The label of a row (a `tasks.reader.LabelReader`)."""
+    assert columns.label is not None
+    text, label = cells[columns.text_a], cells[columns.label]
+    if isinstance(text, list):
+        return _tags(text, label)
+    return _entities(text, label, files)
+
+
+def _tags(words: Sequence[str], tags: Any) -> Tags:
+    if not isinstance(tags, list):
+        raise ValueError(
+            f"the words have the label {short_repr(tags)}: pass a tag for each"
+        )
+    if len(tags) != len(words):
+        raise ValueError(f"{len(words)} words and {len(tags)} tags")
+    empty = [index for index, word in enumerate(words) if not word.strip(" \t")]
+    if empty:
+        raise RowFaults([(index, "the word is empty") for index in empty])
+    return Tags(tags)
+
+
+def _entities(text: str, label: Any, files: TaskFiles) -> Entities:
+    """The spans of a text, checked. Raises RowFaults for all that is wrong."""
+    faults, spans = list[str](), list[Span]()
+    for given in spans_lib.given(label):
+        if fault := spans_lib.fault(text, given):
+            faults.append(fault)
+        else:
+            spans.append(given.span)
+    spans, overlaps = spans_lib.apart([*dict.fromkeys(spans)])
+    repaired = len(overlaps)
+    if overlaps and not files.options.get("repair_bio"):
+        faults += [f"{overlap}: {_LONGER}" for overlap in overlaps]
+    if faults:
+        raise RowFaults([(0, fault) for fault in faults])
+    return Entities(tuple(spans), repaired)
+
+
+def complete(
+    path: Any, examples: Sequence[Example], files: TaskFiles, faults: Faults
+) -> list[Example]:
+    """The examples of a file (a `tasks.reader.Completion`), with entities for tags."""
+    tags = [
+        tag for one in examples if isinstance(one.label, Tags) for tag in {*one.label}
+    ]
+    scheme = files.options.get("scheme") or bio.scheme_of(tags)
+    known, advised = types_of(files.labels), False
+    done = []
+    for example in examples:
+        found, label = _read(example, scheme, files.options.get("repair_bio"))
+        found += _unknown(label.spans, known) if known and not found else []
+        for unit, message, repairable in found:
+            if repairable and not advised:
+                message, advised = f"{message}: {_ADVICE}", True
+            line = example.line + unit * isinstance(example.label, Tags)
+            faults(line, f"{path}:{line}: {message}")
+        if not found:
+            done.append(dataclasses.replace(example, label=label))
+    return done
+
+
+def types_of(tags: Sequence[str]) -> list[str]:
+    """The types of a model's tags, in their order."""
+    return [*dict.fromkeys(tag[2:] for tag in tags if tag != bio.OUTSIDE)]
+
+
+def _read(
+    example: Example, scheme: str, repair: str | None
+) -> tuple[list[TagFault], Entities]:
+    """The faults of a label, but for those that are repaired, and its entities."""
+    if not isinstance(example.label, Tags):
+        return [], example.label
+    assert example.words is not None
+    read = bio.read_spans(example.label, scheme, repair or bio.BEGIN)
+    left = [fault for fault in read.faults if not (repair and fault.repairable)]
+    spans = tuple(
+        Span(example.words[start][0], example.words[end - 1][1], kind)
+        for start, end, kind in read.spans
+    )
+    return left, Entities(spans, len(read.faults))
+
+
+def _unknown(spans: Sequence[Span], known: Sequence[str]) -> list[TagFault]:
+    """A fault for each type that the model does not have, at the sentence's start."""
+    names = dict.fromkeys(span.type for span in spans if span.type not in known)
+    why = f"is not one of {listed(known)}"
+    return [TagFault(0, f"the type {short_repr(name)} {why}", False) for name in names]

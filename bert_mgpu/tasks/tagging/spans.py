@@ -1,0 +1,120 @@
+"""The spans of entities in a text, as files have them, and what may be wrong there.
+
+A span is a list [start, end, type], or an object as doccano and spaCy's tools write it;
+CLUENER groups them: {type: {mention: [[start, last], ...]}}, whose ends are included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bert_mgpu.core.errors import short_repr
+from bert_mgpu.tasks.tagging.bio import Span
+
+_STARTS = ("start", "start_offset")  # keys of an object, of which one is there
+_ENDS = ("end", "end_offset")
+_TYPES = ("type", "label")
+_NEAR = 3  # characters by which a place may be off and be recognised
+
+
+class Given(NamedTuple):
+    """A span as a file has it, of any values."""
+
+    start: Any
+    end: Any  # excluded
+    type: Any
+    mention: Any = None  # its text, where the file names it
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end, self.type)
+
+
+def given(label: Any) -> Iterator[Given]:
+    """The spans of a label. Raises ValueError where it has none of the three forms."""
+    if isinstance(label, Mapping):
+        for kind, mentions in label.items():
+            if not isinstance(mentions, Mapping):
+                raise ValueError(_shape(mentions))
+            for mention, places in mentions.items():
+                for place in places if isinstance(places, list) else [places]:
+                    if not (isinstance(place, list) and len(place) == 2):
+                        raise ValueError(_shape(place))
+                    start, last = place
+                    end = last + 1 if _is_int(last) else last
+                    yield Given(start, end, kind, mention)
+        return
+    if not isinstance(label, list):
+        raise ValueError(_shape(label))
+    for span in label:
+        if isinstance(span, list) and len(span) == 3:
+            yield Given(*span)
+        elif isinstance(span, Mapping):
+            yield Given(
+                *(
+                    next((span[key] for key in keys if key in span), None)
+                    for keys in (_STARTS, _ENDS, _TYPES)
+                )
+            )
+        else:
+            raise ValueError(_shape(span))
+
+
+def _shape(value: Any) -> str:
+    return f"{short_repr(value)} is no span: write [start, end, type], end excluded"
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def fault(text: str, given: Given) -> str | None:
+    """What is wrong with a span of a text; None: nothing."""
+    start, end, kind, mention = given
+    if not (_is_int(start) and _is_int(end)):
+        return _shape([start, end, kind])
+    if not (isinstance(kind, str) and kind and kind.isprintable()) or " " in kind:
+        return f"{short_repr(kind)} is no type: write a name without blanks"
+    name = f"the span {start} to {end} ({kind})"
+    if start >= end:
+        return f"{name} is empty: its end is excluded"
+    if start < 0 or end > len(text):
+        return f"{name} is outside of the text, which has {len(text)} characters"
+    own = text[start:end]
+    if mention is not None and own != mention:
+        off = _by(text, start, str(mention))
+        return f"{name} is {short_repr(own)}, not {short_repr(mention)}{off}"
+    if own != own.strip():
+        return f"{name} is {short_repr(own)}, with a blank at an end"
+    return None
+
+
+def _by(text: str, start: int, mention: str) -> str:
+    """By how much a place is off, where the mention stands near it."""
+    for off in sorted(range(-_NEAR, _NEAR + 1), key=abs):
+        if start + off >= 0 and text.startswith(mention, start + off):
+            return f": off by {abs(off)}, or an end that is not included"
+    return ""
+
+
+def apart(spans: Sequence[Span]) -> tuple[list[Span], list[str]]:
+    """Spans without those that overlap a longer or earlier one; faults of these."""
+    kept, faults = list[Span](), list[str]()
+    for span in sorted(spans, key=lambda each: (each.start - each.end, each)):
+        other = next(
+            (one for one in kept if span.start < one.end and one.start < span.end), None
+        )
+        if other is None:
+            kept.append(span)
+            continue
+        how = (
+            "lies in"
+            if other.end >= span.end and other.start <= span.start
+            else "crosses"
+        )
+        faults.append(
+            f"the span {span.start} to {span.end} ({span.type}) {how} {other.start} to"
+            f" {other.end} ({other.type})"
+        )
+    return sorted(kept), faults
