@@ -11,6 +11,7 @@ from bert_mgpu.config.classification import (
     TASK_TYPES,
     ClassificationFlags,
 )
+from bert_mgpu.config.tagging import TaggingFlags
 from bert_mgpu.core.errors import UserError
 
 PREDICT_FORMATS = ("text", "tsv", "csv", "jsonl", "parquet")
@@ -98,5 +99,5 @@ class FinetuneFlags(RunConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuneConfig(ClassificationFlags, FinetuneFlags):
+class FinetuneConfig(TaggingFlags, ClassificationFlags, FinetuneFlags):
     """All settings of run_classifier_mgpu.py. A new family adds its table as a base."""

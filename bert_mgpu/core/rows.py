@@ -84,8 +84,9 @@ class Features:
     number of rows. `keys` are hashes of the texts, equal for rows of the same text.
     `owners` is the example that each row belongs to: examples are numbered from 0, and
     the rows of one stand together. Without it row i is example i.
-    `lines` are the rows' line numbers in their file, which no model reads;
-    `notes` are facts about the set (truncated rows, ...), JSON values.
+    `lines` are the rows' line numbers in their file, `unread` columns ragged values
+    such as the places of words: no model reads them. `notes` are facts about the set
+    (truncated rows, ...), JSON values.
     """
 
     ragged: dict[str, Ragged]
@@ -95,6 +96,7 @@ class Features:
     targets: dict[str, Ragged] = dataclasses.field(default_factory=dict)
     keys: np.ndarray | None = None  # uint64 [rows]
     owners: np.ndarray | None = None  # int64 [rows]
+    unread: dict[str, Ragged] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.owners is not None:
@@ -129,7 +131,7 @@ class Features:
         return self.targets[POSITIONS].lengths
 
     def take(self, numbers: np.ndarray) -> Features:
-        """The rows of these numbers (see `Rows`), without notes, keys or owners."""
+        """What a model reads of the rows of these numbers (see `Rows`), and lines."""
         rows = numbers % len(self)
         return Features(
             {name: column.take(rows) for name, column in self.ragged.items()},

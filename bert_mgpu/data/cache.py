@@ -25,6 +25,7 @@ from bert_mgpu.core.rows import Features, Ragged
 
 Tensors = dict[str, np.ndarray]
 _OPTIONAL = ("keys", "owners")  # columns that not all sets have
+_RAGGED = ("ragged", "unread")
 
 
 def file_name(text: str) -> str:
@@ -87,22 +88,24 @@ def to_tensors(features: Features) -> Tensors:
     for name in _OPTIONAL:
         if (values := getattr(features, name)) is not None:
             tensors[name] = values
-    for name, column in features.ragged.items():
-        tensors[f"ragged/{name}"] = column.values
-        tensors[f"offsets/{name}"] = column.offsets
+    for group in _RAGGED:
+        for name, column in getattr(features, group).items():
+            tensors[f"{group}/{name}"] = column.values
+            tensors[f"{group}_offsets/{name}"] = column.offsets
     return tensors
 
 
 def from_tensors(tensors: Tensors, notes: dict[str, Any]) -> Features:
-    ragged, dense = {}, {}
+    columns: dict[str, Any] = {group: {} for group in ("dense", *_RAGGED)}
     for name, value in tensors.items():
         group, _, column = name.partition("/")
-        if group == "ragged":
-            ragged[column] = Ragged(value, tensors[f"offsets/{column}"])
+        if group in _RAGGED:
+            offsets = tensors[f"{group}_offsets/{column}"]
+            columns[group][column] = Ragged(value, offsets)
         elif group == "dense":
-            dense[column] = value
-    optional: dict[str, Any] = {name: tensors.get(name) for name in _OPTIONAL}
-    return Features(ragged, dense, tensors["lines"], notes=notes, **optional)
+            columns[group][column] = value
+    columns |= {name: tensors.get(name) for name in _OPTIONAL}
+    return Features(lines=tensors["lines"], notes=notes, **columns)
 
 
 def cached(

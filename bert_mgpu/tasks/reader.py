@@ -12,6 +12,7 @@ from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import (
     Faults,
     Lines,
+    RowFaults,
     read_lines,
     report_faults,
     sample_rows,
@@ -230,10 +231,23 @@ def _parse(
     guid = None if columns.id is None else one_value(cells[columns.id])
     text_a = cells[columns.text_a]
     if columns.nested and isinstance(text_a, list):
-        text, places = words.joined(text_a)
+        text, places = words.joined(_cleaned(columns, text_a))
         return _Row(guid, text, None, row_label, places)
     text_b = None if columns.text_b is None else one_value(cells[columns.text_b])
     return _Row(guid, *clean(columns, one_value(text_a), text_b), row_label)
+
+
+def _cleaned(columns: Columns, given: Sequence[str]) -> list[str]:
+    """The words of a row. Raises RowFaults for those that are none."""
+    cleaned, faults = list[str](), list[tuple[int, str]]()
+    for index, word in enumerate(given):
+        try:
+            cleaned.append(columns.clean(word))
+        except ValueError as error:
+            faults.append((index, str(error)))
+    if faults:
+        raise RowFaults(faults)
+    return cleaned
 
 
 def clean(

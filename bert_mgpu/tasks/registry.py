@@ -6,6 +6,7 @@ its model needs TensorFlow.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -13,7 +14,8 @@ from bert_mgpu.tasks import dev_share, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.classification import builtin
 from bert_mgpu.tasks.files import TaskFiles
-from bert_mgpu.tasks.task_json import TaskType
+from bert_mgpu.tasks.tagging import files as tagging
+from bert_mgpu.tasks.task_keys import TaskType
 
 _CLASSIFICATION = "bert_mgpu.tasks.classification.family"
 TYPES = {
@@ -28,8 +30,18 @@ TYPES = {
     "regression": TaskType(
         _CLASSIFICATION, names_labels=False, huggingface_problem_type="regression"
     ),
+    tagging.TYPE: TaskType(
+        "bert_mgpu.tasks.tagging.family",
+        fewest_labels=1,
+        keys=tagging.KEYS,
+        with_defaults=tagging.with_defaults,
+        columns=tagging.columns,
+    ),
 }
-BUILTIN = builtin.BUILTIN
+BUILTIN = {
+    name: dataclasses.replace(files, built_in=True)
+    for name, files in {**builtin.BUILTIN, **tagging.BUILTIN}.items()
+}
 
 
 def find_task_files(config: FinetuneConfig) -> TaskFiles:

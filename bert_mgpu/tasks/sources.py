@@ -116,8 +116,7 @@ def split_path(
     directory, asked = pathlib.Path(data_dir), split
     name = task.file_of(split)
     note = None
-    built_in = task.columns.table is None
-    if split == "test" and built_in and name and not (directory / name).exists():
+    if split == "test" and task.built_in and name and not (directory / name).exists():
         note = f"{directory / name} is absent: {task.dev} is read instead"
         name = None
     if name is None and split == "test":

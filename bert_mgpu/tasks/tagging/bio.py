@@ -14,14 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bert_mgpu.config.tagging import BEGIN, BIO, BIOES, IOB1, LEAVE_OUT
 from bert_mgpu.core.errors import short_repr
 
 OUTSIDE = "O"
-BIO, IOB1, BIOES = "bio", "iob1", "bioes"
-SCHEMES = (BIO, IOB1, BIOES)  # of files
-HEAD_SCHEMES = (BIO, BIOES)  # of the model's classes
-BEGIN, LEAVE_OUT = "begin", "outside"
-REPAIRS = (BEGIN, LEAVE_OUT)
 
 _SAME = {"M": "I", "L": "E", "U": "S"}  # in BILOU and BMES, and what BIOES has
 _ONLY_BIOES = "EMLSU"
@@ -60,7 +56,7 @@ def scheme_of(tags: Iterable[str]) -> str:
 
 
 def read_spans(tags: Sequence[str], scheme: str, repair: str = BEGIN) -> ReadTags:
-    """Reads the tags of a sentence in one of SCHEMES.
+    """Reads the tags of a sentence in one of `config.tagging.FILE_SCHEMES`.
 
     repair: BEGIN lets an entity begin where a tag goes on with none, as conlleval does;
     LEAVE_OUT leaves that unit out. An entity without its E- ends where it ends.
@@ -103,7 +99,7 @@ def read_spans(tags: Sequence[str], scheme: str, repair: str = BEGIN) -> ReadTag
 
 
 def write_tags(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
-    """The tags of a sentence of `length` units in one of SCHEMES.
+    """The tags of a sentence of `length` units in one of `config.tagging.FILE_SCHEMES`.
 
     Spans are in order and do not overlap.
     """
@@ -124,6 +120,16 @@ def tags_of(types: Iterable[str], scheme: str) -> list[str]:
     """The classes of a model: O, then the tags of each type."""
     letters = "BI" if scheme == BIO else "BIES"
     return [OUTSIDE, *(f"{letter}-{kind}" for kind in types for letter in letters)]
+
+
+def types_of(labels: Sequence[str]) -> list[str]:
+    """The types of entities, in their order, of a model's tags; types stay as they are.
+
+    Tags have O among them, which is no type.
+    """
+    if OUTSIDE not in labels:
+        return [*labels]
+    return [*dict.fromkeys(tag[2:] for tag in labels if tag != OUTSIDE)]
 
 
 class Rules(NamedTuple):

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from bert_mgpu.config.tagging import BEGIN
 from bert_mgpu.core.errors import listed, short_repr
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import Faults, RowFaults
@@ -78,7 +79,7 @@ def complete(
         tag for one in examples if isinstance(one.label, Tags) for tag in {*one.label}
     ]
     scheme = files.options.get("scheme") or bio.scheme_of(tags)
-    known, advised = types_of(files.labels), False
+    known, advised = bio.types_of(files.labels), False
     done = []
     for example in examples:
         found, label = _read(example, scheme, files.options.get("repair_bio"))
@@ -93,11 +94,6 @@ def complete(
     return done
 
 
-def types_of(tags: Sequence[str]) -> list[str]:
-    """The types of a model's tags, in their order."""
-    return [*dict.fromkeys(tag[2:] for tag in tags if tag != bio.OUTSIDE)]
-
-
 def _read(
     example: Example, scheme: str, repair: str | None
 ) -> tuple[list[TagFault], Entities]:
@@ -105,7 +101,7 @@ def _read(
     if not isinstance(example.label, Tags):
         return [], example.label
     assert example.words is not None
-    read = bio.read_spans(example.label, scheme, repair or bio.BEGIN)
+    read = bio.read_spans(example.label, scheme, repair or BEGIN)
     left = [fault for fault in read.faults if not (repair and fault.repairable)]
     spans = tuple(
         Span(example.words[start][0], example.words[end - 1][1], kind)

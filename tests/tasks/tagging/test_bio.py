@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from bert_mgpu.config.tagging import BEGIN, FILE_SCHEMES, HEAD_SCHEMES, LEAVE_OUT
 from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.bio import Span
 
@@ -22,7 +23,7 @@ def sentences(count, seed, types=("LOC", "PER", "a-b")):
         yield spans, units
 
 
-@pytest.mark.parametrize("scheme", bio.SCHEMES)
+@pytest.mark.parametrize("scheme", FILE_SCHEMES)
 def test_there_and_back(scheme):
     for spans, units in sentences(10_000, 1):
         tags = bio.write_tags(spans, units, scheme)
@@ -89,14 +90,14 @@ def test_faults_have_their_places(name):
     ],
 )
 def test_repairs(tags, scheme, begin, outside):
-    for repair, wanted in ((bio.BEGIN, begin), (bio.LEAVE_OUT, outside)):
+    for repair, wanted in ((BEGIN, begin), (LEAVE_OUT, outside)):
         read = bio.read_spans(tags.split(" "), scheme, repair)
         assert read.spans == [Span(*span) for span in wanted]
         mended = bio.write_tags(read.spans, len(tags.split(" ")), scheme)
         assert bio.read_spans(mended, scheme) == (read.spans, [])
 
 
-@pytest.mark.parametrize("scheme", bio.HEAD_SCHEMES)
+@pytest.mark.parametrize("scheme", HEAD_SCHEMES)
 def test_rules_allow_what_reads_without_a_fault(scheme):
     tags = bio.tags_of(["A", "B"], scheme)
     rules = bio.rules_of(tags)

@@ -7,6 +7,7 @@ import pytest
 from seqeval import metrics as seqeval
 from seqeval.scheme import IOB2, IOBES
 
+from bert_mgpu.config.tagging import HEAD_SCHEMES
 from bert_mgpu.tasks.tagging import bio, metrics
 from bert_mgpu.tasks.tagging.bio import Span
 
@@ -55,7 +56,7 @@ def drawn(draw, units, scheme, valid):
     return [tags[index] for index in path]
 
 
-@pytest.mark.parametrize("scheme", bio.HEAD_SCHEMES)
+@pytest.mark.parametrize("scheme", HEAD_SCHEMES)
 @pytest.mark.parametrize("valid", [True, False])
 def test_scores_are_those_of_seqeval(scheme, valid):
     """2,500 pairs of sequences each, in sets of one to five."""

@@ -1,0 +1,27 @@
+"""The flags that tagging alone has."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from bert_mgpu.config.base import INPUT, MODEL, FlagTable, flag
+
+# Notations of entities: of files, and of the model's classes. See tasks/tagging/bio.py.
+FILE_SCHEMES = BIO, BIOES, IOB1 = "bio", "bioes", "iob1"
+HEAD_SCHEMES = BIO, BIOES
+REPAIRS = BEGIN, LEAVE_OUT = "begin", "outside"
+UNITS = WORDS, PIECES = "words", "pieces"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggingFlags(FlagTable):
+    """The flags of entities."""
+
+    # fmt: off
+    file_scheme: str | None = flag(None, INPUT, "your own task of type tags: notation of its files; bioes is that of BILOU and BMES, too [bioes if a file has its letters, else bio]", choices=FILE_SCHEMES)
+    token_pattern: str | None = flag(None, INPUT, "your own task of type tags: regular expression that finds the word, its one group, in the column of words")
+    repair_bio: str | None = flag(None, INPUT, "type tags: what to do with a tag such as I- that continues no entity, and with spans that overlap: begin lets an entity begin there, outside leaves it out; the longer span is kept [refuse them]", identity=True, choices=REPAIRS)
+    tag_units: str | None = flag(None, MODEL, "type tags: what gets a tag: words, or the pieces of a text [words where the files have words, else pieces]", choices=UNITS)
+    tag_scheme: str = flag(BIO, MODEL, "type tags: notation of the model's classes", identity=True, remembered=True, choices=HEAD_SCHEMES)
+    crf: bool = flag(False, MODEL, "type tags: learn which tags follow each other, with a conditional random field; its scores need a higher rate: see head_lr_factor", identity=True, remembered=True)
+    # fmt: on

@@ -1,0 +1,208 @@
+"""Rows of texts whose units are tagged: long texts in windows, each unit in one core.
+
+A unit is a word, or a piece of a text. Its first piece has its tag; a unit that the
+tokenizer drops is [UNK]. Columns of tokens, int32: `tag_ids` is 1 + the tag of a unit
+in the core, 0 elsewhere; `prior_ids` is the same of the unit before, 0 where the core
+begins; `edges` says where its sentence begins and ends, see model/crf.py.
+Letters: U units of a text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_mgpu.core.rows import Example, Features, Ragged
+from bert_mgpu.data import cache
+from bert_mgpu.model import crf
+from bert_mgpu.tasks.tagging import bio
+from bert_mgpu.tasks.tagging.bio import Span
+from bert_mgpu.tasks.tagging.reader import Entities
+from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.text.windows import windows
+
+COLUMNS = ("tag_ids", "prior_ids", "edges")
+UNITS, ENTITIES = "units", "entities"  # unread: int32 [..., 2] and [..., 3]
+_CONTINUES = "##"  # before a piece that is not the first one of its word
+
+
+class Units(NamedTuple):
+    """The units of a text: int64 [U, 2] places in it, and the pieces of each."""
+
+    places: np.ndarray
+    pieces: list[list[int]]
+
+
+def featurise(
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    tags: Sequence[str],
+    *,
+    max_seq_length: int,
+    doc_stride: int,
+    by_words: bool,
+) -> Features:
+    """Rows [CLS] units [SEP]; an example has as many as it has windows.
+
+    tags: of the model. doc_stride: see `windows`. by_words: the units of texts that are
+    not given as words are words, not pieces.
+    """
+    rows, owners, lengths = list[_Row](), list[int](), list[int]()
+    repaired = total = between = 0
+    writer = _TagWriter(tags)
+    for number, example in enumerate(examples):
+        units = _units(example, tokenizer, by_words)
+        label = example.label or Entities(())
+        spans = _of_units(label.spans, units.places)
+        tag_ids = writer.ids(spans, len(units.pieces))
+        sizes = np.array([len(pieces) for pieces in units.pieces], np.int64)
+        cut = windows(sizes, max_seq_length - 2, doc_stride)
+        for window in zip(*(each.tolist() for each in cut), strict=True):
+            rows.append(_row(units, tag_ids, window, tokenizer, max_seq_length - 2))
+            owners.append(number)
+        lengths.append(int(sizes.sum()) + 2)
+        repaired += label.repaired
+        total += len(label.spans)
+        between += len(label.spans) - len(spans)
+    several = len(rows) > len(examples)
+    numbers = np.array(owners, np.int64)
+    is_first = np.diff(numbers, prepend=-1) > 0
+    entities = [
+        writer.rows(examples[number].label) if first else []
+        for number, first in zip(owners, is_first, strict=True)
+    ]
+    notes = cache.length_notes(np.array(lengths), 0)
+    return Features(
+        {
+            name: Ragged.from_rows([getattr(row, name) for row in rows])
+            for name in ("input_ids", "segment_ids", *COLUMNS)
+        },
+        {},
+        np.array([examples[number].line for number in owners], np.int64),
+        notes=notes | {"repaired": repaired, "entities": total, "between": between},
+        keys=_keys(examples, numbers, is_first),
+        owners=numbers if several else None,
+        unread={
+            UNITS: _pairs([row.places for row in rows], 2),
+            ENTITIES: _pairs(entities, 3),
+        },
+    )
+
+
+class _Row(NamedTuple):
+    """A row of tokens, and the places of the units of its core."""
+
+    input_ids: list[int]
+    segment_ids: list[int]
+    tag_ids: np.ndarray
+    prior_ids: np.ndarray
+    edges: np.ndarray
+    places: np.ndarray  # int64 [units of the core, 2]
+
+
+def _row(
+    units: Units,
+    tag_ids: np.ndarray,
+    window: tuple[int, int, int, int],
+    tokenizer: Tokenizer,
+    room: int,
+) -> _Row:
+    """The row of a window: the numbers of its units, and of those of its core."""
+    start, end, core_start, core_end = window
+    pieces = [own[:room] for own in units.pieces[start:end]]
+    ids = [tokenizer.cls_id, *itertools.chain(*pieces), tokenizer.sep_id]
+    starts = 1 + np.cumsum([0, *map(len, pieces)])[:-1]  # of the units in the row
+    core = starts[core_start - start : core_end - start]
+    own, prior, edges = (np.zeros(len(ids), np.int32) for _ in range(3))
+    own[core] = tag_ids[core_start:core_end]
+    if len(core):
+        prior[core[1:]] = tag_ids[core_start : core_end - 1]
+        edges[core[0]] += crf.FIRST * (core_start == 0)
+        edges[core[-1]] += crf.LAST * (core_end == len(units.pieces))
+    places = units.places[core_start:core_end]
+    return _Row(ids, [0] * len(ids), own, prior, edges, places)
+
+
+class _TagWriter:
+    """The ids of tags and types."""
+
+    def __init__(self, tags: Sequence[str]):
+        self._index = {tag: 1 + number for number, tag in enumerate(tags)}
+        self._types = {kind: i for i, kind in enumerate(bio.types_of(tags))}
+        self._scheme = bio.scheme_of(tags)
+
+    def ids(self, spans: Sequence[Span], length: int) -> np.ndarray:
+        """1 + the tag of each unit, int32 [length], of spans of units."""
+        written = bio.write_tags(spans, length, self._scheme)
+        return np.array([self._index[tag] for tag in written], np.int32)
+
+    def rows(self, label: Entities | None) -> list[tuple[int, int, int]]:
+        """The entities of an example: start, end and the number of the type."""
+        spans = label.spans if label else ()
+        return [(start, end, self._types[kind]) for start, end, kind in spans]
+
+
+def _units(example: Example, tokenizer: Tokenizer, by_words: bool) -> Units:
+    """The units of an example: its words, else pieces or words of its text."""
+    text = example.text_a
+    if example.words is not None:
+        words = [text[start:end] for start, end in example.words]
+        ids = tokenizer.batch_ids(words)
+        pieces = [ids.row(i).tolist() or [tokenizer.unk_id] for i in range(len(words))]
+        return Units(np.array(example.words, np.int64).reshape(-1, 2), pieces)
+    places, pieces = list[list[int]](), list[list[int]]()
+    for token, start, end in tokenizer.ids_with_offsets(text):
+        if by_words and pieces and tokenizer.tokens[token].startswith(_CONTINUES):
+            pieces[-1].append(token)
+            places[-1][1] = max(end, places[-1][1])
+        else:
+            pieces.append([token])
+            places.append([start, end])
+    _take_dropped(text, places)
+    return Units(np.array(places, np.int64).reshape(-1, 2), pieces)
+
+
+def _take_dropped(text: str, places: list[list[int]]) -> None:
+    """Lets units end behind characters that belong to none, such as accents."""
+    starts = [*(start for start, _ in places[1:]), len(text)]
+    for place, following in zip(places, starts, strict=True):
+        while place[1] < following and not text[place[1]].isspace():
+            place[1] += 1
+
+
+def _of_units(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
+    """Spans of characters as spans of units; those with other borders are left out."""
+    starts = {start: number for number, start in enumerate(places[:, 0].tolist())}
+    ends = {end: number + 1 for number, end in enumerate(places[:, 1].tolist())}
+    return [
+        Span(starts[start], ends[end], kind)
+        for start, end, kind in spans
+        if start in starts and end in ends and starts[start] < ends[end]
+    ]
+
+
+def _pairs(rows: Sequence[Any], width: int) -> Ragged:
+    """Rows of [n, width] values as a ragged column of int32."""
+    parts = [np.array(row, np.int32).reshape(-1, width) for row in rows]
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    return Ragged(np.concatenate(parts), offsets.astype(np.int64))
+
+
+def _keys(
+    examples: Sequence[Example], owners: np.ndarray, is_first: np.ndarray
+) -> np.ndarray:
+    """A hash of each row's text and the number of its window: uint64 [rows]."""
+    texts = np.array(
+        [
+            int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+            for text in (example.text_a.strip().encode() for example in examples)
+        ],
+        np.uint64,
+    )
+    firsts = np.flatnonzero(is_first)
+    windows_before = np.arange(len(owners)) - firsts[owners]
+    return texts[owners] + windows_before.astype(np.uint64)

@@ -1,0 +1,77 @@
+"""The keys of task.json that the type "tags" has, and its built-in tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bert_mgpu.core.errors import UserError, short_repr
+from bert_mgpu.data import tables
+from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
+
+TYPE = "tags"
+KEYS = ("scheme", "token_pattern", "repair_bio", "units")
+_CONLL, _JSON = "conll", "jsonl"
+
+
+def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of task.json, with the format and the columns that it leaves out."""
+    name = values.get("train") or values.get("dev") or values.get("test") or ""
+    form = values.get("format") or tables.TableFormat().format_of(name)
+    if "format" not in values and form in ("tsv", "csv"):
+        form = _CONLL  # of a .txt, or of any other name
+    names: dict[str, Any] = {"text_a": "text", "label": "label"}
+    if form == _CONLL:
+        names = {"text_a": 0, "label": -1}
+    return {**names, **values, "format": form}
+
+
+def columns(given: Columns, options: Mapping[str, Any]) -> Columns:
+    """The columns of a task's files. Raises UserError for a bad "token_pattern"."""
+    pattern = options.get("token_pattern")
+    clean = given.clean if pattern is None else _word_finder(str(pattern))
+    return dataclasses.replace(given, nested=True, clean=clean)
+
+
+def _word_finder(pattern: str) -> Callable[[str], str]:
+    try:
+        expression = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UserError(
+            f"token_pattern: {short_repr(pattern)} is no regular expression: {error}"
+        ) from None
+    if expression.groups != 1:
+        raise UserError(
+            f"token_pattern: {short_repr(pattern)} has {expression.groups} groups: put"
+            " the word in parentheses, and nothing else"
+        )
+
+    def find_word(token: str) -> str:
+        match = expression.fullmatch(token)
+        if match is None or not match[1]:
+            raise ValueError(f"{short_repr(token)} is not as token_pattern says")
+        return match[1]
+
+    return find_word
+
+
+def _builtin(name: str, suffix: str, form: str, *, text: Any, label: Any) -> TaskFiles:
+    table = TableColumns(tables.TableFormat(form), (text, label))
+    return TaskFiles(
+        name,
+        labels=(),
+        train=f"train.{suffix}",
+        dev=f"dev.{suffix}",
+        test=f"test.{suffix}",
+        columns=Columns(text_a=0, label=1, nested=True, table=table),
+        task_type=TYPE,
+    )
+
+
+BUILTIN = {
+    # As in BERT-NER and BERT-BiLSTM-CRF-NER.
+    "ner": _builtin("ner", "txt", _CONLL, text=0, label=-1),
+    "cluener": _builtin("cluener", "json", _JSON, text="text", label="label"),
+}
