@@ -39,6 +39,7 @@ class FinetuneFlags(RunConfig):
     task_type: str | None = flag(None, INPUT, f"your own task: {TASK_TYPES} [single]", remembered=True)
     truncation: str = flag("head", MODEL, "which part of a long text to keep; of a pair, the longer text loses its end", identity=True, remembered=True, choices=("head", "tail", "head_tail"))
     head_tokens: int = flag(128, MODEL, "tokens kept from the beginning with --truncation=head_tail", identity=True, remembered=True, minimum=0)
+    doc_stride: int | None = flag(None, MODEL, "type tags: tokens from the start of a window to that of the next one, where a text is longer than max_seq_length [half of a row]", identity=True, remembered=True, minimum=1)
     num_train_epochs: float = flag(3.0, TRAIN, "passes over the training set; a higher number continues a finished run", minimum=0, maximum=1e6)
     dev_share: float | None = flag(None, INPUT, "your own task without a dev file: share of the training file to evaluate on, such as 0.1; about the same of each label, which keeps a text at least to train on; no text is in both parts", identity=True, remembered=True, minimum=0.001, maximum=0.5)
     max_train_steps: int | None = flag(None, TRAIN, "steps of the training, instead of num_train_epochs; where both are given, whichever ends first", minimum=1)

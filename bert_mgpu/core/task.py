@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -118,8 +119,9 @@ class Predictions(NamedTuple):
     """The predictions of a set for each result file, one entry per example."""
 
     texts: list[str]  # predict.txt
-    values: np.ndarray  # [examples, W], test_results.tsv
+    values: Sequence[np.ndarray] | np.ndarray  # [examples, W], test_results.tsv
     records: list[dict[str, Any]]  # of predictions.jsonl, without id and line
+    files: Mapping[str, Sequence[str]] = types.MappingProxyType({})  # further ones
 
 
 class Display(NamedTuple):

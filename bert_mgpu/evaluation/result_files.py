@@ -108,6 +108,7 @@ def write_predictions(
             "\t".join(map(str, values.tolist())) + "\n" for values in predictions.values
         ),
         run_files.RECORDS: records,
+        **predictions.files,
     }
     for name, content in files.items():
         write_text(output_dir / name, content)

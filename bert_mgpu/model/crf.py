@@ -74,6 +74,25 @@ def log_partition(
     return tf.reduce_logsumexp(alpha, -1)
 
 
+def losses(
+    emissions: tf.Tensor,
+    tag_ids: tf.Tensor,
+    prior_ids: tf.Tensor,
+    edges: tf.Tensor,
+    *,
+    transitions: Transitions,
+) -> tf.Tensor:
+    """-log p of the given tags of all chains of a row: [R].
+
+    emissions: float32 [R, T, L]; tag_ids, prior_ids: as in `path_scores`; edges: as in
+    `with_edges`.
+    """
+    emissions = with_edges(emissions, edges, transitions)
+    units, starts, follow = tag_ids > 0, prior_ids == 0, transitions.follow
+    total = log_partition(emissions, units, starts, follow=follow)
+    return total - path_scores(emissions, tag_ids, prior_ids, follow=follow)
+
+
 def path_scores(
     emissions: tf.Tensor, tag_ids: tf.Tensor, prior_ids: tf.Tensor, *, follow: tf.Tensor
 ) -> tf.Tensor:

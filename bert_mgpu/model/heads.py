@@ -1,6 +1,6 @@
 """The heads on top of the encoder, and their losses.
 
-Shapes: B batch, H width, C classes, M masked tokens, V vocabulary.
+Shapes: B batch, R rows of T tokens, H width, C classes, M masked tokens, V vocabulary.
 """
 
 from __future__ import annotations
@@ -23,6 +23,33 @@ def classification_logits(
     pooled = layers.dropout(pooled, dropout_rate, dropout_key, site=bert.HEAD_SITE)
     logits = tf.matmul(pooled, params["output_weights"], transpose_b=True)
     return logits + params["output_bias"]
+
+
+def token_logits(
+    params: Params,
+    hidden: tf.Tensor,
+    dropout_rate: float,
+    *,
+    dropout_key: DropoutKey | None = None,
+) -> tf.Tensor:
+    """Logits of a classifier of tokens: [R, T, H] -> float32 [R, T, C].
+
+    Its parameters are those of `classification_logits`, as in transformers'
+    BertForTokenClassification.
+    """
+    hidden = layers.dropout(hidden, dropout_rate, dropout_key, site=bert.HEAD_SITE)
+    hidden = layers.at_least_float32(hidden)
+    logits = tf.tensordot(hidden, params["output_weights"], [[2], [1]])
+    return logits + params["output_bias"]
+
+
+def token_losses(logits: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
+    """-log p of the class of each token: [R, T, C], int32 [R, T] -> [R, T].
+
+    target_ids: 1 + the class; 0 where a token has none, and no loss.
+    """
+    losses = cross_entropy(logits, tf.maximum(target_ids - 1, 0))
+    return tf.where(target_ids > 0, losses, 0.0)
 
 
 def masked_lm_logits(

@@ -28,6 +28,7 @@ from bert_mgpu.core.task import (
     Predictions,
     ReadExamples,
 )
+from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
@@ -156,6 +157,15 @@ class Family(abc.ABC):
     ) -> Any:
         """The label of a row: see `reader.LabelReader`."""
 
+    def complete(
+        self, files: TaskFiles, path: Any, examples: list[Example], faults: Faults
+    ) -> list[Example]:
+        """The examples of a labelled file, whose labels may depend on all of it.
+
+        faults: gets those that are found; path is for its messages.
+        """
+        return examples
+
     @abc.abstractmethod
     def features(
         self,
@@ -218,6 +228,10 @@ class Family(abc.ABC):
     def training_key(self, config: FinetuneConfig, key: str) -> str:
         """A fingerprint of the training rows and of all that their losses depend on."""
         return key
+
+    def remarks(self, features: Features) -> Iterator[str]:
+        """Lines for the log on a set that is read, below its size."""
+        return iter(())
 
     def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:
         """A line for each likely mistake in the labels of a set."""

@@ -143,6 +143,8 @@ class TaskDataset:
             f" {notes['truncated'] / notes['rows']:.1%} truncated at"
             f" {self.config.max_seq_length}"
         )
+        for remark in self.family.remarks(features):
+            say(f"  {remark}")
 
     @property
     def task(self) -> dict[str, Any]:
@@ -178,6 +180,7 @@ class TaskDataset:
             columns=source.columns,
             label=self.family.read_label,
             with_label=source.labelled,
+            complete=functools.partial(self.family.complete, self.files),
         )
         if source.share:
             examples = dev_share.part(examples, source.share, dev=split != "train")
@@ -267,7 +270,7 @@ class TaskDataset:
         if source.share:
             data["share"] = [split, source.share]
         if files.task_type != DEFAULT_TYPE:
-            data["kind"] = [files.task_type, files.separator]
+            data["kind"] = [files.task_type, files.separator, *files.options.items()]
         settings = data | {
             "code": code_of(type(self.family)),
             "task": files.name,

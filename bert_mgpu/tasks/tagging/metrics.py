@@ -15,6 +15,7 @@ import numpy as np
 from bert_mgpu.core import terminal
 from bert_mgpu.tasks.tagging.bio import Span
 
+NAMES = ("precision", "recall", "f1", "macro_f1", "weighted_f1")
 Cells = list[tuple[str, ...]]  # the lines of a table, its header first
 
 

@@ -1,0 +1,78 @@
+"""The entities of the training set, looked up: the baseline that a model has to beat.
+
+From left to right, the longest sequence of tokens that is an entity of the training
+set, with its most frequent type there.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from bert_mgpu.core.rows import Features
+from bert_mgpu.tasks.tagging import bio, metrics
+from bert_mgpu.tasks.tagging.bio import Span
+from bert_mgpu.tasks.tagging.dataset import ENTITIES, UNITS
+
+NAME = "the training set's entities"
+_Words = tuple[int, ...]
+
+
+def scores(
+    train: Features, sets: Mapping[str, Features], tags: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Name of a set -> its scores; tags: of the model."""
+    types = bio.types_of(tags)
+    counts: dict[_Words, collections.Counter[int]] = {}
+    for ids, places, entities in _sentences(train):
+        starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
+        for start, end, kind in entities.tolist():
+            if start in starts and end in ends:
+                words = (*ids[starts.index(start) : ends.index(end) + 1],)
+                counts.setdefault(words, collections.Counter())[kind] += 1
+    known = {words: kinds.most_common(1)[0][0] for words, kinds in counts.items()}
+    longest = max(map(len, known), default=0)
+    found = {}
+    for name, rows in sets.items():
+        truth, predicted = list[list[Span]](), list[list[Span]]()
+        for ids, places, entities in _sentences(rows):
+            truth.append([Span(s, e, types[k]) for s, e, k in entities.tolist()])
+            predicted.append(
+                [
+                    Span(int(places[start, 0]), int(places[end - 1, 1]), types[kind])
+                    for start, end, kind in _matches(ids, known, longest)
+                ]
+            )
+        found[name] = metrics.scores(metrics.count(truth, predicted))
+    return found
+
+
+def _matches(
+    ids: Sequence[int], known: Mapping[_Words, int], longest: int
+) -> Iterator[tuple[int, int, int]]:
+    """(start, end, type) of the longest matches, from left to right."""
+    start = 0
+    while start < len(ids):
+        for end in range(min(len(ids), start + longest), start, -1):
+            kind = known.get((*ids[start:end],))
+            if kind is not None:
+                yield start, end, kind
+                start = end
+                break
+        else:
+            start += 1
+
+
+def _sentences(
+    rows: Features,
+) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
+    """The first token and the place of each unit of a sentence, and its entities."""
+    is_unit = rows.ragged["tag_ids"].values > 0
+    ids = rows.ragged["input_ids"].values[is_unit].tolist()
+    places, entities = rows.unread[UNITS], rows.unread[ENTITIES]
+    starts = [*rows.first_rows.tolist(), len(rows)]
+    for first, last in zip(starts, starts[1:], strict=False):
+        begin, end = int(places.offsets[first]), int(places.offsets[last])
+        yield ids[begin:end], places.values[begin:end], entities.row(first)

@@ -1,0 +1,162 @@
+"""The family of tasks whose texts have entities: the type "tags"."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_mgpu.checkpoints import train_state
+from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.config.tagging import PIECES, WORDS
+from bert_mgpu.core.errors import UserError, listed
+from bert_mgpu.core.log import say
+from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.core.text_files import Faults
+from bert_mgpu.tasks import reader as files_reader
+from bert_mgpu.tasks import sources
+from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
+from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.tasks.tagging import bio, dataset, dictionary, reader
+from bert_mgpu.tasks.tagging.reader import Entities
+from bert_mgpu.tasks.tagging.task import Tagging
+from bert_mgpu.text.tokenization import Tokenizer
+
+
+class TaggingFamily(Family):
+    """The type "tags"."""
+
+    baseline_name = dictionary.NAME
+    exportable = False  # a long text has several rows
+
+    def read_label(
+        self, files: TaskFiles, columns: Columns, cells: Sequence[Any]
+    ) -> Any:
+        return reader.read_label(files, columns, cells)
+
+    def complete(
+        self, files: TaskFiles, path: Any, examples: list[Example], faults: Faults
+    ) -> list[Example]:
+        return reader.complete(path, examples, files, faults)
+
+    def features(
+        self,
+        examples: Sequence[Example],
+        tokenizer: Tokenizer,
+        files: TaskFiles,
+        *,
+        config: FinetuneConfig,
+    ) -> Features:
+        room = config.max_seq_length - 2
+        return dataset.featurise(
+            examples,
+            tokenizer,
+            files.labels,
+            max_seq_length=config.max_seq_length,
+            doc_stride=config.doc_stride or max(1, room // 2),
+            by_words=files.options.get("units") == WORDS,
+        )
+
+    def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
+        return {"doc_stride": config.doc_stride}
+
+    def resolve_labels(
+        self,
+        config: FinetuneConfig,
+        files: TaskFiles,
+        model: Pretrained,
+        *,
+        output_dir: pathlib.Path,
+    ) -> TaskFiles:
+        used = bool(train_state.saved_steps(output_dir)) or not config.do_train
+        types, options = bio.types_of(files.labels), {**files.options}
+        tags = None
+        if config.do_train:
+            examples = self._training_file(config, files)
+            types = types or _types([examples])
+            as_words = any(example.words is not None for example in examples)
+            options.setdefault("units", WORDS if as_words else PIECES)
+        if model.labels and (used or set(bio.types_of(model.labels)) == {*types}):
+            tags = model.labels
+            if types and {*types} != {*bio.types_of(tags)}:
+                raise UserError(
+                    f"the task {files.name} has the types {listed(types)}, the trained"
+                    f" model {listed(bio.types_of(tags))}: pass the task and data of"
+                    " that model"
+                )
+        tags = tags or bio.tags_of(types, config.tag_scheme)
+        say(f"{len(bio.types_of(tags))} types: {listed(bio.types_of(tags))}")
+        return dataclasses.replace(files, labels=tuple(tags), options=options)
+
+    def _training_file(self, config: FinetuneConfig, files: TaskFiles) -> list[Example]:
+        source = sources.split_path(files, config.data_dir, "train")
+        examples = files_reader.read_examples(
+            files,
+            source.path,
+            source.split,
+            label=self.read_label,
+            with_label=True,
+            complete=lambda *given: self.complete(files, *given),
+        )
+        if not (files.labels or _types([examples])):
+            raise UserError(f"{source.path}: no entity in any row: nothing to learn")
+        return examples
+
+    def with_labels_of(
+        self, files: TaskFiles, sets: Sequence[Sequence[Example]]
+    ) -> TaskFiles:
+        types = bio.types_of(files.labels) or _types(sets)
+        tags = bio.tags_of(types, bio.BIO)
+        return dataclasses.replace(files, labels=tuple(tags))
+
+    def task(
+        self,
+        config: FinetuneConfig,
+        model: Pretrained,
+        files: TaskFiles,
+        *,
+        data: TaskData,
+    ) -> Tagging:
+        return Tagging(
+            files.name,
+            model.bert_config,
+            files.labels,
+            max_seq_length=config.max_seq_length,
+            units=files.options.get("units", PIECES),
+            has_crf=config.crf,
+            dropout=config.classifier_dropout,
+            recompute=config.recompute,
+        )
+
+    def remarks(self, features: Features) -> Iterator[str]:
+        notes = features.notes
+        if notes["repaired"]:
+            yield f"{notes['repaired']} tags or spans repaired (--repair_bio)"
+        if notes["between"]:
+            yield (
+                f"{notes['between']} of {notes['entities']} entities begin or end inside"
+                " of a token: they cannot be found"
+            )
+
+    def baseline(
+        self, train: Features, sets: Mapping[str, Features], task: FinetuningTask
+    ) -> dict[str, dict[str, float]]:
+        return dictionary.scores(train, sets, task.labels)
+
+
+def _types(sets: Sequence[Sequence[Example]]) -> list[str]:
+    """The types of entities that occur, sorted."""
+    labels = (one.label for examples in sets for one in examples)
+    return sorted(
+        {
+            span.type
+            for each in labels
+            if isinstance(each, Entities)
+            for span in each.spans
+        }
+    )
+
+
+FAMILY = TaggingFamily()

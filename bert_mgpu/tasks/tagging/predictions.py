@@ -1,0 +1,81 @@
+"""The lines that predicted entities give to each result file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.core import run_files
+from bert_mgpu.core.task import Display, Predictions
+from bert_mgpu.tasks.tagging.decoding import TaggedSet
+
+_DIGITS = 6  # of a probability
+_LEFT, _RIGHT = "[", "]"  # around an entity in a text
+
+
+def decide(scored: TaggedSet) -> Predictions:
+    """The predictions of a set.
+
+    predict.txt has the tags of a line's words, or start:end:TYPE of each entity of a
+    text, separated by blanks; test_results.tsv the probability of each unit's tag.
+    """
+    texts, values, records = list[str](), list[np.ndarray](), list[dict[str, Any]]()
+    for number, example in enumerate(scored.examples):
+        shares = scored.decoded[1].row(number).round(_DIGITS)
+        record = {"entities": _entities(scored, number, shares)}
+        if example.words is None:
+            spans = scored.entities[number]
+            texts.append(" ".join(f"{s.start}:{s.end}:{s.type}" for s in spans))
+        else:
+            record = {"text": example.text_a, **record}
+            texts.append(" ".join(_tags(scored, number)))
+        values.append(shares)
+        records.append(record)
+    return Predictions(
+        texts, values, records, {run_files.TAGGED: [*_conlleval(scored)]}
+    )
+
+
+def _tags(scored: TaggedSet, number: int) -> list[str]:
+    """The tags of the units of a sentence."""
+    return [scored.tags[tag] for tag in scored.decoded[0].row(number).tolist()]
+
+
+def _entities(
+    scored: TaggedSet, number: int, shares: np.ndarray
+) -> list[dict[str, Any]]:
+    """Entities as JSON values; their probability is the lowest one of their units."""
+    text = scored.examples[number].text_a
+    pairs = zip(scored.entities[number], scored.unit_entities[number], strict=True)
+    return [
+        {
+            "start": span.start,
+            "end": span.end,
+            "type": span.type,
+            "text": text[span.start : span.end],
+            "probability": float(shares[units.start : units.end].min()),
+        }
+        for span, units in pairs
+    ]
+
+
+def _conlleval(scored: TaggedSet) -> Iterator[str]:
+    """A line for each unit, its text and its tag, and a blank one behind a sentence."""
+    for number, example in enumerate(scored.examples):
+        places = scored.places.row(number).tolist()
+        for (start, end), tag in zip(places, _tags(scored, number), strict=True):
+            yield f"{example.text_a[start:end]} {tag}\n"
+        yield "\n"
+
+
+def display(record: Mapping[str, Any]) -> Display:
+    """The entities of a record, each with its type and its probability."""
+    entities: Sequence[Mapping[str, Any]] = record["entities"]
+    if not entities:
+        return Display("no entity")
+    bars = [
+        (f"{each['text']} {each['type']}", each["probability"]) for each in entities
+    ]
+    return Display(", ".join(name for name, _ in bars), bars)

@@ -1,0 +1,143 @@
+"""Tagging of the units of texts: a dense layer on every token, and entities from it.
+
+Shapes: R rows, T tokens, H width, L tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.core.rows import Features, Outputs
+from bert_mgpu.core.task import (
+    Batch,
+    Display,
+    DropoutKey,
+    Params,
+    Predictions,
+    ReadExamples,
+)
+from bert_mgpu.model import bert, crf, heads, layers
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.tasks.base import FinetuningTask
+from bert_mgpu.tasks.tagging import bio, metrics, predictions
+from bert_mgpu.tasks.tagging.decoding import TaggedSet
+
+_POOLER = "bert/pooler/"
+_CRF = crf.Transitions("crf/follow", "crf/first", "crf/last")  # names of parameters
+
+
+class Tagging(FinetuningTask):
+    """The tag of each unit (a `core.task.Task`), and the entities that they make."""
+
+    token_outputs = frozenset({"emissions"})
+    metric = "f1"
+    shown = ("eval_accuracy", "eval_loss", "precision", "recall", "f1")
+
+    def __init__(
+        self,
+        name: str,
+        bert_config: BertConfig,
+        tags: Sequence[str],
+        *,
+        max_seq_length: int,
+        units: str,
+        has_crf: bool = False,
+        dropout: float | None = None,
+        recompute: str = "none",
+    ):
+        """tags: of the model's classes; units: of texts, "words" or "pieces"."""
+        self.name = name
+        self.labels = tuple(tags)
+        self.max_seq_length = max_seq_length
+        self.facts = {"task_type": "tags", "crf": has_crf, "tag_units": units}
+        self.rules = crf.Transitions(*bio.rules_of(tags))
+        self._config, self._recompute, self._has_crf = bert_config, recompute, has_crf
+        self._dropout = bert_config.hidden_dropout_prob if dropout is None else dropout
+
+    def param_specs(self) -> params_lib.Specs:
+        count = len(self.labels)
+        specs = {
+            name: spec
+            for name, spec in params_lib.bert_specs(self._config).items()
+            if not name.startswith(_POOLER)
+        }
+        specs |= params_lib.classifier_specs(self._config, count)
+        if self._has_crf:
+            shapes = (count, count), (count,), (count,)
+            specs |= {
+                name: (shape, "zeros") for name, shape in zip(_CRF, shapes, strict=True)
+            }
+        return specs
+
+    def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
+        return {"loss": np.sum(batch["tag_ids"] > 0, dtype=np.float32)}
+
+    def loss_sums(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> dict[str, tf.Tensor]:
+        logits = self._logits(params, batch, dropout_key)
+        tag_ids = batch["tag_ids"]
+        if not self._has_crf:
+            return {"loss": tf.reduce_sum(heads.token_losses(logits, tag_ids))}
+        weights = crf.Transitions(*(params[name] for name in _CRF))
+        losses = crf.losses(
+            logits, tag_ids, batch["prior_ids"], batch["edges"], transitions=weights
+        )
+        return {"loss": tf.reduce_sum(losses)}
+
+    def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
+        outputs = {"emissions": self._logits(params, batch, None)}  # [R, T, L]
+        if self._has_crf:  # decoding needs it, too, and gets nothing but outputs
+            flat = tf.concat([tf.reshape(params[name], [-1]) for name in _CRF], 0)
+            examples = layers.shape_list(batch["is_real_example"])[0]
+            outputs["transitions"] = tf.tile(flat[None], [examples, 1])
+        return outputs
+
+    def _logits(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> tf.Tensor:
+        hidden = bert.encode(
+            params,
+            self._config,
+            batch,
+            dropout_key=dropout_key,
+            recompute=self._recompute,
+        )[-1]  # [R, T, H]
+        return heads.token_logits(
+            params, hidden, self._dropout, dropout_key=dropout_key
+        )
+
+    def scored_rows(
+        self, outputs: Outputs, rows: Features, examples: ReadExamples
+    ) -> TaggedSet:
+        return TaggedSet(
+            outputs, rows, self.labels, rules=self.rules, examples=examples
+        )
+
+    def scores(self, scored: TaggedSet) -> dict[str, Any]:
+        right = scored.decoded[0].values == scored.truth.values
+        units = max(1, len(right))
+        counts = metrics.count(scored.true_entities, scored.entities)
+        return {
+            "eval_accuracy": float(right.sum() / units),
+            "eval_loss": scored.losses() / units,
+            **metrics.scores(counts),
+        }
+
+    def metrics(self, rows: Features) -> list[str]:
+        return ["eval_accuracy", "eval_loss", *metrics.NAMES]
+
+    def decide(self, scored: TaggedSet) -> Predictions:
+        return predictions.decide(scored)
+
+    def display(self, record: Mapping[str, Any]) -> Display:
+        return predictions.display(record)
+
+    def summary(self, scored: TaggedSet, scores: Mapping[str, Any]) -> list[str]:
+        counts = metrics.count(scored.true_entities, scored.entities)
+        return [self.line(scores), metrics.table(counts)]
