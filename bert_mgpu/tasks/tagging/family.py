@@ -10,7 +10,7 @@ from typing import Any
 from bert_mgpu.checkpoints import train_state
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.config.tagging import PIECES, WORDS
+from bert_mgpu.config.tagging import BIO, PIECES, WORDS
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example, Features
@@ -108,7 +108,7 @@ class TaggingFamily(Family):
         self, files: TaskFiles, sets: Sequence[Sequence[Example]]
     ) -> TaskFiles:
         types = bio.types_of(files.labels) or _types(sets)
-        tags = bio.tags_of(types, bio.BIO)
+        tags = bio.tags_of(types, BIO)
         return dataclasses.replace(files, labels=tuple(tags))
 
     def task(
@@ -136,8 +136,8 @@ class TaggingFamily(Family):
             yield f"{notes['repaired']} tags or spans repaired (--repair_bio)"
         if notes["between"]:
             yield (
-                f"{notes['between']} of {notes['entities']} entities begin or end inside"
-                " of a token: they cannot be found"
+                f"{notes['between']} of {notes['entities']} entities begin or end"
+                " inside of a token: they cannot be found"
             )
 
     def baseline(
@@ -149,14 +149,8 @@ class TaggingFamily(Family):
 def _types(sets: Sequence[Sequence[Example]]) -> list[str]:
     """The types of entities that occur, sorted."""
     labels = (one.label for examples in sets for one in examples)
-    return sorted(
-        {
-            span.type
-            for each in labels
-            if isinstance(each, Entities)
-            for span in each.spans
-        }
-    )
+    given = (label.spans for label in labels if isinstance(label, Entities))
+    return sorted({span.type for spans in given for span in spans})
 
 
 FAMILY = TaggingFamily()

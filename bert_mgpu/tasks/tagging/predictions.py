@@ -24,7 +24,7 @@ def decide(scored: TaggedSet) -> Predictions:
     texts, values, records = list[str](), list[np.ndarray](), list[dict[str, Any]]()
     for number, example in enumerate(scored.examples):
         shares = scored.decoded[1].row(number).round(_DIGITS)
-        record = {"entities": _entities(scored, number, shares)}
+        record: dict[str, Any] = {"entities": _entities(scored, number, shares)}
         if example.words is None:
             spans = scored.entities[number]
             texts.append(" ".join(f"{s.start}:{s.end}:{s.type}" for s in spans))
