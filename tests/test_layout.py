@@ -166,7 +166,7 @@ def test_few_modules_know_a_family():
 
 
 def test_task_names_stand_in_tasks_only():
-    from bert_mgpu.tasks import registry
+    from bert_mgpu.tasks import base, registry
 
     types = registry.TYPES
     special = {*registry.BUILTIN} - {"ad", "abuse", "sentiment"}  # English words
@@ -206,13 +206,13 @@ def test_files_are_short():
 
 def test_the_cache_key_covers_what_makes_features(monkeypatch):
     from bert_mgpu.core import hashing
-    from bert_mgpu.tasks import dataset, registry
+    from bert_mgpu.tasks import base, registry
     from bert_mgpu.tasks.classification.builtin import BUILTIN
 
     packages, files = [], []
     monkeypatch.setattr(hashing, "hash_of_code", lambda *parts: packages.extend(parts))
     monkeypatch.setattr(hashing, "file_hash", files.append)
-    dataset.code_of.__wrapped__(type(registry.family_of(BUILTIN["mrpc"])))
+    base.code_of.__wrapped__(type(registry.family_of(BUILTIN["mrpc"])))
     assert {"core.rows", "text", "data", "tasks"} <= {*packages}
     own = PACKAGE / "tasks" / "classification"
     assert {*files} == {*own.glob("*.py")}

@@ -23,5 +23,5 @@ class TaggingFlags(FlagTable):
     repair_bio: str | None = flag(None, INPUT, "type tags: what to do with a tag such as I- that continues no entity, and with spans that overlap: begin lets an entity begin there, outside leaves it out; the longer span is kept [refuse them]", identity=True, choices=REPAIRS)
     tag_units: str | None = flag(None, MODEL, "type tags: what gets a tag: words, or the pieces of a text [words where the files have words, else pieces]", choices=UNITS)
     tag_scheme: str = flag(BIO, MODEL, "type tags: notation of the model's classes", identity=True, remembered=True, choices=HEAD_SCHEMES)
-    crf: bool = flag(False, MODEL, "type tags: learn which tags follow each other, with a conditional random field; its scores need a higher rate: see head_lr_factor", identity=True, remembered=True)
+    crf: bool = flag(False, MODEL, "type tags: learn which tags follow each other, with a conditional random field", identity=True, remembered=True)
     # fmt: on

@@ -81,7 +81,7 @@ class Features:
     `ragged` columns are padded with zeros to the batch's length, `dense` columns have
     one value or vector per row. `targets` are values at some tokens of a row; the
     column POSITIONS holds the positions of these tokens. Every column has the same
-    number of rows. `keys` are hashes of the texts, equal for rows of the same text.
+    number of rows. `keys` are hashes of the texts, equal for examples of one text.
     `owners` is the example that each row belongs to: examples are numbered from 0, and
     the rows of one stand together. Without it row i is example i.
     `lines` are the rows' line numbers in their file, `unread` columns ragged values

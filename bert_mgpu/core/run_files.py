@@ -35,6 +35,11 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         "id, line number in the file, label name and probabilities of each example",
     ),
     (
+        (TAGGED,),
+        "of type tags: a line for each word, or piece of a text, and its tag; a blank"
+        " line behind each example",
+    ),
+    (
         ("eval_results.txt",),
         "scores as `key = value`: `eval_accuracy`, `eval_loss`, `global_step`, `loss`,"
         " then macro, micro and weighted F1, macro precision and recall, `mcc`; for two"

@@ -36,7 +36,11 @@ class RowFaults(ValueError):
 
 
 def report_faults(
-    path: str | os.PathLike[str], line: int, error: ValueError, faults: Faults | None
+    path: str | os.PathLike[str],
+    line: int,
+    error: ValueError,
+    *,
+    faults: Faults | None,
 ) -> None:
     """Hands on the faults of the row that begins at a line.
 

@@ -89,30 +89,20 @@ def rows(
     read = FORMATS[form.format_of(path)]
     if lines is None and read is not _parquet:
         lines = read_lines(path, form.encoding, faults)
+    # Of which JSON types a column's cells stay as they are.
+    stay = {id_at: (int,), nested_at: (list, dict)}
     for number, cells in read(path, form, columns, lines=lines or iter(())):
         try:
             if isinstance(cells, ValueError):
                 raise cells
-            yield (
-                number,
-                cells
-                and [
-                    value
-                    if _stays(value, index, id_at, nested_at)
-                    else _text(value, column)
-                    for index, (value, column) in enumerate(
-                        zip(cells, columns, strict=True)
-                    )
-                ],
-            )
+            pairs = zip(cells or (), columns, strict=bool(cells))
+            texts = [
+                value if type(value) in stay.get(index, ()) else _text(value, column)
+                for index, (value, column) in enumerate(pairs)
+            ]
+            yield number, texts or None
         except ValueError as error:
-            report_faults(path, number, error, faults)
-
-
-def _stays(value: Any, index: int, id_at: int | None, nested_at: int | None) -> bool:
-    """Whether a cell is taken as JSON has it."""
-    is_nested = index == nested_at and isinstance(value, list | dict)
-    return is_nested or (index == id_at and type(value) is int)
+            report_faults(path, number, error, faults=faults)
 
 
 def _text(value: Any, column: Column | None) -> Cell | None:

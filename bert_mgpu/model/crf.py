@@ -78,8 +78,8 @@ def losses(
     emissions: tf.Tensor,
     tag_ids: tf.Tensor,
     prior_ids: tf.Tensor,
-    edges: tf.Tensor,
     *,
+    edges: tf.Tensor,
     transitions: Transitions,
 ) -> tf.Tensor:
     """-log p of the given tags of all chains of a row: [R].

@@ -1,7 +1,7 @@
 """Warnings about rows that can be read but are likely mistakes.
 
 A training logs them, and `bert_mgpu doctor data` shows all of them.
-Letters: R rows of a set.
+Letters: R rows of a file, which are its examples.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CheckedSet(NamedTuple):
 
     def locations(self, rows: np.ndarray) -> str:
         """file:line of the first of these rows."""
-        lines = self.features.lines[rows[:_MAX_LINES]]
+        lines = self.features.lines[self.features.first_rows[rows[:_MAX_LINES]]]
         named = ", ".join(str(line) for line in lines)
         rest = len(rows) - _MAX_LINES
         more = f" and {rest} more" if rest > 0 else ""
@@ -37,9 +37,10 @@ class CheckedSet(NamedTuple):
     @property
     def keys(self) -> np.ndarray:
         """A number for each row, equal where texts are; all differ if none is known."""
+        first_rows = self.features.first_rows
         if self.features.keys is None:
-            return np.arange(len(self.features))
-        return self.features.keys
+            return np.arange(len(first_rows))
+        return self.features.keys[first_rows]
 
     @property
     def truth(self) -> np.ndarray | None:
@@ -76,7 +77,7 @@ def warnings(
 
 def _of_texts(checked: CheckedSet) -> Iterator[str]:
     features = checked.features
-    empty = np.flatnonzero(features.lengths <= 2)
+    empty = np.flatnonzero(features.lengths[features.first_rows] <= 2)
     if len(empty):
         yield f"{checked.locations(empty)}: {_rows(len(empty))} without any text"
     truncated = features.notes["truncated"] / features.notes["rows"]
@@ -112,7 +113,7 @@ def _in_both(train: CheckedSet, other: CheckedSet) -> Iterator[str]:
         return
     shared = np.flatnonzero(np.isin(other.keys, train.keys))
     if len(shared):
-        share = len(shared) / len(other.features)
+        share = len(shared) / len(other.keys)
         yield (
             f"{other.locations(shared)}: {_rows(len(shared))} ({share:.1%}) with the"
             f" text of a row of {train.path}: a model may have memorised them"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,18 +20,9 @@ from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
 from bert_mgpu.tasks import data_checks, dev_share, reader, sources, task_json
-from bert_mgpu.tasks.base import Family
+from bert_mgpu.tasks.base import Family, code_of
 from bert_mgpu.tasks.files import DEFAULT_TYPE, TaskFiles, described
 from bert_mgpu.tasks.predict_format import find_format
-
-
-@functools.cache
-def code_of(family: type[Family]) -> str:
-    """A hash of the code that turns a file into features."""
-    shared = "core.rows", "core.rng", "core.text_files", "text", "data", "tasks"
-    folder = pathlib.Path(inspect.getfile(family)).parent
-    own = [hashing.file_hash(file) for file in sorted(folder.glob("*.py"))]
-    return hashing.fingerprint({"code": [hashing.hash_of_code(*shared), *own]})
 
 
 @dataclasses.dataclass

@@ -25,9 +25,8 @@ from bert_mgpu.text import words
 # (task, columns, cells of a row) -> its label, or None to skip the row. Raises
 # ValueError where the cell holds no label.
 LabelReader = Callable[[TaskFiles, Columns, Sequence[Any]], Any]
-# (path of a labelled file, its examples, faults) -> the same examples, whose labels may
-# depend on the whole file.
-Completion = Callable[[Any, list[Example], Faults], list[Example]]
+# The same examples of a labelled file: see `Family.complete`, without its files.
+Completion = Callable[..., list[Example]]
 _MOST_SHOWN = 20  # faults of a file
 
 
@@ -73,7 +72,7 @@ def read_examples(
     )
     examples = [*read]
     if complete is not None and with_label:
-        examples = complete(path, examples, take)
+        examples = complete(path, examples, faults=take)
     if found:
         _refuse(found)
     if not examples:
@@ -137,7 +136,7 @@ def stream(
                 task, columns, cells or [], label=label if with_label else None
             )
         except ValueError as error:
-            report_faults(path, number, error, faults)
+            report_faults(path, number, error, faults=faults)
             continue
         if row is not None:
             guid = row.guid
@@ -190,13 +189,13 @@ def _rows(
             yield number, None
 
 
-class _Row(NamedTuple):
+class RowFields(NamedTuple):
     """The fields of an example; see there."""
 
     guid: str | int | None
     text_a: str
-    text_b: str | None
-    label: Any
+    text_b: str | None = None
+    label: Any = None
     words: Sequence[tuple[int, int]] | None = None
 
 
@@ -206,14 +205,14 @@ def _parse(
     cells: Sequence[Any],
     *,
     label: LabelReader | None,
-) -> _Row | None:
+) -> RowFields | None:
     """The fields of an example, or None to skip the row.
 
     Raises:
       ValueError: the row is faulty.
     """
     if not cells:
-        return _Row(None, "", None, None)
+        return RowFields(None, "")
     if columns.language not in (None, cells[0]):
         return None
     needed = columns.count(label is not None)
@@ -232,9 +231,10 @@ def _parse(
     text_a = cells[columns.text_a]
     if columns.nested and isinstance(text_a, list):
         text, places = words.joined(_cleaned(columns, text_a))
-        return _Row(guid, text, None, row_label, places)
+        return RowFields(guid, text, label=row_label, words=places)
     text_b = None if columns.text_b is None else one_value(cells[columns.text_b])
-    return _Row(guid, *clean(columns, one_value(text_a), text_b), row_label)
+    texts = clean(columns, one_value(text_a), text_b)
+    return RowFields(guid, *texts, label=row_label)
 
 
 def _cleaned(columns: Columns, given: Sequence[str]) -> list[str]:

@@ -40,7 +40,7 @@ def windows(sizes: np.ndarray, room: int, stride: int) -> Windows:
     offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     if offsets[-1] <= room:
         zero, count = np.zeros(1, np.int64), np.array([len(sizes)])
-        return Windows(zero, count, zero, count)
+        return Windows(zero, count, core_starts=zero, core_ends=count)
     starts = [0]
     while offsets[-1] - offsets[starts[-1]] > room:
         start = starts[-1]
@@ -53,7 +53,12 @@ def windows(sizes: np.ndarray, room: int, stride: int) -> Windows:
     core_starts = np.searchsorted(owners, numbers, side="left")
     core_ends = np.searchsorted(owners, numbers, side="right")
     kept = core_ends > core_starts
-    return Windows(first[kept], last[kept], core_starts[kept], core_ends[kept])
+    return Windows(
+        first[kept],
+        last[kept],
+        core_starts=core_starts[kept],
+        core_ends=core_ends[kept],
+    )
 
 
 def _owners(offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

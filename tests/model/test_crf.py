@@ -72,8 +72,8 @@ def row(parts, gap=1):
 
 
 def log_likelihood(batch, transitions):
-    columns = (batch[name] for name in ("emissions", "tags", "prior", "edges"))
-    return -crf.losses(*columns, transitions=transitions)
+    columns = (batch[name] for name in ("emissions", "tags", "prior"))
+    return -crf.losses(*columns, edges=batch["edges"], transitions=transitions)
 
 
 @pytest.mark.parametrize("units", range(1, 7))

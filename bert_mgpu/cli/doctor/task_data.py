@@ -172,6 +172,10 @@ def _read(
         encoding=config.encoding,
     )
     faults: list[str] = []
+
+    def take(line: int, fault: str) -> None:
+        faults.append(fault)
+
     labelled = source.labelled and source.columns.label is not None
     examples = []
     for example in reader.stream(
@@ -181,12 +185,14 @@ def _read(
         columns=source.columns,
         label=family.read_label,
         with_label=labelled,
-        faults=lambda line, fault: faults.append(fault),
+        faults=take,
     ):
         if example.label == "":
             faults.append(f"{source.path}:{example.line}: the label is empty")
         else:
             examples.append(example)
+    if labelled:
+        examples = family.complete(task, source.path, examples, faults=take)
     if not (examples or faults):
         raise UserError(f"{source.path}: no rows for the task {task.name}")
     return ReadSet(split, source.path, examples, faults=faults, labelled=labelled)

@@ -51,18 +51,18 @@ def featurise(
     tags: of the model. doc_stride: see `windows`. by_words: the units of texts that are
     not given as words are words, not pieces.
     """
-    rows, owners, lengths = list[_Row](), list[int](), list[int]()
+    rows, owners, lengths = list[WindowRow](), list[int](), list[int]()
     repaired = total = between = 0
-    writer = _TagWriter(tags)
+    writer, room = _TagWriter(tags), max_seq_length - 2
     for number, example in enumerate(examples):
         units = _units(example, tokenizer, by_words)
         label = example.label or Entities(())
         spans = _of_units(label.spans, units.places)
         tag_ids = writer.ids(spans, len(units.pieces))
         sizes = np.array([len(pieces) for pieces in units.pieces], np.int64)
-        cut = windows(sizes, max_seq_length - 2, doc_stride)
+        cut = windows(sizes, room, doc_stride)
         for window in zip(*(each.tolist() for each in cut), strict=True):
-            rows.append(_row(units, tag_ids, window, tokenizer, max_seq_length - 2))
+            rows.append(_row(units, tag_ids, window, tokenizer=tokenizer, room=room))
             owners.append(number)
         lengths.append(int(sizes.sum()) + 2)
         repaired += label.repaired
@@ -83,8 +83,12 @@ def featurise(
         },
         {},
         np.array([examples[number].line for number in owners], np.int64),
-        notes=notes | {"repaired": repaired, "entities": total, "between": between},
-        keys=_keys(examples, numbers, is_first),
+        notes=notes
+        | {"rows": len(rows), "repaired": repaired}
+        | {"entities": total, "between": between},
+        keys=np.array([_key(each.text_a.strip()) for each in examples], np.uint64)[
+            numbers
+        ],
         owners=numbers if several else None,
         unread={
             UNITS: _pairs([row.places for row in rows], 2),
@@ -93,7 +97,7 @@ def featurise(
     )
 
 
-class _Row(NamedTuple):
+class WindowRow(NamedTuple):
     """A row of tokens, and the places of the units of its core."""
 
     input_ids: list[int]
@@ -108,9 +112,10 @@ def _row(
     units: Units,
     tag_ids: np.ndarray,
     window: tuple[int, int, int, int],
+    *,
     tokenizer: Tokenizer,
     room: int,
-) -> _Row:
+) -> WindowRow:
     """The row of a window: the numbers of its units, and of those of its core."""
     start, end, core_start, core_end = window
     pieces = [own[:room] for own in units.pieces[start:end]]
@@ -124,7 +129,8 @@ def _row(
         edges[core[0]] += crf.FIRST * (core_start == 0)
         edges[core[-1]] += crf.LAST * (core_end == len(units.pieces))
     places = units.places[core_start:core_end]
-    return _Row(ids, [0] * len(ids), own, prior, edges, places)
+    zeros = [0] * len(ids)
+    return WindowRow(ids, zeros, own, prior_ids=prior, edges=edges, places=places)
 
 
 class _TagWriter:
@@ -192,17 +198,6 @@ def _pairs(rows: Sequence[Any], width: int) -> Ragged:
     return Ragged(np.concatenate(parts), offsets.astype(np.int64))
 
 
-def _keys(
-    examples: Sequence[Example], owners: np.ndarray, is_first: np.ndarray
-) -> np.ndarray:
-    """A hash of each row's text and the number of its window: uint64 [rows]."""
-    texts = np.array(
-        [
-            int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-            for text in (example.text_a.strip().encode() for example in examples)
-        ],
-        np.uint64,
-    )
-    firsts = np.flatnonzero(is_first)
-    windows_before = np.arange(len(owners)) - firsts[owners]
-    return texts[owners] + windows_before.astype(np.uint64)
+def _key(text: str) -> int:
+    """A 64-bit hash of a text."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

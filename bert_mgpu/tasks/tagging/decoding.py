@@ -108,7 +108,9 @@ class TaggedSet:
             truth = np.zeros(batch.emissions.shape[:2], np.int32)
             truth[batch.inside] = 1 + self.truth.values[batch.units]
             total += float(
-                _losses(batch.emissions, truth, batch.edges, *self.transitions)
+                _losses(
+                    batch.emissions, truth, batch.edges, transitions=self.transitions
+                )
             )
         return total
 
@@ -126,7 +128,9 @@ def decode(
     shares = np.zeros(len(emissions.values), np.float32)
     for batch in _batches(emissions):
         work = _decode_compiled if batch.is_full else _decode
-        found, own = work(batch.emissions, batch.edges, batch.lengths, *allowed)
+        found, own = work(
+            batch.emissions, batch.edges, batch.lengths, transitions=allowed
+        )
         tags[batch.units] = found.numpy()[batch.inside]
         shares[batch.units] = own.numpy()[batch.inside]
     return Ragged(tags, emissions.offsets), Ragged(shares, emissions.offsets)
@@ -168,7 +172,7 @@ def _batches(emissions: Ragged) -> Iterator[_Batch]:
         before = np.repeat(np.cumsum(own) - own, own)
         units = firsts + np.arange(own.sum()) - before
         padded = np.zeros((len(own), width, emissions.values.shape[1]), np.float32)
-        batch = _Batch(padded, own, units, len(own) == most)
+        batch = _Batch(padded, own, units, is_full=len(own) == most)
         padded[batch.inside] = emissions.values[units]
         yield batch
 
@@ -180,23 +184,29 @@ def _padded(length: int) -> int:
 
 
 def _best_and_shares(
-    emissions: tf.Tensor, edges: tf.Tensor, lengths: tf.Tensor, *transitions: tf.Tensor
+    emissions: tf.Tensor,
+    edges: tf.Tensor,
+    lengths: tf.Tensor,
+    *,
+    transitions: crf.Transitions,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The best tags, int32 [R, T], and the probability of each, float32 [R, T]."""
-    weights = crf.Transitions(*transitions)
-    scores = crf.with_edges(emissions, edges, weights)
-    tags = crf.viterbi(scores, lengths, weights.follow)
-    shares = crf.marginals(scores, lengths, weights.follow)
+    scores = crf.with_edges(emissions, edges, transitions)
+    tags = crf.viterbi(scores, lengths, transitions.follow)
+    shares = crf.marginals(scores, lengths, transitions.follow)
     return tags, tf.gather(shares, tags, batch_dims=2)
 
 
 def _sum_of_losses(
-    emissions: tf.Tensor, tag_ids: tf.Tensor, edges: tf.Tensor, *transitions: tf.Tensor
+    emissions: tf.Tensor,
+    tag_ids: tf.Tensor,
+    edges: tf.Tensor,
+    *,
+    transitions: crf.Transitions,
 ) -> tf.Tensor:
     prior = tf.pad(tag_ids[:, :-1], [[0, 0], [1, 0]])
-    weights = crf.Transitions(*transitions)
     return tf.reduce_sum(
-        crf.losses(emissions, tag_ids, prior, edges, transitions=weights)
+        crf.losses(emissions, tag_ids, prior, edges=edges, transitions=transitions)
     )
 
 
@@ -204,9 +214,10 @@ def _on_host(work: Callable[..., Any], **options: Any) -> Any:
     """A compiled function of arrays of any sizes, on the CPU."""
     function = tf.function(work, reduce_retracing=True, **options)
 
-    def call(*arrays: Any) -> Any:
+    def call(*arrays: Any, transitions: crf.Transitions) -> Any:
         with tf.device("CPU:0"):
-            return function(*map(tf.convert_to_tensor, arrays))
+            weights = crf.Transitions(*map(tf.convert_to_tensor, transitions))
+            return function(*map(tf.convert_to_tensor, arrays), transitions=weights)
 
     return call
 

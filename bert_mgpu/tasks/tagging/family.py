@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -37,9 +38,9 @@ class TaggingFamily(Family):
         return reader.read_label(files, columns, cells)
 
     def complete(
-        self, files: TaskFiles, path: Any, examples: list[Example], faults: Faults
+        self, files: TaskFiles, path: Any, examples: list[Example], *, faults: Faults
     ) -> list[Example]:
-        return reader.complete(path, examples, files, faults)
+        return reader.complete(path, examples, files, faults=faults)
 
     def features(
         self,
@@ -98,7 +99,7 @@ class TaggingFamily(Family):
             source.split,
             label=self.read_label,
             with_label=True,
-            complete=lambda *given: self.complete(files, *given),
+            complete=functools.partial(self.complete, files),
         )
         if not (files.labels or _types([examples])):
             raise UserError(f"{source.path}: no entity in any row: nothing to learn")

@@ -33,9 +33,8 @@ def decide(scored: TaggedSet) -> Predictions:
             texts.append(" ".join(_tags(scored, number)))
         values.append(shares)
         records.append(record)
-    return Predictions(
-        texts, values, records, {run_files.TAGGED: [*_conlleval(scored)]}
-    )
+    files = {run_files.TAGGED: [*_conlleval(scored)]}
+    return Predictions(texts, values, records, files=files)
 
 
 def _tags(scored: TaggedSet, number: int) -> list[str]:

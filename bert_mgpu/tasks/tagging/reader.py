@@ -72,7 +72,7 @@ def _entities(text: str, label: Any, files: TaskFiles) -> Entities:
 
 
 def complete(
-    path: Any, examples: Sequence[Example], files: TaskFiles, faults: Faults
+    path: Any, examples: Sequence[Example], files: TaskFiles, *, faults: Faults
 ) -> list[Example]:
     """The examples of a file (a `tasks.reader.Completion`), with entities for tags."""
     tags = [

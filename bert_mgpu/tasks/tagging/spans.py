@@ -43,7 +43,7 @@ def given(label: Any) -> Iterator[Given]:
                         raise ValueError(_shape(place))
                     start, last = place
                     end = last + 1 if _is_int(last) else last
-                    yield Given(start, end, kind, mention)
+                    yield Given(start, end, kind, mention=mention)
         return
     if not isinstance(label, list):
         raise ValueError(_shape(label))

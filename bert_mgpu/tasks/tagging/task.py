@@ -86,7 +86,11 @@ class Tagging(FinetuningTask):
             return {"loss": tf.reduce_sum(heads.token_losses(logits, tag_ids))}
         weights = crf.Transitions(*(params[name] for name in _CRF))
         losses = crf.losses(
-            logits, tag_ids, batch["prior_ids"], batch["edges"], transitions=weights
+            logits,
+            tag_ids,
+            batch["prior_ids"],
+            edges=batch["edges"],
+            transitions=weights,
         )
         return {"loss": tf.reduce_sum(losses)}
 
