@@ -166,7 +166,7 @@ def test_few_modules_know_a_family():
 
 
 def test_task_names_stand_in_tasks_only():
-    from bert_mgpu.tasks import base, registry
+    from bert_mgpu.tasks import registry
 
     types = registry.TYPES
     special = {*registry.BUILTIN} - {"ad", "abuse", "sentiment"}  # English words

@@ -10,8 +10,8 @@ from bert_mgpu.cli import main
 from bert_mgpu.config import base, finetuning, parsing
 from bert_mgpu.core import run_files
 from bert_mgpu.tasks import task_keys
-from bert_mgpu.tasks.tagging import files as tagging_files
 from bert_mgpu.tasks.classification.builtin import BUILTIN
+from bert_mgpu.tasks.tagging import files as tagging_files
 from tests.support import docs
 from tests.support.paths import ROOT
 

@@ -174,8 +174,8 @@ def _units(example: Example, tokenizer: Tokenizer, by_words: bool) -> Units:
 
 def _take_dropped(text: str, places: list[list[int]]) -> None:
     """Lets units end behind characters that belong to none, such as accents."""
-    starts = [*(start for start, _ in places[1:]), len(text)]
-    for place, following in zip(places, starts, strict=True):
+    starts = [start for start, _ in places[1:]]
+    for place, following in zip(places, [*starts, len(text)], strict=False):
         while place[1] < following and not text[place[1]].isspace():
             place[1] += 1
 

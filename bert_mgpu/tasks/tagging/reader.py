@@ -48,6 +48,9 @@ def _tags(words: Sequence[str], tags: Any) -> Tags:
         )
     if len(tags) != len(words):
         raise ValueError(f"{len(words)} words and {len(tags)} tags")
+    for tag in tags:
+        if not isinstance(tag, str):
+            raise ValueError(f"{short_repr(tag)} is no tag: pass its name")
     empty = [index for index, word in enumerate(words) if not word.strip(" \t")]
     if empty:
         raise RowFaults([(index, "the word is empty") for index in empty])

@@ -1,0 +1,199 @@
+"""Entities from start to end: files, trainings, predictions, streams, Python."""
+
+import json
+import shutil
+
+import pytest
+
+import bert_mgpu
+from tests.support.runs import assert_refused
+from tests.support.tiny import BAD, GOOD, rows
+
+FLAGS = {"num_train_epochs": 8, "train_batch_size": 8, "learning_rate": 5e-3}
+
+
+def sentences(count, seed):
+    """Lists of (word, tag): good words are of type GOOD, a pair of them is one."""
+    for _, text, more in rows(count, seed):
+        tags, before = [], "O"
+        words = f"{text} {more}".split(" ")
+        for word in words:
+            tag = "O"
+            if word in GOOD.split(" "):
+                tag = "I-GOOD" if before.endswith("GOOD") else "B-GOOD"
+            elif word in BAD.split(" "):
+                tag = "B-BAD"
+            tags.append(tag)
+            before = tag
+        yield [*zip(words, tags, strict=True)]
+
+
+def conll(lines):
+    return "".join(
+        "".join(f"{word} {tag}\n" for word, tag in line) + "\n" for line in lines
+    )
+
+
+def spans(lines):
+    """The same as JSON, the words with blanks between them."""
+    for line in lines:
+        text = " ".join(word for word, _ in line)
+        label, start = [], 0
+        for word, tag in line:
+            end = start + len(word)
+            if tag.startswith("B-"):
+                label.append([start, end, tag[2:]])
+            elif tag.startswith("I-"):
+                label[-1][1] = end
+            start = end + 1
+        yield json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Folders with the files of both forms; some sentences have several windows."""
+    root = tmp_path_factory.mktemp("tags")
+    for name, end in (("ner", "txt"), ("cluener", "json")):
+        (root / name).mkdir()
+        for seed, (split, count) in enumerate(
+            {"train": 48, "dev": 21, "test": 9}.items()
+        ):
+            lines = [*sentences(count, seed)]
+            text = conll(lines) if end == "txt" else "".join(spans(lines))
+            (root / name / f"{split}.{end}").write_text(text)
+    return root
+
+
+@pytest.fixture
+def flags(tiny, data):
+    def make(out, task="ner", **changed):
+        return tiny.flags(out, task, **{"data_dir": data / task, **FLAGS, **changed})
+
+    return make
+
+
+@pytest.fixture
+def tagger(flags, inside, tmp_path_factory):
+    """tagger(task, **flags) -> the output_dir of a training; made once."""
+
+    def make(task="ner", **changed):
+        name = "-".join([task, *(f"{key}={value}" for key, value in changed.items())])
+        folder = tmp_path_factory.getbasetemp() / name
+        if not folder.exists():
+            changed = {"do_train": True, "do_eval": True, "do_predict": True, **changed}
+            code, _, err = inside(flags(folder, task, **changed))
+            assert code == 0, err
+        return folder
+
+    return make
+
+
+def scores(out):
+    lines = (out / "eval_results.txt").read_text().splitlines()
+    return {key: float(value) for key, value in (line.split(" = ") for line in lines)}
+
+
+@pytest.mark.parametrize("task", ["ner", "cluener"])
+def test_entities_are_learnt_and_predicted(tagger, data, task):
+    out = tagger(task)
+    found = scores(out)
+    assert found["f1"] > 0.8 and found["eval_accuracy"] > 0.9
+    assert [*found][:4] == ["eval_accuracy", "eval_loss", "global_step", "loss"]
+    assert {"precision", "recall", "macro_f1", "weighted_f1"} <= {*found}
+    assert (out / "label_list.txt").read_text().split() == [
+        *("O", "B-BAD", "I-BAD", "B-GOOD", "I-GOOD")
+    ]
+    lines = [*sentences(9, 2)]
+    predicted = (out / "predict.txt").read_text().splitlines()
+    records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+    assert len(predicted) == len(records) == 9
+    right = 0
+    for line, text, record in zip(lines, predicted, records, strict=True):
+        words = " ".join(word for word, _ in line)
+        if task == "ner":
+            assert len(text.split(" ")) == len(line)
+            words = record["text"]
+        else:
+            assert text == " ".join(
+                f"{e['start']}:{e['end']}:{e['type']}" for e in record["entities"]
+            )
+        for entity in record["entities"]:
+            assert words[entity["start"] : entity["end"]] == entity["text"]
+            assert 0 < entity["probability"] <= 1
+            right += {*entity["text"].split(" ")} <= {*GOOD.split(), *BAD.split()}
+    assert right > 9
+    tagged = (out / "label_test.txt").read_text().split("\n\n")
+    assert len([*filter(str.strip, tagged)]) == 9
+
+
+def test_a_conditional_random_field(tagger):
+    """Learns which tags follow each other, and resumes with what it has learnt."""
+    out = tagger(crf=True, n_gpus=2, padding="pack")
+    assert scores(out)["f1"] > 0.8
+
+
+def test_towers_windows_and_paddings_change_no_prediction(
+    tagger, inside, flags, tmp_path
+):
+    wanted = (tagger() / "predict.txt").read_bytes()
+    for changed in ({"n_gpus": 3, "predict_batch_size": 2}, {"padding": "max_length"},
+                    {"padding": "pack", "predict_batch_size": 5}):  # fmt: skip
+        out = shutil.copytree(tagger(), tmp_path / str(len([*tmp_path.iterdir()])))
+        code, _, err = inside(flags(out, do_predict=True, **changed))
+        assert code == 0, err
+        assert (out / "predict.txt").read_bytes() == wanted
+
+
+def test_the_folder_alone_predicts(tagger, inside, tmp_path):
+    """Files of words, bare texts, a stream, one text, and from Python."""
+    out = shutil.copytree(tagger(), tmp_path / "alone")
+    args = [f"--output_dir={out}", "--xla=off"]
+    code, screen, err = inside([*args, "--predict_text=sun joy the rain"])
+    assert code == 0, err
+    found = [words.rpartition(" ") for words in screen.splitlines()[0].split(", ")]
+    assert " ".join(text for text, _, _ in found) == "sun joy rain"
+    assert [kind for _, _, kind in found] == ["GOOD"] * (len(found) - 1) + ["BAD"]
+    file = tmp_path / "new.txt"
+    file.write_text("sun joy the rain\n\nthe\n")
+    code, _, err = inside([*args, "--do_predict=true", f"--predict_file={file}"])
+    assert code == 0, err
+    first, *rest = (out / "predict.txt").read_text().splitlines()
+    assert first.startswith("0:") and first.endswith(" 12:16:BAD") and rest == ["", ""]
+    with bert_mgpu.load(out) as model:
+        one = model.predict("sun joy the rain")
+        assert [entity["type"] for entity in one.entities][-2:] == ["GOOD", "BAD"]
+        assert one.entities[-1]["text"] == "rain"
+        assert model.predict("the").entities == []
+
+
+MISTAKES = {
+    "orphan": ("sun O\njoy I-GOOD\n", {}, "train.txt:2: 'I-GOOD' without a B-GOOD"),
+    "no entity": ("sun O\n", {}, "no entity in any row: nothing to learn"),
+    "columns": ("sun\n", {}, "train.txt:1: 1 column, but 2 are needed"),
+}
+
+
+@pytest.mark.parametrize("name", [*MISTAKES])
+def test_mistakes_in_the_data(flags, inside, tmp_path, name):
+    text, changed, fragment = MISTAKES[name]
+    (tmp_path / "data").mkdir()
+    for split in ("train", "dev"):
+        (tmp_path / "data" / f"{split}.txt").write_text(text)
+    changed = {"data_dir": tmp_path / "data", "do_train": True, **changed}
+    out = tmp_path / "out"
+    assert_refused(inside(flags(out, **changed)), fragment)
+    assert not [*out.glob("model.ckpt*")]
+
+
+def test_repairs_are_logged_and_belong_to_the_run(flags, inside, tmp_path, data):
+    """A run goes on only with the same repair."""
+    folder = shutil.copytree(data / "ner", tmp_path / "data")
+    (folder / "train.txt").write_text("sun I-GOOD\n\n" * 8)
+    out = tmp_path / "out"
+    args = {"data_dir": folder, "do_train": True, "repair_bio": "begin"}
+    code, _, err = inside(flags(out, **args))
+    assert code == 0 and "8 tags or spans repaired (--repair_bio)" in err
+    changed = {**args, "repair_bio": "outside", "num_train_epochs": 9}
+    assert_refused(inside(flags(out, **changed)), "no entity in any row")
+    (folder / "train.txt").write_text("sun I-GOOD\njoy B-GOOD\n\n" * 8)
+    assert_refused(inside(flags(out, **changed)), "repair_bio")

@@ -1,0 +1,108 @@
+"""The keys of task.json of the type "tags"."""
+
+import json
+import re
+
+import pytest
+
+from bert_mgpu.config import parsing, tagging
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.tasks import registry, task_json, task_keys
+from bert_mgpu.tasks.tagging import files
+
+
+def find(folder, values, **flags):
+    if values is not None:
+        (folder / "task.json").write_text(json.dumps(values))
+    flags = {"task_name": "mine", "data_dir": folder, **flags}
+    config, _ = parsing.parse(["", *parsing.arguments(flags)], "", FinetuneConfig)
+    return registry.find_task_files(config)
+
+
+@pytest.mark.parametrize(
+    ("values", "form", "columns"),
+    [
+        ({"train": "train.txt"}, "conll", (0, -1)),
+        ({"train": "a.conll"}, "conll", (0, -1)),
+        ({"train": "weibo.train"}, "conll", (0, -1)),
+        ({"train": "train.json"}, "jsonl", ("text", "label")),
+        ({"train": "train.jsonl.gz", "label": "spans"}, "jsonl", ("text", "spans")),
+        ({"train": "train.parquet", "text_a": "tokens", "label": "ner_tags"},
+         "parquet", ("tokens", "ner_tags")),
+        ({"train": "train.txt", "text_a": 1, "label": 3}, "conll", (1, 3)),
+        ({"train": "train.txt", "format": "jsonl"}, "jsonl", ("text", "label")),
+    ],
+)  # fmt: skip
+def test_formats_and_columns(tmp_path, values, form, columns):
+    task = find(tmp_path, {**values, "type": "tags"})
+    assert task.columns.table == ((form, *task.columns.table.form[1:]), columns)
+    assert task.columns.nested and task.task_type == files.TYPE
+    again = task_json.values_of(task)
+    assert again["format"] == form and again["type"] == "tags"
+
+
+def test_a_task_comes_back_from_what_run_json_keeps(tmp_path):
+    values = {"train": "a.txt", "type": "tags", "scheme": "iob1", "units": "words",
+              "token_pattern": "(.)[0-9]", "repair_bio": "begin"}  # fmt: skip
+    task = find(tmp_path, values)
+    assert task.options == {key: values[key] for key in files.KEYS}
+    kept = task_json.values_of(task)
+    again = find(tmp_path, {key: v for key, v in kept.items() if key != "name"})
+    assert again.options == task.options
+    assert again.columns.clean("字0") == "字"
+
+
+def test_built_in_tasks_take_the_flags_of_their_type(tmp_path):
+    for name in files.BUILTIN:
+        task = find(tmp_path, None, task_name=name, repair_bio="outside")
+        assert task.built_in and task.options == {"repair_bio": "outside"}
+        assert task_json.values_of(task) == {"name": name, "repair_bio": "outside"}
+        with pytest.raises(UserError, match=f"--train_file: {name} is a built-in"):
+            find(tmp_path, None, task_name=name, train_file="x")
+    with pytest.raises(UserError, match="--repair_bio: mrpc is a built-in task"):
+        find(tmp_path, None, task_name="mrpc", repair_bio="outside")
+
+
+MISTAKES = [
+    ({"token_pattern": "(a"}, r"token_pattern: '\(a' is no regular expression"),
+    ({"token_pattern": "ab"}, "token_pattern: 'ab' has 0 groups: put the word in"),
+    ({"token_pattern": "(a)(b)"}, r"token_pattern: '\(a\)\(b\)' has 2 groups"),
+    ({"scheme": "iob"}, "'scheme' is 'iob': pass one of bio, bioes, iob1"),
+    ({"repair_bio": "yes"}, "'repair_bio' is 'yes': pass one of begin, outside"),
+    ({"units": "chars"}, "'units' is 'chars': pass one of words, pieces"),
+    ({"type": "single", "scheme": "bio"}, "'scheme' is only for the type 'tags'"),
+    ({"labels": "LOC"}, "'labels' is 'LOC', but must be of type list"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), MISTAKES)
+def test_mistakes(tmp_path, values, message):
+    with pytest.raises(UserError, match=message):
+        find(tmp_path, {"train": "a.txt", "text_a": 0, "type": "tags", **values})
+
+
+def test_one_type_is_enough(tmp_path):
+    values = {"train": "a.txt", "type": "tags", "labels": ["LOC"]}
+    assert find(tmp_path, values).labels == ("LOC",)
+
+
+def test_words_that_are_not_as_the_pattern_says(tmp_path):
+    find_word = files.columns(
+        find(tmp_path, {"train": "a.txt", "type": "tags"}).columns,
+        {"token_pattern": "(.*)[0-9]"},
+    ).clean
+    assert find_word("字0") == "字" and find_word("120") == "12"
+    for token in ("字", "0", ""):
+        with pytest.raises(ValueError, match=re.escape(repr(token))):
+            find_word(token)
+
+
+def test_flags_and_keys_have_the_same_choices():
+    flags = {
+        field.name: field.metadata
+        for field in tagging.TaggingFlags.__dataclass_fields__.values()
+    }
+    for key in files.KEYS:
+        row = task_keys.KEYS[key]
+        assert tuple(row.choices or ()) == flags[row.flag]["choices"]
