@@ -7,8 +7,6 @@ the model, and answers evaluation, prediction, streams, reports and exports.
 from __future__ import annotations
 
 import abc
-import functools
-import inspect
 import json
 import pathlib
 import types
@@ -19,7 +17,6 @@ import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core import hashing
 from bert_mgpu.core.report import ReportSection, ReportTable
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import (
@@ -249,12 +246,3 @@ class Family(abc.ABC):
     ) -> dict[str, dict[str, float]]:
         """Name of a set -> scores of a trivial model to beat; empty: there is none."""
         return {}
-
-
-@functools.cache
-def code_of(family: type[Family]) -> str:
-    """A hash of the code that turns a file into features."""
-    shared = "core.rows", "core.rng", "core.text_files", "text", "data", "tasks"
-    folder = pathlib.Path(inspect.getfile(family)).parent
-    own = [hashing.file_hash(file) for file in sorted(folder.glob("*.py"))]
-    return hashing.fingerprint({"code": [hashing.hash_of_code(*shared), *own]})

@@ -20,9 +20,10 @@ from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import SOLO, Collective
 from bert_mgpu.tasks import data_checks, dev_share, reader, sources, task_json
-from bert_mgpu.tasks.base import Family, code_of
+from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import DEFAULT_TYPE, TaskFiles, described
 from bert_mgpu.tasks.predict_format import find_format
+from bert_mgpu.tasks.registry import code_of
 
 
 @dataclasses.dataclass

@@ -7,9 +7,13 @@ its model needs TensorFlow.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
+import inspect
+import pathlib
 
 from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core import hashing
 from bert_mgpu.tasks import dev_share, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.classification import builtin
@@ -71,3 +75,12 @@ def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
 def family_of(files: TaskFiles) -> Family:
     """The family that reads, trains and scores a task."""
     return importlib.import_module(TYPES[files.task_type].module).FAMILY
+
+
+@functools.cache
+def code_of(family: type[Family]) -> str:
+    """A hash of the code that turns a file into features."""
+    shared = "core.rows", "core.rng", "core.text_files", "text", "data", "tasks"
+    folder = pathlib.Path(inspect.getfile(family)).parent
+    own = [hashing.file_hash(file) for file in sorted(folder.glob("*.py"))]
+    return hashing.fingerprint({"code": [hashing.hash_of_code(*shared), *own]})
