@@ -85,7 +85,7 @@ class Run:
     @property
     def optimizer(self) -> Optimizer:
         config, layers = self.config, self.model.bert_config.num_hidden_layers
-        rates = rules.layer_decay(layers, config.layer_lr_decay)
+        rates = rules.layer_decay(layers, config.layer_lr_decay, config.head_lr_factor)
         try:
             return Optimizer(
                 config.optimizer,

@@ -52,12 +52,12 @@ def weight_decay(decay: float) -> Rules[float]:
     return ((r"LayerNorm|layer_norm|bias", 0.0), (r"", decay))
 
 
-def layer_decay(layers: int, decay: float) -> Rules[float]:
+def layer_decay(layers: int, decay: float, head: float = 1.0) -> Rules[float]:
     """Factors of the learning rate that fall with the distance from the head.
 
-    As in BEiT (Bao et al. 2022): 1 for the pooler and the head, `decay` for the top
-    layer, decay ** (layers - i) for layer i = 0, 1, ... and decay ** (layers + 1)
-    for the embeddings. Does not cover layers beyond these.
+    As in BEiT (Bao et al. 2022): 1 for the pooler, `decay` for the top layer,
+    decay ** (layers - i) for layer i = 0, 1, ... and decay ** (layers + 1) for the
+    embeddings; `head` for what is no part of BERT. Does not cover layers beyond these.
     """
     if not 0.0 < decay <= 1.0:
         raise ValueError(
@@ -67,7 +67,8 @@ def layer_decay(layers: int, decay: float) -> Rules[float]:
     return (
         (_EMBEDDINGS, decay ** (layers + 1)),
         *((_layer(index), decay ** (layers - index)) for index in range(layers)),
-        (r"^(?!bert/encoder/)", 1.0),
+        (_POOLER, 1.0),
+        (r"^(?!bert/)", head),
     )
 
 

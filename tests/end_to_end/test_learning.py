@@ -91,18 +91,20 @@ def test_each_flag_changes_what_is_learned(trained, setting):
     assert 1e-7 < np.abs(actual - wanted).max() < 0.1
 
 
-def test_lower_layers_learn_more_slowly(two_layers, tmp_path, inside):
+def test_layers_and_the_head_learn_at_their_own_rates(two_layers, tmp_path, inside):
     """The first step of a bias is the rate times nearly 1 / sqrt(0.1)."""
-    flags = {"train_batch_size": 24, "warmup_proportion": 0, "layer_lr_decay": 0.5}
+    flags = {"train_batch_size": 24, "warmup_proportion": 0}
+    flags |= {"layer_lr_decay": 0.5, "head_lr_factor": 10}
     assert inside(two_layers.flags(tmp_path, do_train=True, **flags))[0] == 0
     before, after = (google_read.read(run) for run in (two_layers.model, tmp_path))
     assert after["global_step"] == 1
 
     def moved(name):
-        return np.abs(after[name] - before[name]).max()
+        return np.abs(after[name] - before.get(name, 0)).max()  # biases begin at 0
 
     layers = [f"bert/encoder/layer_{n}/output/dense/bias" for n in range(2)]
     assert moved(layers[0]) / moved(layers[1]) == pytest.approx(0.5, rel=0.02)
+    assert moved("output_bias") / moved(layers[1]) == pytest.approx(20, rel=0.02)
 
 
 @pytest.mark.parametrize(("recompute", "layers"), [("none", 0), ("block", 2)])

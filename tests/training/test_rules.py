@@ -56,6 +56,15 @@ def test_rate_falls_by_one_factor_a_layer():
     assert len(set(factors.values())) == 14
 
 
+def test_the_head_has_a_factor_of_its_own():
+    factors = rules.resolve(rules.layer_decay(LAYERS, 0.9, 100.0), NAMES)
+    heads = {factor for name, factor in factors.items() if part_of(name) == "head"}
+    assert heads == {100.0}
+    usual = rules.resolve(rules.layer_decay(LAYERS, 0.9), NAMES)
+    rest = [name for name in NAMES if part_of(name) != "head"]
+    assert [factors[name] for name in rest] == [usual[name] for name in rest]
+
+
 def test_a_table_for_fewer_layers_does_not_fit():
     with pytest.raises(ValueError, match="layer_11/"):
         rules.resolve(rules.layer_decay(11, 0.9), NAMES)
