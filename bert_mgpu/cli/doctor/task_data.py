@@ -205,7 +205,7 @@ def _sizes(sets: Sequence[CheckedSet], max_seq_length: int | None) -> str:
     """
     features = [each.features for each in sets]
     lines = [["", *(each.split for each in sets)]]
-    lines.append(["rows", *(str(len(each)) for each in features)])
+    lines.append(["rows", *(str(len(each.first_rows)) for each in features)])
     percentiles = [each.notes["length_percentiles"] for each in features]
     for percent in percentiles[0]:
         values = [str(each[percent]) for each in percentiles]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,3 +201,16 @@ def _pairs(rows: Sequence[Any], width: int) -> Ragged:
 def _key(text: str) -> int:
     """A 64-bit hash of a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def sentences(
+    rows: Features,
+) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
+    """The first token and the place of each unit of a sentence, and its entities."""
+    is_unit = rows.ragged["tag_ids"].values > 0
+    ids = rows.ragged["input_ids"].values[is_unit].tolist()
+    places, entities = rows.unread[UNITS], rows.unread[ENTITIES]
+    starts = [*rows.first_rows.tolist(), len(rows)]
+    for first, last in zip(starts, starts[1:], strict=False):
+        begin, end = int(places.offsets[first]), int(places.offsets[last])
+        yield ids[begin:end], places.values[begin:end], entities.row(first)

@@ -9,12 +9,10 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from bert_mgpu.core.rows import Features
 from bert_mgpu.tasks.tagging import bio, metrics
 from bert_mgpu.tasks.tagging.bio import Span
-from bert_mgpu.tasks.tagging.dataset import ENTITIES, UNITS
+from bert_mgpu.tasks.tagging.dataset import sentences
 
 NAME = "the training set's entities"
 _Words = tuple[int, ...]
@@ -26,7 +24,7 @@ def scores(
     """Name of a set -> its scores; tags: of the model."""
     types = bio.types_of(tags)
     counts: dict[_Words, collections.Counter[int]] = {}
-    for ids, places, entities in _sentences(train):
+    for ids, places, entities in sentences(train):
         starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
         for start, end, kind in entities.tolist():
             if start in starts and end in ends:
@@ -37,7 +35,7 @@ def scores(
     found = {}
     for name, rows in sets.items():
         truth, predicted = list[list[Span]](), list[list[Span]]()
-        for ids, places, entities in _sentences(rows):
+        for ids, places, entities in sentences(rows):
             truth.append([Span(s, e, types[k]) for s, e, k in entities.tolist()])
             predicted.append(
                 [
@@ -63,16 +61,3 @@ def _matches(
                 break
         else:
             start += 1
-
-
-def _sentences(
-    rows: Features,
-) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
-    """The first token and the place of each unit of a sentence, and its entities."""
-    is_unit = rows.ragged["tag_ids"].values > 0
-    ids = rows.ragged["input_ids"].values[is_unit].tolist()
-    places, entities = rows.unread[UNITS], rows.unread[ENTITIES]
-    starts = [*rows.first_rows.tolist(), len(rows)]
-    for first, last in zip(starts, starts[1:], strict=False):
-        begin, end = int(places.offsets[first]), int(places.offsets[last])
-        yield ids[begin:end], places.values[begin:end], entities.row(first)

@@ -19,8 +19,15 @@ from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks import reader as files_reader
 from bert_mgpu.tasks import sources
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
+from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
-from bert_mgpu.tasks.tagging import bio, dataset, dictionary, reader
+from bert_mgpu.tasks.tagging import (
+    bio,
+    dataset,
+    dictionary,
+    entity_checks,
+    reader,
+)
 from bert_mgpu.tasks.tagging.reader import Entities
 from bert_mgpu.tasks.tagging.task import Tagging
 from bert_mgpu.text.tokenization import Tokenizer
@@ -140,6 +147,12 @@ class TaggingFamily(Family):
                 f"{notes['between']} of {notes['entities']} entities begin or end"
                 " inside of a token: they cannot be found"
             )
+
+    def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:
+        return entity_checks.warnings(checked, files.labels)
+
+    def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
+        return entity_checks.tables(sets, files.labels)
 
     def baseline(
         self, train: Features, sets: Mapping[str, Features], task: FinetuningTask

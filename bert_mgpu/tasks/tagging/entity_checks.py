@@ -1,0 +1,110 @@
+"""Tables of the entities of sets, and warnings about those that are likely mistakes."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from bert_mgpu.core import terminal
+from bert_mgpu.core.errors import listed
+from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.tagging import bio
+from bert_mgpu.tasks.tagging.dataset import ENTITIES, sentences
+
+_NUMBER_WIDTH = 12  # columns of the terminal
+_FEW = 8  # entities of a type from which nothing can be learnt
+_NAMES = 5  # types, and mentions, that are named
+
+
+def tables(sets: Sequence[CheckedSet], tags: Sequence[str]) -> list[str]:
+    """The number of entities of each type, and their lengths, by set."""
+    names = ["", *(checked.split for checked in sets)]
+    lines = [["type", *names[1:]]]
+    counts = [_counts(checked, tags) for checked in sets]
+    for index, kind in enumerate(bio.types_of(tags)):
+        lines.append([kind, *(str(count[index]) for count in counts)])
+    lines.append(["all", *(str(count.sum()) for count in counts)])
+    facts = [names]
+    for name, values in (
+        ("rows without an entity", [_empty(checked) for checked in sets]),
+        ("rows of several windows", [_long(checked) for checked in sets]),
+        ("entities that no tokens fit", [_between(checked) for checked in sets]),
+    ):
+        facts.append([name, *map(str, values)])
+    for percent in (50, 90, 100):
+        name = f"characters per entity, {percent} % have at most"
+        facts.append([name, *(_length(checked, percent) for checked in sets)])
+    widths = [_NUMBER_WIDTH] * len(sets)
+    return [terminal.align(table, widths) for table in (lines, facts)]
+
+
+def warnings(checked: CheckedSet, tags: Sequence[str]) -> Iterator[str]:
+    """A line for each likely mistake in a labelled set."""
+    if not checked.labelled:
+        return
+    counts, types = _counts(checked, tags), bio.types_of(tags)
+    absent = [kind for kind, count in zip(types, counts, strict=True) if not count]
+    if absent:
+        yield f"{checked.path}: no entity of the type {listed(absent, _NAMES)}"
+    if checked.split == "train":
+        rare = [f"{kind} ({count})" for kind, count in zip(types, counts, strict=True)
+                if 0 < count < _FEW]  # fmt: skip
+        if rare:
+            yield f"{checked.path}: types of few entities: {listed(rare, _NAMES)}"
+    if between := _between(checked):
+        recall = 1 - between / max(1, counts.sum())
+        yield (
+            f"{checked.path}: {between} of {counts.sum()} entities begin or end inside"
+            f" of a token, so that recall is {recall:.2%} at most"
+        )
+    yield from _in_two_ways(checked, types)
+
+
+def _in_two_ways(checked: CheckedSet, types: Sequence[str]) -> Iterator[str]:
+    """Mentions that have several types, with the first row of each."""
+    lines = checked.features.lines[checked.features.first_rows]
+    seen: dict[tuple[int, ...], dict[int, int]] = collections.defaultdict(dict)
+    for line, (ids, places, entities) in zip(
+        lines.tolist(), sentences(checked.features), strict=True
+    ):
+        starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
+        for start, end, kind in entities.tolist():
+            if start in starts and end in ends:
+                mention = (*ids[starts.index(start) : ends.index(end) + 1],)
+                seen[mention].setdefault(kind, line)
+    several = [kinds for kinds in seen.values() if len(kinds) > 1]
+    if several:
+        shown = [
+            " and ".join(f"{types[kind]} (line {line})" for kind, line in kinds.items())
+            for kinds in several[:_NAMES]
+        ]
+        count = f"{len(several)} mention{'s' * (len(several) > 1)}"
+        yield f"{checked.path}: {count} with several types: {'; '.join(shown)}"
+
+
+def _counts(checked: CheckedSet, tags: Sequence[str]) -> np.ndarray:
+    kinds = checked.features.unread[ENTITIES].values[:, 2]
+    return np.bincount(kinds, minlength=len(bio.types_of(tags)))
+
+
+def _empty(checked: CheckedSet) -> int:
+    features = checked.features
+    return int((features.unread[ENTITIES].lengths[features.first_rows] == 0).sum())
+
+
+def _long(checked: CheckedSet) -> int:
+    starts = np.append(checked.features.first_rows, len(checked.features))
+    return int((np.diff(starts) > 1).sum())
+
+
+def _between(checked: CheckedSet) -> int:
+    return int(checked.features.notes["between"])
+
+
+def _length(checked: CheckedSet, percent: int) -> str:
+    places = checked.features.unread[ENTITIES].values
+    if not len(places):
+        return "-"
+    return str(int(np.percentile(places[:, 1] - places[:, 0], percent)))
