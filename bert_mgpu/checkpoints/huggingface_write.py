@@ -50,11 +50,10 @@ def export(
     problem_type: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a folder for AutoModelForSequenceClassification and AutoTokenizer.
+    """Writes a folder for transformers' models and AutoTokenizer.
 
-    labels: of a classifier. Without them the folder is for the model of which
-    `weight_names.architecture_of` finds the weights, and labels of a classifier are
-    LABEL_0, LABEL_1, ...
+    The model is the one of which `weight_names.architecture_of` finds the weights.
+    labels: of a classifier, of texts or of tokens [LABEL_0, LABEL_1, ...].
     problem_type: of a classifier, as transformers names it.
     facts: of run.json (see `run_folder.facts`), which bert_mgpu reads for predictions.
 
@@ -63,13 +62,17 @@ def export(
     """
     target = pathlib.Path(directory).absolute()
     files.check_replaceable(target, is_export)
-    classifies = labels is not None
     flags = (facts or {}).get("flags", {})
-    architecture = (
-        weight_names.CLASSIFIER if classifies else weight_names.architecture_of(params)
-    )
+    architecture = weight_names.architecture_of(params)
+    if labels is not None and architecture not in weight_names.CLASSIFIERS:
+        architecture = weight_names.CLASSIFIER  # whose head is missing then
+    if any(name.startswith(weight_names.ONLY_OURS) for name in params):
+        raise UserError(
+            f"{directory}: cannot export: transformers has no conditional random"
+            " field: train without --crf"
+        )
     tensors = _tensors(params, bert_config, architecture)
-    if architecture == weight_names.CLASSIFIER:
+    if architecture in weight_names.CLASSIFIERS:
         classes = len(tensors["classifier.bias"])
         labels = labels or [f"LABEL_{index}" for index in range(classes)]
         if len(labels) != classes:

@@ -69,16 +69,21 @@ ROWS = tuple(
 )
 
 # The parameters of transformers' models, by prefixes of Google's names.
-CLASSIFIER, PRETRAINING, MASKED_WORDS, SPANS, ENCODER = (
+CLASSIFIER, TAGGER, PRETRAINING, MASKED_WORDS, SPANS, ENCODER = (
     "BertForSequenceClassification",
+    "BertForTokenClassification",
     "BertForPreTraining",
     "BertForMaskedLM",
     "BertForQuestionAnswering",
     "BertModel",
 )
+CLASSIFIERS = (CLASSIFIER, TAGGER)  # those that have labels
+ONLY_OURS = ("crf/",)  # of parameters that neither program has
 _UNPOOLED = ("bert/embeddings/", "bert/encoder/")
+_POOLER = "bert/pooler/dense/kernel"
 _SCOPES = {
     CLASSIFIER: ("bert/", "output_"),
+    TAGGER: (*_UNPOOLED, "output_"),
     PRETRAINING: ("bert/", "cls/predictions/", "cls/seq_relationship/"),
     MASKED_WORDS: (*_UNPOOLED, "cls/predictions/"),
     SPANS: (*_UNPOOLED, "cls/squad/"),
@@ -134,7 +139,8 @@ def _lookup(rows: Mapping[str, Row], name: str) -> Row | None:
 def architecture_of(params: Iterable[str]) -> str:
     """The class in transformers of a model with these parameters, by Google's names."""
     names = set(params)
-    return next((_HEADS[name] for name in _HEADS if name in names), ENCODER)
+    found = next((_HEADS[name] for name in _HEADS if name in names), ENCODER)
+    return TAGGER if found == CLASSIFIER and _POOLER not in names else found
 
 
 def rows_of_architecture(architecture: str, num_hidden_layers: int) -> list[Row]:

@@ -87,13 +87,13 @@ def _weights(path: str, bert_config: BertConfig) -> Params:
     params = {
         name: value
         for name, value in stored.items()
-        if weight_names.row_by_google(name)
+        if weight_names.row_by_google(name) or name.startswith(weight_names.ONLY_OURS)
     }
     wanted = {n: shape for n, (shape, _) in params_lib.bert_specs(bert_config).items()}
     shapes = {name: value.shape for name, value in params.items()}
     difference = weight_names.describe_difference(wanted, shapes)
     initial_weights.check_encoder(path, difference, wanted=wanted, shapes=shapes)
-    if difference.missing:
+    if difference.missing and "output_weights" not in params:  # else it needs none
         print("the model has no pooler: fine-tuning initialises one at random")
     if others := sorted(set(stored) - set(params)):
         print(f"left out, as they are not BERT's: {listed(others)}")
@@ -141,7 +141,7 @@ def _write_hugging_face(
 ) -> None:
     problem_types = {name: problem_type for problem_type, name in types.items()}
     trained = problem_types.get(flags.get("task_type", ""))
-    classifies = weight_names.architecture_of(params) == weight_names.CLASSIFIER
+    classifies = weight_names.architecture_of(params) in weight_names.CLASSIFIERS
     huggingface_write.export(
         folder,
         params,
@@ -219,7 +219,7 @@ def outputs(
 
     Letters: B rows, T tokens, H width, V vocabulary, C classes. "hidden states"
     [B, T, H], and as logits "words" [B, T, V], "spans" [B, T, 2], "next sentence"
-    [B, 2], "labels" [B, C].
+    [B, 2], "labels" [B, C], of a tagger [B, T, C].
     """
     with tf.device("CPU:0"):
         inputs = {name: tf.constant(value) for name, value in batch.items()}
@@ -231,6 +231,8 @@ def outputs(
                 tensors["labels"] = heads.classification_logits(params, pooled, 0.0)
             if "cls/seq_relationship/output_weights" in params:
                 tensors["next sentence"] = heads.next_sentence_logits(params, pooled)
+        elif "output_weights" in params:
+            tensors["labels"] = heads.token_logits(params, hidden, 0.0)
         if "cls/predictions/output_bias" in params:
             tensors["words"] = heads.masked_lm_logits(params, bert_config, hidden)
         if "cls/squad/output_weights" in params:

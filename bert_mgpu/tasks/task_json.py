@@ -58,8 +58,9 @@ def read_task_json(
         of_model = {}
     if task := builtin.get(name.lower()):
         task_type = types[task.task_type]
-        for key in by_flag:
-            if key not in task_type.keys:
+        for key, value in by_flag.items():
+            is_known = key == "type" and value == task.task_type  # as run.json has it
+            if key not in task_type.keys and not is_known:
                 raise UserError(
                     f"--{KEYS[key].flag}: {name} is a built-in task, whose files are"
                     " known: for your own, pass another --task_name"

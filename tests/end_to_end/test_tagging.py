@@ -197,3 +197,49 @@ def test_repairs_are_logged_and_belong_to_the_run(flags, inside, tmp_path, data)
     assert_refused(inside(flags(out, **changed)), "no entity in any row")
     (folder / "train.txt").write_text("sun I-GOOD\njoy B-GOOD\n\n" * 8)
     assert_refused(inside(flags(out, **changed)), "repair_bio")
+
+
+def test_exports_and_conversions_predict_the_same(tagger, flags, inside, tmp_path):
+    """The folder for transformers, and what `convert` makes of it."""
+    from bert_mgpu.cli import convert
+
+    out = tagger()
+    code, _, err = inside(flags(out, do_predict=True, export_hf=tmp_path / "hf"))
+    assert code == 0, err
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["architectures"] == ["BertForTokenClassification"]
+    assert config["id2label"]["1"] == "B-BAD"
+    made = [
+        f"--init_checkpoint={tmp_path / 'hf'}",
+        f"--export_google={tmp_path / 'google'}",
+    ]
+    assert convert.main(made) == 0
+    asked = ["sun joy the rain", "the of", "win"]
+    with bert_mgpu.load(out) as model:
+        wanted = model.predict(asked)
+    for folder in ("hf", "google"):
+        with bert_mgpu.load(tmp_path / folder) as model:
+            assert model.predict(asked) == wanted
+
+
+def test_a_field_is_not_exported(tagger, flags, inside, tmp_path):
+    """For transformers; Google's format keeps it."""
+    from bert_mgpu.cli import convert
+
+    asked = {"crf": True, "do_train": True, "export_hf": tmp_path / "hf"}
+    assert_refused(inside(flags(tmp_path / "out", **asked)), "no conditional random")
+    out = tagger(crf=True, n_gpus=2, padding="pack")
+    made = [f"--init_checkpoint={out}", f"--export_hf={tmp_path / 'hf'}"]
+    assert convert.main(made) == 2 and not (tmp_path / "hf").exists()
+    made[1] = f"--export_google={tmp_path / 'google'}"
+    assert convert.main(made) == 0
+    with (
+        bert_mgpu.load(out) as one,
+        bert_mgpu.load(tmp_path / "google") as other,
+    ):
+        assert one.predict("sun joy the rain") == other.predict("sun joy the rain")
+
+
+def test_a_stride_beyond_the_row_is_refused(flags, inside, tmp_path):
+    asked = {"do_train": True, "doc_stride": 15}
+    assert_refused(inside(flags(tmp_path / "out", **asked)), "pass at most that")

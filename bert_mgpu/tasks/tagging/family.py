@@ -127,6 +127,18 @@ class TaggingFamily(Family):
         *,
         data: TaskData,
     ) -> Tagging:
+        if config.crf and config.export_hf:
+            raise UserError(
+                "--export_hf with --crf: transformers has no conditional random field:"
+                " leave one of them out"
+            )
+        room = config.max_seq_length - 2
+        if config.doc_stride and config.doc_stride > room:
+            raise UserError(
+                f"--doc_stride={config.doc_stride}: a row has {room} tokens of text"
+                f" (--max_seq_length={config.max_seq_length}): pass at most that, or"
+                " words between two windows would be lost"
+            )
         return Tagging(
             files.name,
             model.bert_config,
