@@ -101,18 +101,17 @@ class TaggedSet:
             )
         ]
 
-    def losses(self) -> float:
-        """The sum of -log p of the true tags of all sentences."""
-        total = 0.0
+    @functools.cached_property
+    def losses(self) -> np.ndarray:
+        """-log p of the true tags of each sentence: float64 [sentences]."""
+        losses = np.zeros(len(self))
         for batch in _batches(self.emissions):
             truth = np.zeros(batch.emissions.shape[:2], np.int32)
             truth[batch.inside] = 1 + self.truth.values[batch.units]
-            total += float(
-                _losses(
-                    batch.emissions, truth, batch.edges, transitions=self.transitions
-                )
+            losses[batch.numbers] = _losses(
+                batch.emissions, truth, batch.edges, transitions=self.transitions
             )
-        return total
+        return losses
 
 
 def decode(
@@ -140,6 +139,7 @@ class _Batch(NamedTuple):
     """Sentences of about the same length, padded with zeros."""
 
     emissions: np.ndarray  # float32 [R, T, L]
+    numbers: np.ndarray  # int64 [R], of the sentences
     lengths: np.ndarray  # int32 [R]
     units: np.ndarray  # int64 [U]: their numbers in the set, sentence by sentence
     is_full: bool  # has a shape that comes often
@@ -172,7 +172,8 @@ def _batches(emissions: Ragged) -> Iterator[_Batch]:
         before = np.repeat(np.cumsum(own) - own, own)
         units = firsts + np.arange(own.sum()) - before
         padded = np.zeros((len(own), width, emissions.values.shape[1]), np.float32)
-        batch = _Batch(padded, own, units, is_full=len(own) == most)
+        full = len(own) == most
+        batch = _Batch(padded, numbers, own, units=units, is_full=full)
         padded[batch.inside] = emissions.values[units]
         yield batch
 
@@ -197,17 +198,16 @@ def _best_and_shares(
     return tags, tf.gather(shares, tags, batch_dims=2)
 
 
-def _sum_of_losses(
+def _tag_losses(
     emissions: tf.Tensor,
     tag_ids: tf.Tensor,
     edges: tf.Tensor,
     *,
     transitions: crf.Transitions,
 ) -> tf.Tensor:
+    """-log p of the tags, 1 + their numbers, of each sentence: float32 [R]."""
     prior = tf.pad(tag_ids[:, :-1], [[0, 0], [1, 0]])
-    return tf.reduce_sum(
-        crf.losses(emissions, tag_ids, prior, edges=edges, transitions=transitions)
-    )
+    return crf.losses(emissions, tag_ids, prior, edges=edges, transitions=transitions)
 
 
 def _on_host(work: Callable[..., Any], **options: Any) -> Any:
@@ -222,5 +222,5 @@ def _on_host(work: Callable[..., Any], **options: Any) -> Any:
     return call
 
 
-_decode, _losses = _on_host(_best_and_shares), _on_host(_sum_of_losses)
+_decode, _losses = _on_host(_best_and_shares), _on_host(_tag_losses)
 _decode_compiled = _on_host(_best_and_shares, jit_compile=True)

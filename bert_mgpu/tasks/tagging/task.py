@@ -5,12 +5,14 @@ Shapes: R rows, T tokens, H width, L tags.
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.core.report import ReportSection
 from bert_mgpu.core.rows import Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
@@ -24,7 +26,7 @@ from bert_mgpu.model import bert, crf, heads, layers
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.base import FinetuningTask
-from bert_mgpu.tasks.tagging import bio, metrics, predictions
+from bert_mgpu.tasks.tagging import bio, metrics, predictions, report
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 
 _POOLER = "bert/pooler/"
@@ -129,7 +131,7 @@ class Tagging(FinetuningTask):
         counts = metrics.count(scored.true_entities, scored.entities)
         return {
             "eval_accuracy": float(right.sum() / units),
-            "eval_loss": scored.losses() / units,
+            "eval_loss": float(scored.losses.sum() / units),
             **metrics.scores(counts),
         }
 
@@ -145,3 +147,13 @@ class Tagging(FinetuningTask):
     def summary(self, scored: TaggedSet, scores: Mapping[str, Any]) -> list[str]:
         counts = metrics.count(scored.true_entities, scored.entities)
         return [self.line(scores), metrics.table(counts)]
+
+    def sections(
+        self,
+        name: str,
+        scored: TaggedSet,
+        path: pathlib.Path,
+        *,
+        examples: ReadExamples,
+    ) -> list[ReportSection]:
+        return report.sections(name, scored, self.scores(scored), path=path)

@@ -1,0 +1,78 @@
+"""The report's sections on entities."""
+
+import numpy as np
+import pytest
+
+from bert_mgpu.tasks.tagging import report
+from bert_mgpu.tasks.tagging.bio import Span
+
+TRUE = [Span(0, 2, "A"), Span(4, 6, "A"), Span(8, 9, "B"), Span(10, 12, "B")]
+
+
+@pytest.mark.parametrize(
+    ("true", "said", "kind"),
+    [
+        (Span(0, 2, "A"), Span(0, 2, "A"), "right"),
+        (Span(0, 2, "A"), Span(0, 3, "A"), "border"),
+        (Span(0, 2, "A"), Span(0, 2, "B"), "type"),
+        (Span(0, 2, "A"), Span(1, 3, "B"), "border and type"),
+        (Span(0, 2, "A"), None, "missed"),
+        (None, Span(0, 2, "A"), "invented"),
+    ],
+)
+def test_kinds_of_errors(true, said, kind):
+    assert report.kind_of(true, said) == kind
+    given = [[one] if one else [] for one in (true, said)]
+    assert [*report.matched(*given)] == [(true, said)]
+
+
+def test_entities_of_one_place_go_together_first():
+    """Though another one that overlaps stands before it."""
+    true = [Span(0, 5, "A"), Span(6, 9, "A")]
+    said = [Span(0, 5, "B"), Span(7, 8, "A"), Span(8, 9, "A")]
+    pairs = [*report.matched(true, said)]
+    assert pairs == [(true[0], said[0]), (true[1], said[1]), (None, said[2])]
+
+
+def test_the_matrix_counts_each_entity_once():
+    said = [Span(0, 2, "A"), Span(4, 6, "B"), Span(8, 9, "B"), Span(13, 15, "A")]
+    pairs = [*report.matched(TRUE, said)]
+    counts = report.confusion(pairs, ["A", "B"])
+    assert counts.tolist() == [[1, 1, 0], [0, 1, 1], [1, 0, 0]]
+    assert counts[:-1].sum() == len(TRUE) and counts[:, :-1].sum() == len(said)
+
+
+def test_texts_with_their_entities():
+    text = "sun joy，rain"
+    assert report.marked(text, [Span(0, 3, "A"), Span(8, 12, "B")]) == (
+        "[sun A] joy，[rain B]"
+    )
+    assert report.marked(text, []) == text
+    assert report.marked("a" * 500, []).endswith(" ...")
+
+
+def test_sections_of_a_set(tmp_path):
+    from bert_mgpu.core.rows import Example
+
+    class Scored:
+        """What the report reads of a `TaggedSet`."""
+
+        tags = ["O", "B-A", "I-A", "B-B", "I-B"]
+        true_entities = [[Span(0, 3, "A")], [Span(0, 3, "B")], []]
+        entities = [[Span(0, 3, "A")], [], [Span(0, 3, "A")]]
+        losses = np.array([0.1, 5.0, 7.0])
+        examples = [Example("", "sun joy", line=1), Example("", "joy of", line=2),
+                    Example("", "win", line=3)]  # fmt: skip
+
+        def __len__(self):
+            return 3
+
+    first, worst = report.sections(
+        "dev", Scored(), {"f1": 0.5}, path=tmp_path / "dev.txt"
+    )
+    assert first.title == "dev" and worst.title == "dev: worst sentences"
+    (table,) = worst.blocks
+    assert [row[0] for row in table.rows[1:]] == [3, 2]
+    assert table.rows[1][1:] == ("win", "[win A]")
+    kinds = first.blocks[4].rows
+    assert kinds[1] == ("A", 1, 0, 0, 0, 0, 1) and kinds[2] == ("B", 0, 0, 0, 0, 1, 0)
