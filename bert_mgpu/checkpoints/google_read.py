@@ -130,6 +130,7 @@ def _open(prefix: str) -> Any:
     """TensorFlow's reader of `prefix`. Raises UserError if it is object-based."""
     import tensorflow as tf
 
+    files.check_literal(prefix)
     tensor_bundle.check(prefix)
     reader = tf.train.load_checkpoint(prefix)
     if reader.has_tensor(_OBJECT_GRAPH):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from bert_mgpu.config.base import RunConfig
-from bert_mgpu.core import run_files
+from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError
 
 EXPORTS = "export_hf", "export_saved_model", "export_onnx"
@@ -62,6 +62,7 @@ def _names(path: str) -> list[Any]:
 def check_common_flags(config: RunConfig) -> None:
     """Raises UserError where output_dir is missing, or all flags that ask for work."""
     check_needed(config, ["output_dir"], "the folder that the run writes to")
+    files.check_literal(os.path.abspath(str(config.output_dir)))
     if getattr(config, "predict_text", None) == "":
         raise UserError("--predict_text is empty: pass a text")
     asked = "do_train", "do_eval", "do_predict", "predict_text", *EXPORTS

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import errno
 import fcntl
+import fnmatch
 import glob
 import json
 import os
@@ -51,6 +52,19 @@ def lexists(path: str | os.PathLike[str]) -> bool:
 def expand(name: str) -> list[str]:
     """The paths that a glob matches, sorted; a name that exists is no glob."""
     return [name] if os.path.exists(name) else sorted(glob.glob(name))
+
+
+def check_literal(path: str | os.PathLike[str]) -> None:
+    """Raises UserError for a checkpoint's path that TensorFlow takes for a pattern.
+
+    Its reader looks for files that match the path.
+    """
+    text = str(path)
+    if "\\" in text or not fnmatch.fnmatchcase(text, text):
+        raise UserError(
+            f"{text}: TensorFlow takes [ ] and \\ in the path of a checkpoint for a"
+            " pattern: give the folder another name"
+        )
 
 
 def read_text(path: pathlib.Path, most: int) -> str:

@@ -194,6 +194,16 @@ def test_an_output_dir_that_cannot_be(work, inside):
     assert_refused(inside(work.flags(out, do_train=True)), message)
 
 
+@pytest.mark.parametrize("name", ["run [1]", "a\\b"])
+def test_an_output_dir_that_is_a_pattern_to_tensorflow(work, inside, name):
+    """Refused before the training, whose checkpoints could not be read."""
+    out = work.root / name
+    assert_refused(inside(work.flags(out, do_train=True)), "give the folder another")
+    assert not out.exists()
+    fine = work.root / "run [1"
+    assert inside(work.flags(fine, do_train=True))[0] == 0
+
+
 def test_without_an_output_dir(work, inside):
     assert_refused(inside(work.flags("", do_train=True)), "--output_dir is missing")
 
