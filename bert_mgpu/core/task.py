@@ -129,3 +129,5 @@ class Display(NamedTuple):
 
     text: str
     bars: Sequence[tuple[str, float]] = ()  # a name and its share, 0 to 1
+    # Parts of the example's text: start, excluded end, and a word on each.
+    spans: Sequence[tuple[int, int, str]] = ()

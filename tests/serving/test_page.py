@@ -26,6 +26,7 @@ class Named:
     """A model that names what it was asked."""
 
     name, batch = "reviews", 4
+    spans = ()
 
     def __init__(self, inputs, report):
         self.inputs, self.report, self.asked = inputs, report, []
@@ -41,6 +42,7 @@ class Named:
         return {
             "text": example[0],
             "bars": [[example[0], 0.75], ["a" * 80, 0.25]],
+            "spans": self.spans,
             "tokens": 3,
             "of": 7,
             "cut": example[0],
@@ -104,6 +106,23 @@ def test_a_text_is_answered(served, tmp_path, width, dark):
         assert (colour == "rgb(255, 255, 255)") != dark
         assert page.errors == []
     assert model.asked == [(HOSTILE,)]
+
+
+def test_entities_are_marked_in_the_text(served, tmp_path):
+    """Whatever the text holds: a thumb is one character here, two to a browser."""
+    model, address = served()
+    model.spans = [[2, 5, "<b>"], [6, 10, "LOC"]]
+    with browser.Page(tmp_path / "profile", 768) as page:
+        page.open(address)
+        page.wait("document.title === 'reviews · bert_mgpu'")
+        page.type("👍 sun <i>x")
+        page.press("Enter", 13, 2)
+        page.wait("document.querySelector('mark') !== null")
+        marks = "[...document.querySelectorAll('mark')].map((m) => m.textContent)"
+        assert page.evaluate(marks) == ["sun<b>", "<i>xLOC"]
+        text = "document.querySelector('.marked').textContent"
+        assert page.evaluate(text) == "👍 sun<b> <i>xLOC"
+        assert page.errors == []
 
 
 def test_a_pair(served, tmp_path):

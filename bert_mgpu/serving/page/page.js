@@ -42,14 +42,32 @@ function add(parent, tag, className, text) {
   return element;
 }
 
-function show(answer) {
+// A text with its entities marked. Their places count characters, not UTF-16 units.
+function addMarked(parent, text, spans) {
+  const characters = Array.from(text);
+  const place = add(parent, "p", "marked");
+  let end = 0;
+  for (const [start, stop, type] of spans) {
+    place.append(characters.slice(end, start).join(""));
+    const mark = add(place, "mark", "", characters.slice(start, stop).join(""));
+    add(mark, "small", "", type);
+    end = stop;
+  }
+  place.append(characters.slice(end).join(""));
+}
+
+function show(answer, asked) {
   const place = find("answer");
   place.replaceChildren();
   if (answer.error) {
     add(place, "p", "error", answer.error);
     return;
   }
-  add(place, "p", "label", answer.text);
+  if (answer.spans && answer.spans.length) {
+    addMarked(place, asked, answer.spans);
+  } else {
+    add(place, "p", "label", answer.text);
+  }
   const bars = add(place, "div", "bars");
   for (const [name, share] of answer.bars) {
     add(bars, "span", "", name);
@@ -96,7 +114,7 @@ async function send(event) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(row),
     });
-    show(await response.json());
+    show(await response.json(), row.text_a);
   } catch {
     show({ error: words.unreachable });
   }

@@ -77,4 +77,5 @@ def display(record: Mapping[str, Any]) -> Display:
     bars = [
         (f"{each['text']} {each['type']}", each["probability"]) for each in entities
     ]
-    return Display(", ".join(name for name, _ in bars), bars)
+    spans = [(one["start"], one["end"], one["type"]) for one in entities]
+    return Display(", ".join(name for name, _ in bars), bars, spans)

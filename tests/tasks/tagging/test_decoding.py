@@ -153,4 +153,5 @@ def test_the_lines_of_each_file(tokenizer):
     )
     shown = predictions.display(second)
     assert shown.text == "sun B, joy A" and len(shown.bars) == 2
+    assert shown.spans == [(0, 3, "B"), (4, 7, "A")]
     assert predictions.display(third).text == "no entity"
