@@ -75,6 +75,20 @@ def test_labels_are_not_looked_at_in_a_prediction(read):
         read("nonsense\tsun\n")
 
 
+def test_all_faults_of_a_file_are_told(read, capfd):
+    """The first ends the run; the next ones are in the log, up to twenty in all."""
+    with pytest.raises(UserError) as caught:
+        read("no\tsun\n" + "bad\train\n" * 30)
+    first, shown = str(caught.value), capfd.readouterr().err.splitlines()
+    assert first.endswith("rows.tsv:2: label 'bad' is unknown (the first of 30 faults,"
+                          " see above)")  # fmt: skip
+    assert [line.split(":")[1] for line in shown[:-1]] == [*map(str, range(3, 22))]
+    assert shown[-1] == "and 10 more"
+    with pytest.raises(UserError, match="unknown$"):
+        read("no\tsun\nbad\train\n")
+    assert capfd.readouterr().err == ""
+
+
 def test_the_last_column_is_the_text_with_or_without_a_label_before_it(read):
     assert read("yes\tmore\tsun\n", text_a=LAST)[0][1] == "sun"
     assert read("sun\n", "test", False, text_a=LAST)[0][1] == "sun"
