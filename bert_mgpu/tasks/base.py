@@ -17,6 +17,7 @@ import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.report import ReportSection, ReportTable
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import (
@@ -240,6 +241,20 @@ class Family(abc.ABC):
     def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
         """Tables of labelled sets that `doctor data` prints below their sizes."""
         return []
+
+    def repaired(
+        self,
+        files: TaskFiles,
+        columns: Columns,
+        examples: Sequence[Example],
+        *,
+        path: Any,
+    ) -> Iterator[str]:
+        """The lines of a labelled file with the labels that were read from it.
+
+        Raises UserError where they cannot be repaired.
+        """
+        raise UserError(f"{files.name}: labels of its type are not repaired")
 
     def baseline(
         self, train: Features, sets: Mapping[str, Features], task: FinetuningTask

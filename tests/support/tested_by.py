@@ -9,6 +9,7 @@ ELSEWHERE = {
     "checkpoints/run_folder.py": "robustness/test_settings.py",
     "cli/convert.py": "export/test_convert.py",
     "cli/create_pretraining_data.py": "robustness/test_texts.py",
+    "cli/doctor/task_data.py": "tasks/tagging/test_repair.py",
     "cli/doctor/selftest.py": "end_to_end/distributed/test_selftest.py",
     "cli/domain_vocab.py": "robustness/test_texts.py",
     "config/serve.py": "cli/test_serve.py",
@@ -34,8 +35,8 @@ ELSEWHERE = {
 PARTS = {
     "checkpoints/casing.py": ("checkpoints/pretrained.py", "a rule of its search"),
     "checkpoints/tensor_bundle.py": ("checkpoints/google_read.py", "its file format"),
-    "cli/doctor/task_data.py": ("cli/doctor/environment.py", "run as `doctor data`"),
     "cli/flag_checks.py": ("cli/run_classifier.py", "its refusals of flags"),
+    "config/task_data.py": ("cli/doctor/task_data.py", "the table of its flags"),
     "config/convert.py": ("cli/convert.py", "the table of its flags"),
     "core/log.py": ("cli/script.py", "the lines of every run"),
     "core/report.py": ("evaluation/report.py", "plain values that it draws"),

@@ -5,7 +5,8 @@
 
 Takes the flags of run_classifier_mgpu.py, of which those on data and text count,
 reads the train, dev and test files (or --predict_file) as a training would, and
-changes nothing. Exit codes: 0 done; 2 unreadable rows or files, or wrong flags.
+changes nothing; for entities, --repair_bio=begin --repaired_dir=NEW also writes copies
+with mended tags. Exit codes: 0 done; 2 unreadable rows or files, or wrong flags.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.cli import script
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core import terminal
+from bert_mgpu.config.task_data import TaskDataConfig
+from bert_mgpu.core import terminal, text_files
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.files import make_folder, write_bytes
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks import data_checks, reader, registry, sources
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.data_checks import CheckedSet
-from bert_mgpu.tasks.files import TaskFiles
+from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.tasks.predict_format import encoding_of
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import Census, in_blocks
 
@@ -49,6 +53,7 @@ class ReadSet(NamedTuple):
     examples: list[Example]
     faults: list[str]
     labelled: bool
+    columns: Columns
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     return script.run(
         ["", *argv],
         __doc__,
-        FinetuneConfig,
+        TaskDataConfig,
         work=_report,
         output=lambda config: (pathlib.Path(), "data_dir"),
         memory_hint="use a larger machine",
@@ -64,9 +69,16 @@ def main(argv: Sequence[str]) -> int:
     )
 
 
-def _report(config: FinetuneConfig) -> None:
+def _report(config: TaskDataConfig) -> None:
     """Prints sizes, labels, unknown words and problems of all sets."""
     check_needed(config, ["task_name", "data_dir"])
+    target = config.repaired_dir and pathlib.Path(config.repaired_dir)
+    if target and (target.exists() or not config.repair_bio):
+        raise UserError(
+            f"--repaired_dir={target}: it exists already: pass a new folder"
+            if target.exists()
+            else "--repaired_dir does nothing without --repair_bio: pass both"
+        )
     files, known = registry.find_task_files(config), _tokenizer(config)
     tokenizer = known or _word_tokenizer()
     if known is None:  # nothing is known of tokens
@@ -117,6 +129,23 @@ def _report(config: FinetuneConfig) -> None:
     if count := sum(len(read.faults) for read in sets):
         rows = "row" if count == 1 else "rows"
         raise UserError(f"{count} {rows} cannot be read: a training would end there")
+    if target:
+        _write_repaired(target, sets, files, family=family)
+
+
+def _write_repaired(
+    target: pathlib.Path, sets: Sequence[ReadSet], task: TaskFiles, *, family: Family
+) -> None:
+    """Writes copies of the labelled files to a new folder."""
+    print()
+    for read in sets:
+        if read.labelled:
+            lines = family.repaired(task, read.columns, read.examples, path=read.path)
+            make_folder(target)
+            name = read.path.name.removesuffix(".gz").removesuffix(".xz")
+            codec = text_files.ENCODINGS[encoding_of(read.columns)]
+            write_bytes(target / name, (line.encode(codec) for line in lines))
+            print(f"wrote {target / name}")
 
 
 def _shown(faults: Sequence[str]) -> list[str]:
@@ -195,7 +224,14 @@ def _read(
         examples = family.complete(task, source.path, examples, faults=take)
     if not (examples or faults):
         raise UserError(f"{source.path}: no rows for the task {task.name}")
-    return ReadSet(split, source.path, examples, faults=faults, labelled=labelled)
+    return ReadSet(
+        split,
+        source.path,
+        examples,
+        faults=faults,
+        labelled=labelled,
+        columns=source.columns,
+    )
 
 
 def _sizes(sets: Sequence[CheckedSet], max_seq_length: int | None) -> str:

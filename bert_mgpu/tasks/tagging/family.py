@@ -27,6 +27,7 @@ from bert_mgpu.tasks.tagging import (
     dictionary,
     entity_checks,
     reader,
+    repair,
 )
 from bert_mgpu.tasks.tagging.reader import Entities
 from bert_mgpu.tasks.tagging.task import Tagging
@@ -165,6 +166,25 @@ class TaggingFamily(Family):
 
     def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
         return entity_checks.tables(sets, files.labels)
+
+    def repaired(
+        self,
+        files: TaskFiles,
+        columns: Columns,
+        examples: Sequence[Example],
+        *,
+        path: Any,
+    ) -> Iterator[str]:
+        assert columns.table is not None
+        kind = columns.table.form.format_of(path)
+        if kind == "conll":
+            scheme = files.options.get("scheme")
+            return repair.conll(path, columns, examples, scheme=scheme)
+        if kind == "jsonl" and not any(example.words for example in examples):
+            return repair.json_objects(path, columns, examples)
+        raise UserError(
+            f"{path}: only CoNLL files, and JSON with spans, can be repaired"
+        )
 
     def baseline(
         self, train: Features, sets: Mapping[str, Features], task: FinetuningTask

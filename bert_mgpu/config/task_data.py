@@ -1,0 +1,17 @@
+"""The flags of `bert_mgpu doctor data`: those of run_classifier_mgpu.py and one more."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from bert_mgpu.config.base import FILES, flag
+from bert_mgpu.config.finetuning import FinetuneConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskDataConfig(FinetuneConfig):
+    """All settings of `bert_mgpu doctor data`."""
+
+    # fmt: off
+    repaired_dir: str | None = flag(None, FILES, "type tags: write the labelled files to this new folder, repaired as --repair_bio says")
+    # fmt: on

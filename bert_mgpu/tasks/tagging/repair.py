@@ -1,0 +1,73 @@
+"""Copies of labelled files whose tags, or spans, are those that were read from them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bert_mgpu.core.rows import Example
+from bert_mgpu.core.text_files import read_lines
+from bert_mgpu.data import json_lines
+from bert_mgpu.tasks.files import Columns
+from bert_mgpu.tasks.predict_format import encoding_of
+from bert_mgpu.tasks.tagging import bio
+from bert_mgpu.tasks.tagging.bio import Span
+
+_BLANKS = re.compile("( +)")
+
+
+def conll(
+    path: Any, columns: Columns, examples: Sequence[Example], *, scheme: str | None
+) -> Iterator[str]:
+    """The lines of a CoNLL file with other tags; scheme: of the file, if known."""
+    assert columns.table is not None and columns.label is not None
+    column = columns.table.columns[columns.label]
+    lines = [*read_lines(path, encoding_of(columns))]
+    first = {example.line: example for example in examples}
+    if scheme is None:
+        tags = (_cells(line)[0::2][int(column)] for _, line in lines if line.strip())
+        scheme = bio.scheme_of(tags)
+    written: dict[int, str] = {}
+    for number, example in first.items():
+        starts, ends = (
+            {place[side]: index for index, place in enumerate(example.words or ())}
+            for side in (0, 1)
+        )
+        spans = [
+            Span(starts[s], ends[e] + 1, kind) for s, e, kind in example.label.spans
+        ]
+        own = bio.write_tags(spans, len(example.words or ()), scheme)
+        written |= {number + index: tag for index, tag in enumerate(own)}
+    for number, line in lines:
+        if number in written:
+            cells = _cells(line)
+            at = range(0, len(cells), 2)[int(column)]
+            cells[at] = written[number]
+            line = "".join(cells)
+        yield f"{line}\n"
+
+
+def json_objects(
+    path: Any, columns: Columns, examples: Sequence[Example]
+) -> Iterator[str]:
+    """The objects of a file, one on each line, with other spans."""
+    assert columns.table is not None and columns.label is not None
+    key = columns.table.columns[columns.label]
+    first = {example.line: example for example in examples}
+    lines = read_lines(path, encoding_of(columns))
+    for number, text in json_lines.objects(lines):
+        if example := first.get(number):
+            record = json.loads(text)
+            record[key] = [list(span) for span in example.label.spans]
+            text = json.dumps(record, ensure_ascii=False)
+        yield f"{text}\n"
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a line at even places, and what separates them at odd ones."""
+    if "\t" not in line:
+        return _BLANKS.split(line.rstrip(" "))
+    parts = line.split("\t")
+    return [part for cell in parts for part in (cell, "\t")][:-1]

@@ -1,0 +1,70 @@
+"""What the doctor says of entities."""
+
+import pytest
+
+from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.tagging import bio, dataset, entity_checks
+from bert_mgpu.tasks.tagging.bio import Span
+from bert_mgpu.tasks.tagging.reader import Entities
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.support.tiny import VOCAB
+
+TAGS = bio.tags_of(["A", "B", "C"], "bio")
+ROWS = [
+    ("sun joy", [(0, 3, "A")]),
+    ("the sun", [(4, 7, "B")]),  # as another type
+    ("suns rain", [(1, 4, "A"), (5, 9, "A")]),  # begins inside of a token
+    ("the of " * 8, []),
+]
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in VOCAB))
+    tokenizer = Tokenizer(path, True)
+    features = dataset.featurise(
+        [
+            Example("", text, label=Entities(tuple(Span(*s) for s in spans)), line=line)
+            for line, (text, spans) in enumerate(ROWS, 1)
+        ],
+        tokenizer,
+        TAGS,
+        max_seq_length=12,
+        doc_stride=5,
+        by_words=False,
+    )
+    return CheckedSet("train", "t.json", features, unknown=tokenizer.unk_id)
+
+
+def test_tables(checked):
+    types, facts = entity_checks.tables([checked], TAGS)
+    cells = [line.split() for line in types.splitlines()]
+    assert cells == [
+        ["type", "train"],
+        ["A", "3"],
+        ["B", "1"],
+        ["C", "0"],
+        ["all", "4"],
+    ]
+    values = {line.rsplit(None, 1)[0].strip(): line.split()[-1]
+              for line in facts.splitlines()[1:]}  # fmt: skip
+    assert values["rows without an entity"] == "1"
+    assert values["rows of several windows"] == "1"
+    assert values["entities that no tokens fit"] == "1"
+    assert values["characters per entity, 100 % have at most"] == "4"
+
+
+def test_warnings(checked):
+    lines = [*entity_checks.warnings(checked, TAGS)]
+    assert lines == [
+        "t.json: no entity of the type C",
+        "t.json: types of few entities: A (3), B (1)",
+        "t.json: 1 of 4 entities begin or end inside of a token, so that recall is"
+        " 75.00% at most",
+        "t.json: 1 mention with several types: A (line 1) and B (line 2)",
+    ]
+    assert [*entity_checks.warnings(checked._replace(labelled=False), TAGS)] == []
+    dev = [*entity_checks.warnings(checked._replace(split="dev"), TAGS)]
+    assert len(dev) == 3

@@ -1,0 +1,91 @@
+"""Mended copies of labelled files, by `bert_mgpu doctor data --repaired_dir`."""
+
+import gzip
+import json
+
+import pytest
+
+from bert_mgpu.cli.doctor import task_data
+from bert_mgpu.tasks.tagging import repair
+
+CONLL = "-DOCSTART- O\n\nEU  NNP I-ORG\nis VBZ O\n\n\n甲\t0\n乙\tI-LOC\n丙\tI-ORG"
+MENDED = "-DOCSTART- O\n\nEU  NNP B-ORG\nis VBZ O\n\n\n甲\tO\n乙\tB-LOC\n丙\tB-ORG\n"
+
+
+@pytest.fixture
+def doctor(tmp_path, capsys):
+    """doctor(name, bytes, **flags) -> (exit code, lines, the new folder)."""
+
+    def run(name, content, **flags):
+        data = tmp_path / "data"
+        data.mkdir()
+        (data / name).write_bytes(content)
+        values = {"task_name": "mine", "task_type": "tags", "train_file": name,
+                  "data_dir": data, "repair_bio": "begin",
+                  "repaired_dir": tmp_path / "new", **flags}  # fmt: skip
+        argv = [f"--{key}={value}" for key, value in values.items() if value]
+        code = task_data.main(argv)
+        printed = capsys.readouterr()
+        assert (data / name).read_bytes() == content
+        return code, printed.out + printed.err, tmp_path / "new"
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("repair_bio", "wanted"),
+    [
+        ("begin", MENDED),
+        ("outside", MENDED.replace("B-ORG", "O").replace("B-LOC", "O")),
+    ],
+)
+def test_tags_alone_are_mended(doctor, repair_bio, wanted):
+    code, out, new = doctor("train.txt", CONLL.encode(), repair_bio=repair_bio)
+    assert code == 0 and f"wrote {new / 'train.txt'}" in out
+    assert (new / "train.txt").read_text() == wanted
+
+
+def test_the_encoding_stays_and_a_packed_file_is_unpacked(doctor):
+    content = gzip.compress(CONLL.encode("gbk"))
+    code, _, new = doctor("train.txt.gz", content, encoding="gbk")
+    assert code == 0
+    assert (new / "train.txt").read_bytes().decode("gbk") == MENDED
+
+
+def test_the_notation_of_a_file_stays(doctor):
+    code, _, new = doctor("train.txt", b"a O\nb I-X\nc E-X\n\nd S-X\n")
+    assert code == 0
+    assert (new / "train.txt").read_text() == "a O\nb B-X\nc E-X\n\nd S-X\n"
+
+
+def test_spans_that_overlap(doctor):
+    record = {"id": 7, "text": "In New York", "label": [[3, 11, "A"], [3, 6, "B"]]}
+    content = json.dumps(record, indent=1).encode()
+    code, _, new = doctor("train.json", content)
+    assert code == 0
+    record["label"] = [[3, 11, "A"]]
+    assert json.loads((new / "train.json").read_text()) == record
+
+
+REFUSED = [
+    ({"repair_bio": None}, b"a O\nb B-X\n", "does nothing without --repair_bio"),
+    ({}, b"a Q-X\n\nb B-X\n", "1 row cannot be read"),
+    ({"task_type": "single", "repair_bio": None}, b"a O\nb B-X\n", "--repair_bio"),
+]
+
+
+@pytest.mark.parametrize(("flags", "content", "message"), REFUSED)
+def test_nothing_is_written_where_it_is_refused(doctor, flags, content, message):
+    code, out, new = doctor("train.txt", content, **flags)
+    assert code == 2 and message in out and not new.exists()
+
+
+def test_an_earlier_folder_is_not_written_to(doctor, tmp_path):
+    (tmp_path / "new").mkdir()
+    code, out, new = doctor("train.txt", CONLL.encode())
+    assert code == 2 and "it exists already" in out and [*new.iterdir()] == []
+
+
+def test_cells_are_joined_as_they_were():
+    for line in ("a  b c", "a\t b\tc", "a", "\ta"):
+        assert "".join(repair._cells(line)) == line
