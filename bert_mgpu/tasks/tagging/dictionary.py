@@ -1,7 +1,7 @@
 """The entities of the training set, looked up: the baseline that a model has to beat.
 
 From left to right, the longest sequence of tokens that is an entity of the training
-set, with its most frequent type there.
+set in most places where it stands there, with its most frequent type.
 """
 
 from __future__ import annotations
@@ -23,14 +23,7 @@ def scores(
 ) -> dict[str, dict[str, float]]:
     """Name of a set -> its scores; tags: of the model."""
     types = bio.types_of(tags)
-    counts: dict[_Words, collections.Counter[int]] = {}
-    for ids, places, entities in sentences(train):
-        starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
-        for start, end, kind in entities.tolist():
-            if start in starts and end in ends:
-                words = (*ids[starts.index(start) : ends.index(end) + 1],)
-                counts.setdefault(words, collections.Counter())[kind] += 1
-    known = {words: kinds.most_common(1)[0][0] for words, kinds in counts.items()}
+    known = _known(train)
     longest = max(map(len, known), default=0)
     found = {}
     for name, rows in sets.items():
@@ -45,6 +38,30 @@ def scores(
             )
         found[name] = metrics.scores(metrics.count(truth, predicted))
     return found
+
+
+def _known(train: Features) -> dict[_Words, int]:
+    """The entities of a set, and the number of the type of each."""
+    counts: dict[_Words, collections.Counter[int]] = {}
+    for ids, places, entities in sentences(train):
+        starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
+        for start, end, kind in entities.tolist():
+            if start in starts and end in ends:
+                words = (*ids[starts.index(start) : ends.index(end) + 1],)
+                counts.setdefault(words, collections.Counter())[kind] += 1
+    known = {words: kinds.most_common(1)[0][0] for words, kinds in counts.items()}
+    longest = max(map(len, known), default=0)
+    found, right = collections.Counter[_Words](), collections.Counter[_Words]()
+    for ids, places, entities in sentences(train):
+        truth = {(start, end): kind for start, end, kind in entities.tolist()}
+        for start, end, kind in _matches(ids, known, longest):
+            words = (*ids[start:end],)
+            found[words] += 1
+            place = int(places[start, 0]), int(places[end - 1, 1])
+            right[words] += truth.get(place) == kind
+    return {
+        words: kind for words, kind in known.items() if 2 * right[words] > found[words]
+    }
 
 
 def _matches(

@@ -52,6 +52,14 @@ def test_the_longest_match_from_the_left(features):
     assert found["precision"] == 3 / 4 and found["recall"] == 3 / 5
 
 
+def test_what_is_mostly_no_entity_is_not_looked_up(features):
+    train = features(
+        ("win", [(0, 3, "A")]), ("win", []), ("the win", []), ("joy", [(0, 3, "A")])
+    )
+    dev = features(("win joy", [(4, 7, "A")]))
+    assert dictionary.scores(train, {"dev": dev}, TAGS)["dev"]["f1"] == 1.0
+
+
 def test_without_entities_there_is_nothing_to_find(features):
     train, dev = features(("sun", [])), features(("sun", [(0, 3, "A")]), ("", []))
     assert dictionary.scores(train, {"dev": dev}, TAGS)["dev"]["f1"] == 0.0
