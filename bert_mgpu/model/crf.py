@@ -64,7 +64,8 @@ def log_partition(
         new = emission + tf.where(is_start, chains, inside)
         return tf.where(is_unit, new, alpha)
 
-    none = tf.one_hot(0, tags, 0.0, _NEVER)  # log(1) before the first chain
+    # log(1) before the first chain
+    none = tf.one_hot(0, tags, 0.0, _NEVER, dtype=emissions.dtype)
     by_token = [
         tf.transpose(emissions, [1, 0, 2]),
         tf.transpose(units)[..., None],
