@@ -38,6 +38,7 @@ _DEFINE = {
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _BAD_VALUE = re.compile(r"flag --(\w+)=(.*?): ", re.DOTALL)
 _LONGEST_NAME = 80  # of a flag
+_ALIKE = 0.7  # a name and one that is meant, of 0 to 1
 _SEE_HELP = "(--help=all lists all flags)"
 _MOST = 10**12  # of a number of steps, rows or the like that has no bound of its own
 
@@ -110,7 +111,7 @@ def _explain(
         here = OTHER_NAMES.get(name, "")
         if here.partition("=")[0] in known:
             return f"--{name}: here it is called --{here} {_SEE_HELP}"
-        near = difflib.get_close_matches(name, known, n=2)
+        near = difflib.get_close_matches(name, known, n=2, cutoff=_ALIKE)
         meant = " or ".join(f"--{known_name}" for known_name in near)
         hint = f": did you mean {meant}?" if near else ""
         return f"--{name}: there is no such flag{hint} {_SEE_HELP}"

@@ -27,7 +27,7 @@ from bert_mgpu.text import words
 LabelReader = Callable[[TaskFiles, Columns, Sequence[Any]], Any]
 # The same examples of a labelled file: see `Family.complete`, without its files.
 Completion = Callable[..., list[Example]]
-_MOST_SHOWN = 20  # faults of a file
+_MOST_SHOWN, _MOST_FAULTS = 20, 1000  # of a file; after the latter it is not read on
 
 
 def read_examples(
@@ -60,7 +60,13 @@ def read_examples(
         others are logged; or there are no rows.
     """
     found: list[str] = []
-    take = faults or (lambda _, fault: found.append(fault))
+
+    def collect(line: int, fault: str) -> None:
+        found.append(fault)
+        if len(found) > _MOST_FAULTS:
+            _refuse(found)
+
+    take = faults or collect
     read = stream(
         task,
         path,
@@ -87,7 +93,10 @@ def _refuse(faults: Sequence[str]) -> NoReturn:
         say(fault)
     if len(faults) > _MOST_SHOWN:
         say(f"and {len(faults) - _MOST_SHOWN} more")
-    more = f" (the first of {len(faults)} faults, see above)" if others else ""
+    count = str(len(faults))
+    if len(faults) > _MOST_FAULTS:
+        count = f"more than {_MOST_FAULTS}"
+    more = f" (the first of {count} faults, see above)" if others else ""
     raise UserError(f"{first}{more}")
 
 

@@ -6,7 +6,6 @@ its model needs TensorFlow.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import inspect
@@ -42,10 +41,7 @@ TYPES = {
         columns=tagging.columns,
     ),
 }
-BUILTIN = {
-    name: dataclasses.replace(files, built_in=True)
-    for name, files in {**builtin.BUILTIN, **tagging.BUILTIN}.items()
-}
+BUILTIN = {**builtin.BUILTIN, **tagging.BUILTIN}
 
 
 def find_task_files(config: FinetuneConfig) -> TaskFiles:

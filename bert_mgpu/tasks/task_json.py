@@ -88,6 +88,8 @@ def _with_options(
 ) -> TaskFiles:
     """The files of a task whose type has keys of its own."""
     options = {key: values[key] for key in task_type.keys if key in values}
+    if task.built_in and not options:
+        return task
     columns = task_type.columns(task.columns, options)
     return dataclasses.replace(task, columns=columns, options=options)
 

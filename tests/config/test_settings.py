@@ -8,6 +8,7 @@ from bert_mgpu.config import base
 from bert_mgpu.config.classification import ClassificationFlags
 from bert_mgpu.config.finetuning import FinetuneConfig, FinetuneFlags
 from bert_mgpu.config.pretraining import PretrainConfig
+from bert_mgpu.config.tagging import TaggingFlags
 from bert_mgpu.core.errors import UserError
 
 
@@ -34,11 +35,12 @@ def test_steps_of_pretraining_are_its_flags():
 
 
 def test_every_flag_stands_in_one_table():
-    own = [field.name for field in base.fields(ClassificationFlags)]
+    families = ClassificationFlags, TaggingFlags
+    own = [field.name for table in families for field in base.fields(table)]
     general = [field.name for field in base.fields(FinetuneFlags)]
     both = [field.name for field in base.fields(FinetuneConfig)]
     assert sorted(both) == sorted([*own, *general]) and len({*both}) == len(both)
-    assert {"threshold", "class_weights", "focal_gamma"} <= {*own}
+    assert {"threshold", "class_weights", "crf", "tag_scheme"} <= {*own}
     # The class that joins the tables has no flags of its own.
     assert not {*vars(FinetuneConfig).get("__annotations__", {})}
     assert dataclasses.is_dataclass(FinetuneConfig)

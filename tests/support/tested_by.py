@@ -13,7 +13,6 @@ ELSEWHERE = {
     "cli/doctor/selftest.py": "end_to_end/distributed/test_selftest.py",
     "cli/domain_vocab.py": "robustness/test_texts.py",
     "config/serve.py": "cli/test_serve.py",
-    "config/tagging.py": "tasks/tagging/test_files.py",
     "cli/run_classifier.py": "robustness/test_flags_hostile.py",
     "cli/run_pretraining.py": "robustness/test_flags_hostile.py",
     "config/domain_vocab.py": "data_prep/domain/test_domain_vocab.py",

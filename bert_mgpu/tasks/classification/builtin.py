@@ -7,6 +7,7 @@ Lines are split at tabs, quotes are ordinary characters.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
@@ -100,4 +101,6 @@ _TASKS = (
 )
 # fmt: on
 
-BUILTIN: dict[str, TaskFiles] = {task.name: task for task in _TASKS}
+BUILTIN: dict[str, TaskFiles] = {
+    task.name: dataclasses.replace(task, built_in=True) for task in _TASKS
+}

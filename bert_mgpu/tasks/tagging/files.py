@@ -67,6 +67,7 @@ def _builtin(name: str, suffix: str, form: str, *, text: Any, label: Any) -> Tas
         test=f"test.{suffix}",
         columns=Columns(text_a=0, label=1, nested=True, table=table),
         task_type=TYPE,
+        built_in=True,
     )
 
 
