@@ -33,6 +33,7 @@ def test_words_may_hold_what_is_no_blank(tmp_path):
     assert read(tmp_path, "New York\tB-LOC\n")[0][1] == [["New York"], ["B-LOC"]]
     assert read(tmp_path, "\u3000 O\na\u2028b O\n")[0][1][0] == ["\u3000", "a\u2028b"]
     assert read(tmp_path, " O\n")[0][1] == [[""], ["O"]]  # an empty word
+    assert read(tmp_path, "a\n\u3000\nb\n", [0])[0][1] == [["a", "\u3000", "b"]]
 
 
 def test_without_labels_only_the_words_are_read(tmp_path):

@@ -52,16 +52,16 @@ def matched(
 ) -> Iterator[tuple[Span | None, Span | None]]:
     """Pairs of a true and a predicted entity; None where one has no counterpart.
 
-    Those of one place go together, then those that overlap, from left to right.
+    Those that overlap go together, from left to right. (Entities of one side do not
+    overlap, so one that has its place on the other side overlaps nothing else there.)
     """
     left, right = [*true], [*said]
-    for meet in (_same_place, _overlap):
-        for one in [*left]:
-            other = next((each for each in right if meet(one, each)), None)
-            if other is not None:
-                left.remove(one)
-                right.remove(other)
-                yield one, other
+    for one in true:
+        other = next((each for each in right if _overlap(one, each)), None)
+        if other is not None:
+            left.remove(one)
+            right.remove(other)
+            yield one, other
     for one in left:
         yield one, None
     for one in right:

@@ -207,6 +207,12 @@ def test_repairs_are_counted(tmp_path):
     assert examples[0].label.spans == ()
 
 
+def test_what_is_no_tag_is_not_repaired(tmp_path):
+    path = written(tmp_path, "a Q-X\nb I-X\n\nc O\n")
+    _, faults = read(path, "conll", repair_bio="begin")
+    assert [line for line, _ in faults] == [1]
+
+
 def test_iob1_where_it_is_said(tmp_path):
     path = written(tmp_path, "a I-X\nb B-X\nc I-X\n\nd O\n")
     assert len(read(path, "conll")[1]) == 1

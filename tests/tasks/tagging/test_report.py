@@ -26,12 +26,16 @@ def test_kinds_of_errors(true, said, kind):
     assert [*report.matched(*given)] == [(true, said)]
 
 
-def test_entities_of_one_place_go_together_first():
-    """Though another one that overlaps stands before it."""
+def test_each_entity_meets_one():
     true = [Span(0, 5, "A"), Span(6, 9, "A")]
     said = [Span(0, 5, "B"), Span(7, 8, "A"), Span(8, 9, "A")]
     pairs = [*report.matched(true, said)]
     assert pairs == [(true[0], said[0]), (true[1], said[1]), (None, said[2])]
+    pairs = [*report.matched([Span(0, 2, "A"), Span(3, 5, "A")], [Span(1, 4, "A")])]
+    assert pairs == [
+        (Span(0, 2, "A"), Span(1, 4, "A")),
+        (Span(3, 5, "A"), None),
+    ]
 
 
 def test_the_matrix_counts_each_entity_once():
