@@ -25,7 +25,8 @@ from bert_mgpu.core.rows import Features, Ragged
 
 Tensors = dict[str, np.ndarray]
 _OPTIONAL = ("keys", "owners")  # columns that not all sets have
-_RAGGED = ("ragged", "unread")
+# The ragged columns, and where their offsets stand.
+_RAGGED = {"ragged": "offsets", "unread": "unread_offsets"}
 
 
 def file_name(text: str) -> str:
@@ -88,10 +89,10 @@ def to_tensors(features: Features) -> Tensors:
     for name in _OPTIONAL:
         if (values := getattr(features, name)) is not None:
             tensors[name] = values
-    for group in _RAGGED:
+    for group, offsets in _RAGGED.items():
         for name, column in getattr(features, group).items():
             tensors[f"{group}/{name}"] = column.values
-            tensors[f"{group}_offsets/{name}"] = column.offsets
+            tensors[f"{offsets}/{name}"] = column.offsets
     return tensors
 
 
@@ -100,7 +101,7 @@ def from_tensors(tensors: Tensors, notes: dict[str, Any]) -> Features:
     for name, value in tensors.items():
         group, _, column = name.partition("/")
         if group in _RAGGED:
-            offsets = tensors[f"{group}_offsets/{column}"]
+            offsets = tensors[f"{_RAGGED[group]}/{column}"]
             columns[group][column] = Ragged(value, offsets)
         elif group == "dense":
             columns[group][column] = value

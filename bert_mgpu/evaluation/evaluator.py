@@ -60,12 +60,18 @@ class Evaluator:
         self._output_dir, self._folder = output_dir, output_dir / run_files.BEST
         self._history = output_dir / run_files.EVALUATIONS
         self._identity: dict[str, Any] | None = None
+        self._run_facts: dict[str, Any] = {}
         self._best: BestEvaluation | None = None
         self._evaluated: list[int] = []  # steps
 
-    def begin(self, step: int, identity: dict[str, Any]) -> None:
-        """Takes up the evaluations that the run had done by this step."""
-        self._identity = identity
+    def begin(
+        self, step: int, identity: dict[str, Any], run_facts: dict[str, Any]
+    ) -> None:
+        """Takes up the evaluations that the run had done by this step.
+
+        run_facts: those without which values are not comparable.
+        """
+        self._identity, self._run_facts = identity, run_facts
         group = self._group
         earlier: dict[str, Any] = {}
         if group.rank == 0:
@@ -84,7 +90,7 @@ class Evaluator:
     @property
     def _fingerprint(self) -> str:
         """A hash of the facts without which values are not comparable."""
-        facts = {"run": self._identity, "measured": self._settings.measured}
+        facts = {"run": self._run_facts, "measured": self._settings.measured}
         return hashing.fingerprint(facts)
 
     def _read_best(self) -> BestEvaluation | None:

@@ -90,6 +90,19 @@ def identity(
     return json.loads(json.dumps(values))
 
 
+def without_defaults(config: RunConfig, values: dict[str, Any]) -> dict[str, Any]:
+    """An identity without the flags that have their defaults.
+
+    It is the same for later code, which has more flags.
+    """
+    defaults = {field.name: field.default for field in _compared(config)}
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in defaults or defaults[name] != value
+    }
+
+
 def _compared(config: RunConfig) -> list[dataclasses.Field[Any]]:
     return [field for field in fields(type(config)) if field.metadata["identity"]]
 

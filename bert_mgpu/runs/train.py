@@ -152,7 +152,8 @@ def _train(
     config, model, labels = run.config, run.model, list(run.task.labels)
     plan, identity, state = start(run, len(rows), data_key, towers=towers)
     if evaluator:
-        evaluator.begin(state.step, identity)
+        own = identity_lib.without_defaults(config, identity)
+        evaluator.begin(state.step, identity, own)
         if evaluator.missed(state.step, plan.steps):
             evaluator.evaluate_after(state.step, towers)
     if state.step >= plan.steps:

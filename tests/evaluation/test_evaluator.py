@@ -47,7 +47,7 @@ def make(tmp_path):
             group=SOLO,
             output_dir=tmp_path,
         )
-        made.begin(step, IDENTITY)
+        made.begin(step, IDENTITY, IDENTITY)
         return made
 
     return begin

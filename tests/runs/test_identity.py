@@ -103,3 +103,14 @@ def test_a_run_that_did_not_know_a_flag_had_its_default(facts):
     changed = dataclasses.replace(config, optimizer="lamb")
     with pytest.raises(UserError, match="--optimizer"):
         identity.check_identity(changed, old, facts(changed), output_dir=OUT)
+
+
+def test_later_flags_do_not_make_another_run_of_it(facts):
+    """best.json has a hash of what differs from the defaults, and of other facts."""
+    config = FinetuneConfig(max_seq_length=16)
+    own = identity.without_defaults(config, facts(config))
+    assert own["max_seq_length"] == 16 and own["data_dir"] == "key"
+    assert not {"optimizer", "seed", "precision"} & {*own}
+    other = dataclasses.replace(config, optimizer="lamb")
+    changed = identity.without_defaults(other, facts(other))
+    assert changed == own | {"optimizer": "lamb"}

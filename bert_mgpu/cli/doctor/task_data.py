@@ -5,8 +5,8 @@
 
 Takes the flags of run_classifier_mgpu.py, of which those on data and text count,
 reads the train, dev and test files (or --predict_file) as a training would, and
-changes nothing; for entities, --repair_bio=begin --repaired_dir=NEW also writes copies
-with mended tags. Exit codes: 0 done; 2 unreadable rows or files, or wrong flags.
+changes nothing; of entities, --repair_bio=begin --repaired_dir=NEW writes mended
+copies. Exit codes: 0 done; 2 unreadable rows or files, or wrong flags.
 """
 
 from __future__ import annotations
