@@ -129,11 +129,11 @@ class TaskDataset:
         if features.owners is not None:
             count += f" ({notes['rows']} rows)"
         say(f"{split}: {count} of {source.path}{without}{sampled}")
-        say(
-            f"  tokens per row: {percentiles};"
-            f" {notes['truncated'] / notes['rows']:.1%} truncated at"
-            f" {self.config.max_seq_length}"
-        )
+        longest = self.config.max_seq_length
+        cut = f"{notes['truncated'] / notes['rows']:.1%} truncated at {longest}"
+        if features.owners is not None and not notes["truncated"]:
+            cut = f"cut into windows of {longest}"
+        say(f"  tokens per row: {percentiles}; {cut}")
         for remark in self.family.remarks(features):
             say(f"  {remark}")
 

@@ -83,6 +83,7 @@ def tagger(flags, inside, tmp_path_factory):
             changed = {"do_train": True, "do_eval": True, "do_predict": True, **changed}
             code, _, err = inside(flags(folder, task, **changed))
             assert code == 0, err
+            assert "48 examples (58 rows)" in err and "cut into windows of 16" in err
         return folder
 
     return make
@@ -142,6 +143,18 @@ def test_towers_windows_and_paddings_change_no_prediction(
         code, _, err = inside(flags(out, do_predict=True, **changed))
         assert code == 0, err
         assert (out / "predict.txt").read_bytes() == wanted
+
+
+def test_the_best_weights_are_those_of_the_highest_f1(tagger):
+    """Beside the floor of the training set's entities."""
+    out = tagger("cluener", eval_steps=9, report=True)
+    history = [json.loads(line) for line in (out / "evaluations.jsonl").open()]
+    best = json.loads((out / "best" / "best.json").read_text())
+    assert best["metric"] == "f1" and best["value"] == max(h["f1"] for h in history)
+    floor = json.loads((out / "baseline.json").read_text())["dev"]
+    assert 0 < floor["f1"] < 1
+    page = (out / "report.html").read_text()
+    assert "border and type" in page and "worst sentences" in page
 
 
 def test_the_folder_alone_predicts(tagger, inside, tmp_path):
