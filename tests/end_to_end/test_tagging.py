@@ -3,9 +3,11 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 import bert_mgpu
+from bert_mgpu.checkpoints import google_read
 from tests.support.runs import assert_refused
 from tests.support.tiny import BAD, GOOD, rows
 
@@ -256,3 +258,41 @@ def test_a_field_is_not_exported(tagger, flags, inside, tmp_path):
 def test_a_stride_beyond_the_row_is_refused(flags, inside, tmp_path):
     asked = {"do_train": True, "doc_stride": 15}
     assert_refused(inside(flags(tmp_path / "out", **asked)), "pass at most that")
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_four_towers_are_one_batch(flags, inside, tmp_path, crf):
+    """The same rows and masks, whichever tower has them; losses by all units."""
+    losses = []
+    for towers, size in ((1, 8), (4, 2)):
+        out = tmp_path / str(towers)
+        changed = {"n_gpus": towers, "train_batch_size": size, "cpu_devices": 2}
+        changed |= {"do_train": True, "log_steps": 1, "num_train_epochs": 2}
+        code, _, err = inside(flags(out, crf=crf, **changed))
+        assert code == 0, err
+        lines = (out / "metrics.jsonl").open()
+        losses.append([json.loads(line)["loss"] for line in lines])
+    assert len(losses[0]) > 10
+    assert losses[0] == pytest.approx(losses[1], abs=2e-4)
+
+
+def test_a_resume_changes_no_bit(flags, inside, tmp_path):
+    """With a random field, whose slots are saved like others."""
+    args = {"crf": True, "do_train": True, "head_lr_factor": 10, "n_gpus": 2}
+    args |= {"save_checkpoints_steps": 5, "keep_checkpoint_max": 20}
+    code, _, err = inside(flags(tmp_path / "straight", **args))
+    assert code == 0, err
+    broken = shutil.copytree(tmp_path / "straight", tmp_path / "broken")
+    for path in broken.glob("model.ckpt-*"):
+        if int(path.name.split("-")[1].split(".")[0]) > 10:
+            path.unlink()
+    code, _, err = inside(flags(broken, **args))
+    assert code == 0 and "model.ckpt-10: step 10" in err, err
+    wanted, actual = (
+        google_read.read(tmp_path / name) for name in ("straight", "broken")
+    )
+    assert {"crf/follow", "crf/follow/adam_m"} <= {*wanted}
+    assert np.abs(wanted["crf/follow"]).max() > 1e-3  # it has learnt
+    for name, value in wanted.items():
+        if name != "bert_mgpu/identity":
+            assert np.array_equal(actual[name], value), name
