@@ -15,6 +15,7 @@ from bert_mgpu.core.text_files import Lines, RowFaults
 
 _BLANKS = re.compile(" +")
 _DOCUMENT = "-DOCSTART-"
+_TAG = re.compile("O|[BIESMLU][-_].+")
 
 
 def sentences(
@@ -53,11 +54,21 @@ def sentences(
             )
 
 
+def is_row(line: str) -> bool:
+    """Whether a line that is not blank has a tag of an entity behind its word."""
+    cells = _cells(line)
+    return len(cells) > 1 and bool(_TAG.fullmatch(cells[-1]))
+
+
+def _cells(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else _BLANKS.split(line.rstrip(" "))
+
+
 def _blocks(lines: Lines) -> Iterator[tuple[int, list[list[str]]]]:
     """The cells of the lines of each sentence, and the number of its first line."""
     first, rows = 0, list[list[str]]()
     for number, line in lines:
-        cells = line.split("\t") if "\t" in line else _BLANKS.split(line.rstrip(" "))
+        cells = _cells(line)
         if not line.strip(" \t") or cells[0] == _DOCUMENT:
             if rows:
                 yield first, rows

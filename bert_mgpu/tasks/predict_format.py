@@ -18,10 +18,10 @@ from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import Lines, read_lines
-from bert_mgpu.data import tables
+from bert_mgpu.data import conll, tables
 from bert_mgpu.tasks.files import LAST, Columns, TableColumns, TaskFiles
 
-TEXT, JSON_LINES = "text", "jsonl"
+TEXT, JSON_LINES, CONLL = "text", "jsonl", "conll"
 _KEYS = ("text_a", "text_b", "id")
 _RECORDS = (JSON_LINES, "parquet")
 
@@ -104,6 +104,10 @@ def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:
         return _of_texts(columns)
     if kind in _RECORDS:
         return _of_records(columns, kind)
+    if columns.table is not None and kind == CONLL != columns.table.form.format:
+        raise UserError(
+            f"--predict_format={kind}: the files of {task.name} have no words on lines"
+        )
     if columns.table is not None:
         form = columns.table.form._replace(format=kind)
         return dataclasses.replace(columns, table=columns.table._replace(form=form))
@@ -195,6 +199,8 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
             return False
     form, names = columns.table
     kind = form.format or "tsv"  # of a .txt
+    if kind == CONLL:
+        return conll.is_row(line)
     if kind == "csv":
         return _object(line) is None and _is_csv_row(columns, line, most)
     if kind == JSON_LINES:

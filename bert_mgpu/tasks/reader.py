@@ -265,6 +265,8 @@ def clean(
     """The texts of an example as the task's own files give them."""
     if columns.pair is not None:
         return columns.pair(text_a)
+    if columns.nested:  # there only words are cleaned
+        return text_a, text_b
     return columns.clean(text_a), None if text_b is None else columns.clean(text_b)
 
 

@@ -2,12 +2,14 @@
 
 import json
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
 
 import bert_mgpu
 from bert_mgpu.checkpoints import google_read
+from tests.support.processes import process
 from tests.support.runs import assert_refused
 from tests.support.tiny import BAD, GOOD, rows
 
@@ -174,6 +176,16 @@ def test_the_folder_alone_predicts(tagger, inside, tmp_path):
     assert code == 0, err
     first, *rest = (out / "predict.txt").read_text().splitlines()
     assert first.startswith("0:") and first.endswith(" 12:16:BAD") and rest == ["", ""]
+    for lines, more in (
+        (["sun O", "joy O", "", "rain B-BAD"], []),
+        (["sun", "joy", "", "rain"], ["--predict_format=conll"]),
+    ):
+        file.write_text("".join(f"{line}\n" for line in lines))
+        made = [*args, "--do_predict=true", f"--predict_file={file}", *more]
+        code, _, err = inside(made)
+        assert code == 0, err
+        first, second = (out / "predict.txt").read_text().splitlines()
+        assert len(first.split(" ")) == 2 and second == "B-BAD"
     with bert_mgpu.load(out) as model:
         one = model.predict("sun joy the rain")
         assert [entity["type"] for entity in one.entities][-2:] == ["GOOD", "BAD"]
@@ -296,3 +308,18 @@ def test_a_resume_changes_no_bit(flags, inside, tmp_path):
     for name, value in wanted.items():
         if name != "bert_mgpu/identity":
             assert np.array_equal(actual[name], value), name
+
+
+@pytest.mark.parametrize("sent", ["sun O\njoy O\n\nrain O\n\n", "sun joy\nrain\n"])
+def test_a_stream_of_words_or_texts(tagger, tiny, tmp_path, sent):
+    """A sentence of words is answered at its blank line, a text at its end."""
+    out = shutil.copytree(tagger(), tmp_path / "model")
+    flags = {"do_predict": True, "predict_file": "-", "data_dir": None}
+    flags |= {"vocab_file": None, "bert_config_file": None, "init_checkpoint": None}
+    run = process(tiny.flags(out, "ner", **flags), stdin=subprocess.PIPE)
+    output, err = run.communicate(sent, 120)
+    assert run.returncode == 0, err
+    first, second = map(json.loads, output.splitlines())
+    assert [entity["text"] for entity in second["entities"]] == ["rain"]
+    assert " ".join(entity["text"] for entity in first["entities"]) == "sun joy"
+    assert ("text" in first) == ("O" in sent)

@@ -8,7 +8,7 @@ import pytest
 from bert_mgpu.config import parsing, tagging
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.tasks import registry, task_json, task_keys
+from bert_mgpu.tasks import reader, registry, task_json, task_keys
 from bert_mgpu.tasks.tagging import files
 
 
@@ -96,6 +96,12 @@ def test_words_that_are_not_as_the_pattern_says(tmp_path):
     for token in ("字", "0", ""):
         with pytest.raises(ValueError, match=re.escape(repr(token))):
             find_word(token)
+
+
+def test_the_pattern_is_for_words_not_for_texts(tmp_path):
+    values = {"train": "a.txt", "type": "tags", "token_pattern": "(.)[0-9]"}
+    columns = find(tmp_path, values).columns
+    assert reader.clean(columns, "a bare text") == ("a bare text", None)
 
 
 def test_flags_and_keys_have_the_same_choices():
