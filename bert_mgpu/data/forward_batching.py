@@ -68,7 +68,7 @@ def stream_placements(
     """
     sorts = len(lengths) > towers * rows_per_tower
     order = np.argsort(-lengths if sorts else 0 * lengths, kind="stable")
-    placed, sizes = [], _half_way if sorts else _power_of_two
+    placed, sizes = [], half_way if sorts else _power_of_two
     for start in range(0, len(lengths), towers * rows_per_tower):
         batch = order[start : start + towers * rows_per_tower]
         rows = min(rows_per_tower, _power_of_two(-(-len(batch) // towers)))
@@ -81,7 +81,7 @@ def stream_placements(
     return placed
 
 
-def _half_way(least: int) -> int:
+def half_way(least: int) -> int:
     """The next power of two, or three quarters of it: 8, 12, 16, 24, 32, 48, ..."""
     power = _power_of_two(least)
     return 3 * power // 4 if 4 * least <= 3 * power else power

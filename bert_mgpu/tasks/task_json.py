@@ -65,8 +65,11 @@ def read_task_json(
                     f"--{KEYS[key].flag}: {name} is a built-in task, whose files are"
                     " known: for your own, pass another --task_name"
                 )
-        options = {key: value for key, value in of_model.items() if key != "name"}
-        return _with_options(task, options | by_flag, task_type)
+        own = {k: v for k, v in (of_model | by_flag).items() if k in task_type.keys}
+        if trained and own:  # run.json may hold anything
+            own["type"] = task.task_type
+            own = checked(own, trained.path, by_flag, types=types)
+        return _with_options(task, own, task_type)
     path = pathlib.Path(config.data_dir or "", FILE)
     # Even a broken link was meant as task.json.
     if config.data_dir and files.lexists(path):

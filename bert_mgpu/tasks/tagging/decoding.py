@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
 from bert_mgpu.core.task import ReadExamples
+from bert_mgpu.data.forward_batching import half_way
 from bert_mgpu.model import crf
 from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.bio import Span
@@ -163,7 +164,7 @@ def _batches(emissions: Ragged) -> Iterator[_Batch]:
     order = np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
     while len(order):
-        width = _padded(int(lengths[order[0]]))
+        width = max(_SHORTEST, half_way(int(lengths[order[0]])))
         most = max(1, _FULL // width)
         numbers = order[: np.searchsorted(lengths[order], width, side="right")][:most]
         order = order[len(numbers) :]
@@ -176,12 +177,6 @@ def _batches(emissions: Ragged) -> Iterator[_Batch]:
         batch = _Batch(padded, numbers, own, units=units, is_full=full)
         padded[batch.inside] = emissions.values[units]
         yield batch
-
-
-def _padded(length: int) -> int:
-    """The next power of two, or three quarters of it."""
-    power = max(_SHORTEST, 1 << (length - 1).bit_length())
-    return 3 * power // 4 if 4 * length <= 3 * power else power
 
 
 def _best_and_shares(

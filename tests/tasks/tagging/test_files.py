@@ -1,10 +1,12 @@
 """The keys of task.json of the type "tags"."""
 
 import json
+import pathlib
 import re
 
 import pytest
 
+from bert_mgpu.checkpoints.run_folder import TrainedTask
 from bert_mgpu.config import parsing, tagging
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
@@ -112,3 +114,18 @@ def test_flags_and_keys_have_the_same_choices():
     for key in files.KEYS:
         row = task_keys.KEYS[key]
         assert tuple(row.choices or ()) == flags[row.flag]["choices"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"scheme": "x"}, "'scheme' is 'x': pass one of bio, bioes, iob1"),
+        ({"units": 7}, "'units' is 7, but must be of type str"),
+        ({"token_pattern": ["(a)"]}, "'token_pattern' is .*, but must be of type str"),
+    ],
+)
+def test_what_run_json_says_of_a_built_in_task_is_checked(values, message):
+    values = {"name": "ner", **values}
+    trained = TrainedTask(pathlib.Path("model/run.json"), values, {})
+    with pytest.raises(UserError, match=message):
+        registry.find_task_files(FinetuneConfig(trained_task=trained))
