@@ -84,10 +84,11 @@ def _chosen(examples: Sequence[Example], share: float) -> set[bytes]:
 
 
 def _labels(label: Any) -> Sequence[str]:
-    """The labels of a row: one, several, or none where it is a number."""
+    """The labels of a row: one, several, or none of a number and of entities."""
     if isinstance(label, str):
         return [label]
-    return label if isinstance(label, tuple) else []
+    several = isinstance(label, tuple) and all(isinstance(one, str) for one in label)
+    return label if several else []
 
 
 def _by_need(

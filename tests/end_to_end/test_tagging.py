@@ -323,3 +323,16 @@ def test_a_stream_of_words_or_texts(tagger, tiny, tmp_path, sent):
     assert [entity["text"] for entity in second["entities"]] == ["rain"]
     assert " ".join(entity["text"] for entity in first["entities"]) == "sun joy"
     assert ("text" in first) == ("O" in sent)
+
+
+def test_a_share_of_the_training_file_is_the_dev_set(flags, data, inside, tmp_path):
+    """The entities of a text are no labels by which it is divided."""
+    (tmp_path / "data").mkdir()
+    shutil.copy(data / "ner" / "train.txt", tmp_path / "data" / "train.txt")
+    task = {"type": "tags", "train": "train.txt"}
+    (tmp_path / "data" / "task.json").write_text(json.dumps(task))
+    asked = {"data_dir": tmp_path / "data", "do_train": True, "do_eval": True}
+    asked |= {"dev_share": 0.25, "num_train_epochs": 1}
+    code, _, err = inside(flags(tmp_path / "out", "mine", **asked))
+    assert code == 0, err
+    assert "train: 36 examples" in err and "dev: 12 examples" in err
