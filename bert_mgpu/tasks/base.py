@@ -151,6 +151,8 @@ class Family(abc.ABC):
     # Whether one pass of one row, [CLS] a [SEP] or [CLS] a [SEP] b [SEP], answers an
     # example: exported models do no more.
     exportable = True
+    # Whether predictions of a file show its labels, too, where it has them.
+    shows_labels = False
 
     @abc.abstractmethod
     def read_label(

@@ -164,15 +164,18 @@ class TaskDataset:
     def examples(self, split: str) -> list[Example]:
         """The texts of a set; its file is read once more."""
         config, source = self.config, self._source(split)
-        examples = reader.read_examples(
+        read = functools.partial(
+            reader.read_examples,
             self.files,
             source.path,
             source.split,
             columns=source.columns,
             label=self.family.read_label,
-            with_label=source.labelled,
             complete=functools.partial(self.family.complete, self.files),
         )
+        examples = read(with_label=source.labelled)
+        if self.family.shows_labels and not source.labelled:
+            examples = reader.labelled(examples, read)
         if source.share:
             examples = dev_share.part(examples, source.share, dev=split != "train")
         keep = getattr(config, self._sample_flag(split))

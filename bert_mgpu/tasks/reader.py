@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -84,6 +85,21 @@ def read_examples(
     if not examples:
         raise UserError(f"{path}: no rows for the task {task.name}")
     return examples
+
+
+def labelled(
+    examples: list[Example], read: Callable[..., list[Example]]
+) -> list[Example]:
+    """The examples with the labels of their file; None where one cannot be read.
+
+    read: `read_examples` of that file, without what says how its labels are read.
+    """
+    try:
+        found = read(with_label=True, faults=lambda line, fault: None)
+    except UserError:  # it has no labels at all
+        return examples
+    known = {example.line: example.label for example in found}
+    return [dataclasses.replace(one, label=known.get(one.line)) for one in examples]
 
 
 def _refuse(faults: Sequence[str]) -> NoReturn:

@@ -6,65 +6,25 @@ import subprocess
 
 import numpy as np
 import pytest
+from seqeval import metrics as seqeval
 
 import bert_mgpu
 from bert_mgpu.checkpoints import google_read
+from tests.support import entities
+from tests.support.entities import sentences
 from tests.support.processes import process
 from tests.support.runs import assert_refused
-from tests.support.tiny import BAD, GOOD, rows
+from tests.support.tiny import BAD, GOOD
 
 FLAGS = {"num_train_epochs": 8, "train_batch_size": 8, "learning_rate": 5e-3}
-
-
-def sentences(count, seed):
-    """Lists of (word, tag): good words are of type GOOD, a pair of them is one."""
-    for _, text, more in rows(count, seed):
-        tags, before = [], "O"
-        words = f"{text} {more}".split(" ")
-        for word in words:
-            tag = "O"
-            if word in GOOD.split(" "):
-                tag = "I-GOOD" if before.endswith("GOOD") else "B-GOOD"
-            elif word in BAD.split(" "):
-                tag = "B-BAD"
-            tags.append(tag)
-            before = tag
-        yield [*zip(words, tags, strict=True)]
-
-
-def conll(lines):
-    return "".join(
-        "".join(f"{word} {tag}\n" for word, tag in line) + "\n" for line in lines
-    )
-
-
-def spans(lines):
-    """The same as JSON, the words with blanks between them."""
-    for line in lines:
-        text = " ".join(word for word, _ in line)
-        label, start = [], 0
-        for word, tag in line:
-            end = start + len(word)
-            if tag.startswith("B-"):
-                label.append([start, end, tag[2:]])
-            elif tag.startswith("I-"):
-                label[-1][1] = end
-            start = end + 1
-        yield json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n"
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """Folders with the files of both forms; some sentences have several windows."""
     root = tmp_path_factory.mktemp("tags")
-    for name, end in (("ner", "txt"), ("cluener", "json")):
-        (root / name).mkdir()
-        for seed, (split, count) in enumerate(
-            {"train": 48, "dev": 21, "test": 9}.items()
-        ):
-            lines = [*sentences(count, seed)]
-            text = conll(lines) if end == "txt" else "".join(spans(lines))
-            (root / name / f"{split}.{end}").write_text(text)
+    for task in entities.FORMS:
+        entities.write_task(root / task, task)
     return root
 
 
@@ -127,8 +87,11 @@ def test_entities_are_learnt_and_predicted(tagger, data, task):
             assert 0 < entity["probability"] <= 1
             right += {*entity["text"].split(" ")} <= {*GOOD.split(), *BAD.split()}
     assert right > 9
-    tagged = (out / "label_test.txt").read_text().split("\n\n")
-    assert len([*filter(str.strip, tagged)]) == 9
+    blocks = (out / "label_test.txt").read_text().removesuffix("\n\n").split("\n\n")
+    tagged = [[row.split(" ") for row in block.splitlines()] for block in blocks]
+    assert [[(word, true) for word, true, _ in block] for block in tagged] == lines
+    sides = [[[row[at] for row in block] for block in tagged] for at in (1, 2)]
+    assert seqeval.f1_score(*sides) > 0.8
 
 
 def test_a_conditional_random_field(tagger):

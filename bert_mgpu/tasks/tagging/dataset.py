@@ -57,7 +57,7 @@ def featurise(
     for number, example in enumerate(examples):
         units = _units(example, tokenizer, by_words)
         label = example.label or Entities(())
-        spans = _of_units(label.spans, units.places)
+        spans = of_units(label.spans, units.places)
         tag_ids = writer.ids(spans, len(units.pieces))
         sizes = np.array([len(pieces) for pieces in units.pieces], np.int64)
         cut = windows(sizes, room, doc_stride)
@@ -180,7 +180,7 @@ def _take_dropped(text: str, places: list[list[int]]) -> None:
             place[1] += 1
 
 
-def _of_units(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
+def of_units(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
     """Spans of characters as spans of units; those with other borders are left out."""
     starts = {start: number for number, start in enumerate(places[:, 0].tolist())}
     ends = {end: number + 1 for number, end in enumerate(places[:, 1].tolist())}

@@ -39,6 +39,7 @@ class TaggingFamily(Family):
 
     baseline_name = dictionary.NAME
     exportable = False  # a long text has several rows
+    shows_labels = True
 
     def read_label(
         self, files: TaskFiles, columns: Columns, cells: Sequence[Any]

@@ -9,6 +9,8 @@ import numpy as np
 
 from bert_mgpu.core import run_files
 from bert_mgpu.core.task import Display, Predictions
+from bert_mgpu.tasks.tagging import bio
+from bert_mgpu.tasks.tagging.dataset import of_units
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 
 _DIGITS = 6  # of a probability
@@ -61,11 +63,19 @@ def _entities(
 
 
 def _conlleval(scored: TaggedSet) -> Iterator[str]:
-    """A line for each unit, its text and its tag, and a blank one behind a sentence."""
+    """A line for each unit, as conlleval reads them, and a blank one after a sentence.
+
+    It has the unit, its true tag where all of the file's are known, and its tag.
+    """
+    scheme = bio.scheme_of(scored.tags)
+    is_known = all(example.label is not None for example in scored.examples)
     for number, example in enumerate(scored.examples):
-        places = scored.places.row(number).tolist()
-        for (start, end), tag in zip(places, _tags(scored, number), strict=True):
-            yield f"{example.text_a[start:end]} {tag}\n"
+        places, columns = scored.places.row(number), [_tags(scored, number)]
+        if is_known:
+            true = of_units(example.label.spans, places)
+            columns.insert(0, bio.write_tags(true, len(places), scheme))
+        for (start, end), *tags in zip(places.tolist(), *columns, strict=True):
+            yield f"{' '.join([example.text_a[start:end], *tags])}\n"
         yield "\n"
 
 

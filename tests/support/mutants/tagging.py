@@ -94,5 +94,10 @@ MUTANTS: list[Mutant] = [
     Mutant("a pattern's folder is found out at the end", "cli/flag_checks.py",
            "    files.check_literal(os.path.abspath(str(config.output_dir)))\n", "",
            "end_to_end/test_mistakes.py pattern"),
+    Mutant("predictions hide the true tags", "tasks/reader.py",
+           "label=known.get(one.line)", "label=None",
+           "end_to_end/test_tagging.py learnt_and"),
+    Mutant("a sentence without tags has true ones", "tasks/tagging/predictions.py",
+           "is_known = all(", "is_known = any(", _DECODING),
 ]
 # fmt: on

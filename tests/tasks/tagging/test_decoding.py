@@ -1,6 +1,7 @@
 """Whole sentences from the outputs of their windows."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,6 +152,16 @@ def test_the_lines_of_each_file(tokenizer):
     assert "".join(predicted.files["label_test.txt"]) == (
         "sun B-A\njoy I-A\n\nsun B-B\n， O\njoy B-A\n\n\n"
     )
+    true = Entities((Span(0, 3, "B"), Span(4, 6, "A")))  # the latter fits no unit
+    examples = [replace(one, label=Entities(())) for one in examples]
+    examples[1] = replace(examples[1], label=true)
+    predicted = predictions.decide(tagged_set(examples, tokenizer, said))
+    assert "".join(predicted.files["label_test.txt"]) == (
+        "sun O B-A\njoy O I-A\n\nsun B-B B-B\n， O O\njoy O B-A\n\n\n"
+    )
+    examples[0] = replace(examples[0], label=None)
+    predicted = predictions.decide(tagged_set(examples, tokenizer, said))
+    assert predicted.files["label_test.txt"][0] == "sun B-A\n"
     shown = predictions.display(second)
     assert shown.text == "sun B, joy A" and len(shown.bars) == 2
     assert shown.spans == [(0, 3, "B"), (4, 7, "A")]
