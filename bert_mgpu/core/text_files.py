@@ -28,9 +28,9 @@ Faults = Callable[[int, str], None]
 
 
 class RowFaults(ValueError):
-    """The faults of a row of several lines: pairs (lines below its first, message)."""
+    """The faults of a row: pairs (number of the word, from 0, or None, message)."""
 
-    def __init__(self, faults: Sequence[tuple[int, str]]):
+    def __init__(self, faults: Sequence[tuple[int | None, str]]):
         super().__init__(faults[0][1])
         self.faults = faults
 
@@ -41,17 +41,24 @@ def report_faults(
     error: ValueError,
     *,
     faults: Faults | None,
+    word_a_line: bool = False,
 ) -> None:
     """Hands on the faults of the row that begins at a line.
 
-    Raises UserError for the first one where nobody takes them.
+    word_a_line: each word has its own line, as in CoNLL files. Raises UserError for the
+    first one where nobody takes them.
     """
-    each = error.faults if isinstance(error, RowFaults) else [(0, str(error))]
-    for below, message in each:
-        fault = f"{path}:{line + below}: {message}"
+    each = error.faults if isinstance(error, RowFaults) else [(None, str(error))]
+    for word, message in each:
+        at = line
+        if word_a_line:
+            at += word or 0
+        elif word is not None:
+            message = f"word {word + 1}: {message}"
+        fault = f"{path}:{at}: {message}"
         if faults is None:
             raise UserError(fault) from None
-        faults(line + below, fault)
+        faults(at, fault)
 
 
 UTF_8 = "utf-8"

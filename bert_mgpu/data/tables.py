@@ -61,6 +61,10 @@ class TableFormat(NamedTuple):
             suffixes.pop()
         return self.format or _SUFFIXES.get("".join(suffixes[-1:]).lower(), "tsv")
 
+    def word_a_line(self, path: str | os.PathLike[str]) -> bool:
+        """Whether each word of a row has a line of its own."""
+        return self.format_of(path) == "conll"
+
 
 def rows(
     path: str | os.PathLike[str],
@@ -102,7 +106,9 @@ def rows(
             ]
             yield number, texts or None
         except ValueError as error:
-            report_faults(path, number, error, faults=faults)
+            report_faults(
+                path, number, error, faults=faults, word_a_line=form.word_a_line(path)
+            )
 
 
 def _text(value: Any, column: Column | None) -> Cell | None:

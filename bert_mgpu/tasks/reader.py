@@ -161,7 +161,10 @@ def stream(
                 task, columns, cells or [], label=label if with_label else None
             )
         except ValueError as error:
-            report_faults(path, number, error, faults=faults)
+            on_lines = columns.table and columns.table.form.word_a_line(path)
+            report_faults(
+                path, number, error, faults=faults, word_a_line=bool(on_lines)
+            )
             continue
         if row is not None:
             guid = row.guid

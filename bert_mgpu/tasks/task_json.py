@@ -65,10 +65,9 @@ def read_task_json(
                     f"--{KEYS[key].flag}: {name} is a built-in task, whose files are"
                     " known: for your own, pass another --task_name"
                 )
-        own = {k: v for k, v in (of_model | by_flag).items() if k in task_type.keys}
-        if trained and own:  # run.json may hold anything
-            own["type"] = task.task_type
-            own = checked(own, trained.path, by_flag, types=types)
+        own = {key: by_flag[key] for key in task_type.keys if key in by_flag}
+        if of_model:
+            own = _as_trained(trained, task.task_type, own, types=types)
         return _with_options(task, own, task_type)
     path = pathlib.Path(config.data_dir or "", FILE)
     # Even a broken link was meant as task.json.
@@ -82,8 +81,30 @@ def read_task_json(
     else:
         raise _unknown(name, builtin, trained)
     values = checked(values | by_flag, path, by_flag, types=types)
-    task_type = types[values.get("type", DEFAULT_TYPE)]
+    kind = values.get("type", DEFAULT_TYPE)
+    if of_model and kind == of_model.get("type", DEFAULT_TYPE):
+        values = _as_trained(trained, kind, values, types=types)
+    task_type = types[kind]
     return _with_options(_task(name.lower(), values), values, task_type)
+
+
+def _as_trained(
+    trained: TrainedTask | None,
+    task_type: str,
+    values: dict[str, Any],
+    *,
+    types: Mapping[str, TaskType],
+) -> dict[str, Any]:
+    """The values, and those keys of their type that the model has been trained with."""
+    keys = types[task_type].keys
+    if trained is None:
+        return values
+    own = {k: v for k, v in trained.values.items() if k in keys and k not in values}
+    if not own:
+        return values
+    # The values are sound; run.json may hold anything.
+    whole = {**values, **own, "type": task_type}
+    return checked(whole, trained.path, {}, types=types)
 
 
 def _with_options(

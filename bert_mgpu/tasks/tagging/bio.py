@@ -35,9 +35,9 @@ class Span(NamedTuple):
 
 
 class TagFault(NamedTuple):
-    """A tag that the notation does not allow where it stands."""
+    """A tag that the notation, or the model, does not allow where it stands."""
 
-    unit: int
+    unit: int | None  # None: somewhere in the sentence
     message: str
     repairable: bool = True
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.config.tagging import BEGIN
 from bert_mgpu.core.errors import listed, short_repr
 from bert_mgpu.core.rows import Example
-from bert_mgpu.core.text_files import Faults, RowFaults
+from bert_mgpu.core.text_files import Faults, RowFaults, report_faults
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging import spans as spans_lib
@@ -70,7 +70,7 @@ def _entities(text: str, label: Any, files: TaskFiles) -> Entities:
     if overlaps and not files.options.get("repair_bio"):
         faults += [f"{overlap}: {_LONGER}" for overlap in overlaps]
     if faults:
-        raise RowFaults([(0, fault) for fault in faults])
+        raise RowFaults([(None, fault) for fault in faults])
     return Entities(tuple(spans), repaired)
 
 
@@ -83,16 +83,27 @@ def complete(
     ]
     scheme = files.options.get("scheme") or bio.scheme_of(tags)
     known, advised = bio.types_of(files.labels), False
+    assert files.columns.table is not None
+    form = files.columns.table.form
     done = []
     for example in examples:
         found, label = _read(example, scheme, files.options.get("repair_bio"))
-        found += _unknown(label.spans, known) if known and not found else []
+        if known and not found:
+            found += _unknown(example, label.spans, known)
+        messages = list[tuple[int | None, str]]()
         for unit, message, repairable in found:
             if repairable and not advised:
                 message, advised = f"{message}: {_ADVICE}", True
-            line = example.line + unit * isinstance(example.label, Tags)
-            faults(line, f"{path}:{line}: {message}")
-        if not found:
+            messages.append((unit, message))
+        if messages:
+            report_faults(
+                path,
+                example.line,
+                RowFaults(messages),
+                faults=faults,
+                word_a_line=form.word_a_line(path),
+            )
+        else:
             done.append(dataclasses.replace(example, label=label))
     return done
 
@@ -113,8 +124,14 @@ def _read(
     return left, Entities(spans, len(read.faults))
 
 
-def _unknown(spans: Sequence[Span], known: Sequence[str]) -> list[TagFault]:
-    """A fault for each type that the model does not have, at the sentence's start."""
-    names = dict.fromkeys(span.type for span in spans if span.type not in known)
-    why = f"is not one of {listed(known)}"
-    return [TagFault(0, f"the type {short_repr(name)} {why}", False) for name in names]
+def _unknown(
+    example: Example, spans: Sequence[Span], known: Sequence[str]
+) -> Iterator[TagFault]:
+    """A fault for each type that the model does not have, where it first occurs."""
+    why, seen = f"is not one of {listed(known)}", {*known}
+    words = [start for start, _ in example.words or ()]
+    for span in spans:
+        if span.type not in seen:
+            seen.add(span.type)
+            unit = words.index(span.start) if words else None
+            yield TagFault(unit, f"the type {short_repr(span.type)} {why}", False)

@@ -1,5 +1,6 @@
 """The keys of task.json of the type "tags"."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -114,6 +115,28 @@ def test_flags_and_keys_have_the_same_choices():
     for key in files.KEYS:
         row = task_keys.KEYS[key]
         assert tuple(row.choices or ()) == flags[row.flag]["choices"]
+
+
+def test_a_task_json_beside_a_trained_model(tmp_path):
+    """What the file leaves out is as the model was trained; what it says goes first."""
+    values = {"type": "tags", "train": "a.txt", "token_pattern": "(.)1"}
+    (tmp_path / "task.json").write_text(json.dumps(values))
+    of_model = {**values, "name": "mine", "units": "words", "repair_bio": "begin"}
+    config = FinetuneConfig(task_name="mine", data_dir=str(tmp_path))
+    for known, wanted in (
+        ({}, {"units": "words", "repair_bio": "begin", "token_pattern": "(.)1"}),
+        ({"token_pattern": "(.)2"}, {"token_pattern": "(.)1", "units": "words"}),
+        ({"name": "other"}, {"token_pattern": "(.)1"}),
+        ({"type": "single"}, {"token_pattern": "(.)1"}),
+    ):
+        trained = TrainedTask(pathlib.Path("run.json"), {**of_model, **known}, {})
+        asked = dataclasses.replace(config, trained_task=trained)
+        options = registry.find_task_files(asked).options
+        assert {**options, **wanted} == options
+        assert ("units" in options) == ("units" in wanted)
+    bad = TrainedTask(pathlib.Path("run.json"), {**of_model, "units": 7}, {})
+    with pytest.raises(UserError, match=r"run.json: 'units' is 7"):
+        registry.find_task_files(dataclasses.replace(config, trained_task=bad))
 
 
 @pytest.mark.parametrize(
