@@ -1,10 +1,15 @@
 """Rows of real files: a tag for each word, at any length, and places in texts."""
 
+import functools
+
+import numpy as np
 import pytest
 
-from bert_mgpu.tasks.tagging import bio, dataset
+from bert_mgpu.tasks.tagging import bio, dataset, dictionary
 from bert_mgpu.text.tokenization import Tokenizer
+from tests.support.marks import rarely
 from tests.support.paths import DATA, SHARED
+from tests.tasks.tagging import test_metrics
 from tests.tasks.tagging.test_reader import WEIBO, read
 
 VOCAB = SHARED / "models" / "zh_e5_small_charmap" / "vocab.txt"
@@ -76,3 +81,74 @@ def test_entities_of_cluener_that_no_tokens_fit(tokenizer):
         assert rows.notes["entities"] == 3072
         missed[by_words] = rows.notes["between"]
     assert missed == {False: 4, True: 7}
+
+
+FILES = {  # train, scored
+    "weibo": (
+        "weibo_ner/weiboNER_2nd_conll.train",
+        "weibo_ner/weiboNER_2nd_conll.test",
+    ),
+    "cluener": ("cluener/train.json", "cluener/dev.json"),
+}
+OPTIONS = {"weibo": ("conll", {"token_pattern": "(.+)[0-9]"}), "cluener": ("jsonl", {})}
+
+
+@functools.cache
+def examples_of(name, split):
+    form, options = OPTIONS[name]
+    path = DATA / FILES[name][split]
+    return read(path, form, **options, repair_bio="begin")[0]
+
+
+def types_of(examples):
+    return sorted({span.type for one in examples for span in one.label.spans})
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_scores_of_real_sets_are_those_of_seqeval(name):
+    """Of the true tags beside the same with every tenth one drawn, and mended."""
+    examples, draw = examples_of(name, 1), np.random.default_rng(3)
+    tags = bio.tags_of(types_of(examples), "bio")
+    truth, drawn, mended = [], [], []
+    for example in examples:
+        places = np.array(
+            example.words or [(i, i + 1) for i in range(len(example.text_a))]
+        )
+        spans = dataset.of_units(example.label.spans, places)
+        truth.append(bio.write_tags(spans, len(places), "bio"))
+        drawn.append(
+            [str(draw.choice(tags)) if draw.random() < 0.1 else t for t in truth[-1]]
+        )
+        spans = bio.read_spans(drawn[-1], "bio", "begin").spans
+        mended.append(bio.write_tags(spans, len(places), "bio"))
+    assert any(bio.read_spans(one, "bio").faults for one in drawn)
+    test_metrics.check(truth, drawn, "bio", strict=False)
+    test_metrics.check(truth, mended, "bio", strict=True)
+    # The tags as they lie, with the orphans of weibo.
+    if name == "weibo":
+        text = (DATA / FILES[name][1]).read_text().strip().split("\n\n")
+        raw = [[line.split("\t")[1] for line in one.splitlines()] for one in text]
+        assert raw != truth
+        test_metrics.check(raw, mended, "bio", strict=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("weibo", 0.496), *rarely(("cluener", 0.587))]
+)
+def test_entities_that_are_looked_up(tokenizer, name, wanted):
+    """At least the F1 of the longest matches alone, by which others were counted."""
+    sets = [examples_of(name, split) for split in (0, 1)]
+    tags = bio.tags_of(types_of(sets[0]), "bio")
+    train, scored = (
+        dataset.featurise(
+            examples,
+            tokenizer,
+            tags,
+            max_seq_length=128,
+            doc_stride=63,
+            by_words=False,
+        )
+        for examples in sets
+    )
+    found = dictionary.scores(train, {"scored": scored}, tags)["scored"]
+    assert wanted < found["f1"] < wanted + 0.05
