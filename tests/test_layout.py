@@ -165,6 +165,9 @@ def test_few_modules_know_a_family():
                 assert other not in families or known, f"{name_of(path)}:{line}"
 
 
+OUTPUTS = {("export/served_tags.py", "tags")}
+
+
 def test_task_names_stand_in_tasks_only():
     from bert_mgpu.tasks import registry
 
@@ -177,7 +180,10 @@ def test_task_names_stand_in_tasks_only():
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert node.value not in special, f"{name_of(path)}:{node.lineno}"
+                # An output of exports has the name of the type.
+                of_export = (name_of(path), node.value) in OUTPUTS
+                known = node.value not in special or of_export
+                assert known, f"{name_of(path)}:{node.lineno}"
 
 
 def test_few_modules_know_the_parameters_of_a_head():

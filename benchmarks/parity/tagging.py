@@ -125,7 +125,7 @@ def training() -> tuple[float, float]:
         )
         model.eval()  # without dropout
     weights = {name: tf.Variable(value) for name, value in values.items()}
-    logits = task.outputs(weights, _tensors(batches[0]))["emissions"].numpy()
+    logits = task.outputs(weights, _tensors(batches[0]))["logits"].numpy()
     with torch.no_grad():
         theirs = model(**_inputs(batches[0])).logits.numpy()
     inside = batches[0]["input_mask"] > 0

@@ -257,9 +257,7 @@ def tagged(model: Any, sets: Sets) -> TaggedSet:
             batch = _padded(rows, [number])
             del batch["labels"]
             logits.append(model(**batch).logits[0].numpy())
-    outputs = {
-        "emissions": Ragged(np.concatenate(logits), rows.ragged["tag_ids"].offsets)
-    }
+    outputs = {"logits": Ragged(np.concatenate(logits), rows.ragged["tag_ids"].offsets)}
     return TaggedSet(
         outputs,
         rows,

@@ -43,17 +43,14 @@ def report_faults(
     faults: Faults | None,
     word_a_line: bool = False,
 ) -> None:
-    """Hands on the faults of the row that begins at a line.
+    """Hands on the faults of the row that begins at a line; word_a_line: and goes on.
 
-    word_a_line: each word has its own line, as in CoNLL files. Raises UserError for the
-    first one where nobody takes them.
+    Raises UserError for the first one where nobody takes them.
     """
     each = error.faults if isinstance(error, RowFaults) else [(None, str(error))]
     for word, message in each:
-        at = line
-        if word_a_line:
-            at += word or 0
-        elif word is not None:
+        at = line + (word or 0) * word_a_line
+        if word is not None and not word_a_line:
             message = f"word {word + 1}: {message}"
         fault = f"{path}:{at}: {message}"
         if faults is None:

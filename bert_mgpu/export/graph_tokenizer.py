@@ -12,6 +12,7 @@ Letters: B texts, C their code points in sequence, N words.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -26,6 +27,26 @@ _SPACE = 0x20
 _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
 
 
+class Located(NamedTuple):
+    """The pieces of texts, ragged int32 [B, pieces], and their places in characters.
+
+    As `Tokenizer.ids_with_offsets` gives them.
+    """
+
+    ids: tf.RaggedTensor
+    starts: tf.RaggedTensor
+    ends: tf.RaggedTensor  # excluded
+
+
+class _Words(NamedTuple):
+    """The words of all texts, one text after the other; K characters of words."""
+
+    words: tf.Tensor  # string [N]
+    rows: tf.Tensor  # int64 [N], the text of each
+    sources: tf.Tensor  # int32 [K]: the code point, of all texts', that each came from
+    row_starts: tf.Tensor  # int32 [B]: the first code point of each text
+
+
 class GraphTokenizer(tf.Module):  # type: ignore[misc]
     """Texts, string [B] in UTF-8 -> ids of their pieces, ragged int32 [B, pieces]."""
 
@@ -33,6 +54,8 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         super().__init__()
         self._lower = tokenizer.do_lower_case
         self._unknown = tokenizer.unk_id
+        sizes = [len(token) for token in tokenizer.tokens]  # of a word's first piece
+        self._sizes = tf.constant(sizes, tf.int32)
         self._longest = max(map(len, tokenizer.vocab))
         self._table, self._ends = map(tf.constant, _expansions(self._lower))
         self._known = len(_code_points())  # the index of all others
@@ -47,16 +70,39 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         )
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        words, rows = self._words(texts)
-        distinct, index = tf.unique(words)
+        return self._cut(texts)[0]
+
+    def located(self, texts: tf.Tensor) -> Located:
+        """The pieces of texts, string [B], with their places."""
+        ids, of_words, words = self._cut(texts)
+        pieces = of_words.values
+        lengths = tf.gather(
+            tf.strings.length(words.words, "UTF8_CHAR"), of_words.value_rowids()
+        )
+        # Behind the first piece of a word, a token begins with "##".
+        is_first = tf.ragged.range(of_words.row_lengths()).values == 0
+        sizes = tf.gather(self._sizes, pieces) - tf.where(is_first, 0, 2)
+        sizes = tf.where(pieces == self._unknown, lengths, sizes)
+        owners = tf.repeat(tf.range(tf.size(pieces)), sizes)  # of each character
+        count = tf.size(pieces)
+        firsts = tf.math.unsorted_segment_min(words.sources, owners, count)
+        lasts = tf.math.unsorted_segment_max(words.sources, owners, count)
+        begins = tf.gather(words.row_starts, ids.value_rowids())
+        return Located(
+            ids, ids.with_values(firsts - begins), ids.with_values(lasts + 1 - begins)
+        )
+
+    def _cut(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, _Words]:
+        """The ids of each text; the same of each word; the words."""
+        words = self._words(texts)
+        distinct, index = tf.unique(words.words)
         pieces = tf.gather(self._pieces(distinct), index)  # ragged [N, pieces]
         counts = tf.math.unsorted_segment_sum(
-            pieces.row_lengths(), rows, tf.shape(texts, tf.int64)[0]
+            pieces.row_lengths(), words.rows, tf.shape(texts, tf.int64)[0]
         )
-        return tf.RaggedTensor.from_row_lengths(pieces.values, counts)
+        return tf.RaggedTensor.from_row_lengths(pieces.values, counts), pieces, words
 
-    def _words(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The words, string [N], and the text of each, int64 [N]."""
+    def _words(self, texts: tf.Tensor) -> _Words:
         points = tf.strings.unicode_decode(texts, "UTF-8")
         values, rows = points.values, points.value_rowids()  # [C]
         indices = _indices(values)
@@ -85,8 +131,12 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
             tf.boolean_mask(number, inside),
             nrows=tf.reduce_sum(tf.cast(starts_word, tf.int64)),
         )
-        texts_of = tf.boolean_mask(rows, starts_word)
-        return tf.strings.unicode_encode(words, "UTF-8"), texts_of
+        return _Words(
+            tf.strings.unicode_encode(words, "UTF-8"),
+            tf.boolean_mask(rows, starts_word),
+            sources=tf.boolean_mask(source, inside),
+            row_starts=tf.cast(points.row_starts(), tf.int32),
+        )
 
     def _final_sigmas(
         self, values: tf.Tensor, rows: tf.Tensor, indices: tf.Tensor

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import logging
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,10 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Features, Outputs
 from bert_mgpu.core.run_files import VOCAB
 from bert_mgpu.export.saved_model import (
-    BATCH,
     FACTS,
     IDS_INPUTS,
     Served,
-    largest_gap,
+    difference_of_ids,
 )
 
 _MODEL = "model.onnx"
@@ -52,7 +52,8 @@ def write(target: str, served: Served, vocab_file: str) -> None:
     """Writes the folder whole, replacing an earlier export at most.
 
     model.onnx takes input_ids, input_mask, segment_ids int32 [rows, tokens], with any
-    numbers of both; its outputs are those of the SavedModel. Raises UserError where it
+    numbers of both; its outputs are those of the SavedModel, of a
+    tagger the logits alone. Raises UserError where it
     cannot be written, or the model is too large for a file of this format.
     """
     import onnx
@@ -85,7 +86,7 @@ def _converted(served: Served) -> Any:
 
     logging.getLogger("tf2onnx").setLevel(logging.ERROR)
     ids = [tf.TensorSpec([None, None], tf.int32, name) for name in IDS_INPUTS]
-    call = tf.function(served.answers_for_ids, input_signature=ids, autograph=False)
+    call = tf.function(served.outputs_for_ids, input_signature=ids, autograph=False)
     model, _ = tf2onnx.convert.from_function(
         call, ids, opset=_OPSET, custom_op_handlers={"Erfc": (_erfc, [])}
     )
@@ -109,21 +110,9 @@ def difference(target: str, rows: Features, outputs: Outputs) -> float:
     session = onnxruntime.InferenceSession(
         str(pathlib.Path(target, _MODEL)), providers=["CPUExecutionProvider"]
     )
-    names = sorted(outputs.keys() & {output.name for output in session.get_outputs()})
-    largest = 0.0
-    for start in range(0, len(rows), BATCH):
-        numbers = np.arange(start, min(start + BATCH, len(rows)))
-        columns = session.run(names, _padded(rows.take(numbers)))
-        for name, values in zip(names, columns, strict=True):
-            largest = max(largest, largest_gap(outputs[name], numbers, values))
-    return largest
+    names = [output.name for output in session.get_outputs()]
 
+    def answer(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(zip(names, session.run(names, dict(batch)), strict=True))
 
-def _padded(rows: Features) -> dict[str, np.ndarray]:
-    lengths = rows.lengths[:, None]
-    mask = (np.arange(lengths.max())[None] < lengths).astype(np.int32)
-    batch = {"input_mask": mask}
-    for name in ("input_ids", "segment_ids"):
-        batch[name] = np.zeros_like(mask)
-        batch[name][mask > 0] = rows.ragged[name].values
-    return batch
+    return difference_of_ids(answer, rows, outputs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Example, Outputs, Ragged
+from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
 from bert_mgpu.core.task import Task
 from bert_mgpu.export.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text import truncation as truncation_lib
@@ -89,6 +89,12 @@ class Served(tf.Module):  # type: ignore[misc]
         if not outputs.keys() & answers.keys():  # nothing could be compared
             raise ValueError(f"answers() of {self._task.name} has none of {[*outputs]}")
         return answers
+
+    def outputs_for_ids(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """What ONNX has of `answers_for_ids`: all of it."""
+        return self.answers_for_ids(input_ids, input_mask, segment_ids)
 
     def answers_for_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
         """string [B], UTF-8 -> the task's answers for each text."""
@@ -188,6 +194,43 @@ def difference(
             gap = largest_gap(outputs[name], rows, answers[name].numpy())
             largest = max(largest, gap)
     return largest
+
+
+def ids_difference(folder: str, rows: Features, outputs: Outputs) -> float:
+    """The largest difference of the folder's outputs from these, of rows of ids."""
+    call = tf.saved_model.load(folder).signatures[IDS]
+
+    def answer(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        inputs = {name: tf.constant(value) for name, value in batch.items()}
+        return {name: value.numpy() for name, value in call(**inputs).items()}
+
+    return difference_of_ids(answer, rows, outputs)
+
+
+def difference_of_ids(
+    answer: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]],
+    rows: Features,
+    outputs: Outputs,
+) -> float:
+    """The largest difference of a model's answers to padded ids from these outputs."""
+    largest = 0.0
+    for start in range(0, len(rows), BATCH):
+        numbers = np.arange(start, min(start + BATCH, len(rows)))
+        answers = answer(_padded(rows.take(numbers)))
+        for name in outputs.keys() & answers.keys():
+            gap = largest_gap(outputs[name], numbers, answers[name])
+            largest = max(largest, gap)
+    return largest
+
+
+def _padded(rows: Features) -> dict[str, np.ndarray]:
+    lengths = rows.lengths[:, None]
+    mask = (np.arange(lengths.max())[None] < lengths).astype(np.int32)
+    batch = {"input_mask": mask}
+    for name in ("input_ids", "segment_ids"):
+        batch[name] = np.zeros_like(mask)
+        batch[name][mask > 0] = rows.ragged[name].values
+    return batch
 
 
 def largest_gap(wanted: np.ndarray | Ragged, rows: np.ndarray, values: Any) -> float:

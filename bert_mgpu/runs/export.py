@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation.forward import forward
-from bert_mgpu.export import onnx, saved_model
+from bert_mgpu.export import onnx, saved_model, served_tags
 from bert_mgpu.runs import stages
 from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.training.towers import Towers
@@ -62,13 +63,7 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
         outputs = forward(rows, towers, settings, note=lambda text: None)
     if towers.group.rank > 0:
         return
-    served = saved_model.Served(
-        run.task,
-        params,
-        model.required_tokenizer,
-        truncation=config.truncation,
-        head_tokens=config.head_tokens,
-    )
+    served = _served(run, params)
     if outputs is None:
         say(
             "to compare the export with the run, add --do_predict=true and"
@@ -77,7 +72,12 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
     if folder := config.export_saved_model:
         saved_model.write(folder, served, data.has_pairs)
         say(f"wrote the model to {folder}, for TensorFlow Serving")
-        if outputs is not None:
+        if rows is None or outputs is None:
+            pass
+        elif run.task.token_outputs:
+            gap = saved_model.ids_difference(folder, rows, outputs)
+            _log_difference("ids", len(examples), gap)
+        else:
             gap = saved_model.difference(
                 folder, examples, data.has_pairs, outputs=outputs
             )
@@ -88,6 +88,15 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
         if rows is not None and outputs is not None:
             gap = onnx.difference(folder, rows, outputs)
             _log_difference("ids", len(rows), gap)
+
+
+def _served(run: FinetuningRun, params: dict[str, np.ndarray]) -> saved_model.Served:
+    config, task = run.config, run.task
+    settings: Any = {"truncation": config.truncation, "head_tokens": config.head_tokens}
+    tokenizer = run.model.required_tokenizer
+    if isinstance(task, served_tags.ExportableTags):
+        return served_tags.ServedTags(task, params, tokenizer, **settings)
+    return saved_model.Served(task, params, tokenizer, **settings)
 
 
 def _log_difference(inputs: str, examples: int, gap: float) -> None:

@@ -51,10 +51,10 @@ class Predictor:
     def answers(self, examples: Sequence[Example]) -> list[dict[str, Any]]:
         """The outputs of an exported model for each example, as JSON values.
 
-        A task that has no such export has the records of its predictions.
+        Where an example may have several rows they are the records of predictions.
         """
         rows, outputs = self._infer(examples)
-        if not self.data.family.exportable:
+        if self._has_rows:
             return self._decide(examples, rows, outputs).records
         columns = {
             name: _as_json(np.asarray(values))
@@ -84,7 +84,7 @@ class Predictor:
             if token == tokenizer.unk_id
         }
         answer["unknown"] = [*unknown][:_MOST_UNKNOWN]
-        if self.data.family.exportable:  # one row, as `fit_row` makes it
+        if not self._has_rows:  # but one, as `fit_row` makes it
             counts = [len(own) for own in pieces]
             kept = truncation.fit_row(
                 range(counts[0]),
@@ -99,6 +99,12 @@ class Predictor:
             answer["cut"] = " ... ".join(filter(None, left_out))[:_LONGEST_CUT]
             answer |= {"tokens": sum(map(len, kept)), "of": sum(counts)}
         return answer
+
+    @property
+    def _has_rows(self) -> bool:
+        """Whether an example may have several rows, or need several passes."""
+        family = self.data.family
+        return family.has_windows or not family.exportable
 
     def _infer(self, examples: Sequence[Example]) -> tuple[Features, Outputs]:
         rows = self.data.featurise(examples)

@@ -149,8 +149,9 @@ class Family(abc.ABC):
 
     baseline_name = ""  # the name of the model that `baseline` scores
     # Whether one pass of one row, [CLS] a [SEP] or [CLS] a [SEP] b [SEP], answers an
-    # example: exported models do no more.
+    # example that fits in it: exported models do no more.
     exportable = True
+    has_windows = False  # whether an example that does not fit has several rows
     # Whether predictions of a file show its labels, too, where it has them.
     shows_labels = False
 

@@ -161,8 +161,11 @@ class TaskDataset:
     def path(self, split: str) -> pathlib.Path:
         return self._source(split).path
 
-    def examples(self, split: str) -> list[Example]:
-        """The texts of a set; its file is read once more."""
+    def examples(self, split: str, shown: bool = True) -> list[Example]:
+        """The texts of a set; its file is read once more.
+
+        shown: with the labels that predictions show beside theirs.
+        """
         config, source = self.config, self._source(split)
         read = functools.partial(
             reader.read_examples,
@@ -174,7 +177,7 @@ class TaskDataset:
             complete=functools.partial(self.family.complete, self.files),
         )
         examples = read(with_label=source.labelled)
-        if self.family.shows_labels and not source.labelled:
+        if shown and self.family.shows_labels and not source.labelled:
             examples = reader.labelled(examples, read)
         if source.share:
             examples = dev_share.part(examples, source.share, dev=split != "train")
@@ -278,7 +281,7 @@ class TaskDataset:
             settings["family"] = own
 
         def make() -> tuple[cache_lib.Tensors, dict[str, Any]]:
-            features = self.featurise(self.examples(split))
+            features = self.featurise(self.examples(split, shown=False))
             return cache_lib.to_tensors(features), features.notes
 
         name = cache_lib.file_name(f"{files.name}-{split}")

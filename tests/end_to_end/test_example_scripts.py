@@ -16,7 +16,7 @@ import pytest
 
 from bert_mgpu.cli.doctor import environment
 from bert_mgpu.tasks.classification.builtin import BUILTIN
-from tests.support import warm
+from tests.support import entities, warm
 from tests.support.marks import rarely
 from tests.support.paths import ROOT
 from tests.support.tiny import LINES, MRPC_HEADER, rows
@@ -169,6 +169,12 @@ OWN = {
         lambda y, a, b: f'{LABELS[y]},7,"{a}","{b}"',
         "fits,number,question,answer",
     ),
+    "tags": (
+        lambda y, a, b: json.dumps(
+            {"text": a, "entities": [[0, len(a.split()[0]), LABELS[y]]]}
+        ),
+        None,
+    ),
 }
 
 
@@ -193,9 +199,22 @@ def test_an_own_task(model, tmp_path, recorded, name):
     assert "effective batch: 16 examples x 1 tower" in output
     assert len((out / "predict.txt").read_text().splitlines()) == 3
     first = json.loads((out / "predictions.jsonl").read_text().splitlines()[0])
-    wanted = {"pairs": str, "multi": list, "regression": float}[name]
-    value = first["value" if name == "regression" else "label"]
-    assert isinstance(value, wanted)
+    key, kind = {
+        "pairs": ("label", str),
+        "multi": ("label", list),
+        "regression": ("value", float),
+        "tags": ("entities", list),
+    }[name]
+    assert isinstance(first[key], kind)
+
+
+def test_entities(model, tmp_path, recorded):
+    entities.write_task(tmp_path / "data", "ner")
+    out, served = tmp_path / "out", tmp_path / "served"
+    settings = {"DATA": tmp_path / "data", "MODEL": model, "OUT": out}
+    recorded("tagging.sh", *SMALL, "--crf=true", **settings, SERVED=served, LENGTH=16)
+    assert len((out / "predict.txt").read_text().splitlines()) == 9
+    assert (out / "label_test.txt").exists() and (served / "saved_model.pb").exists()
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ import json
 import shutil
 
 import pytest
+import tensorflow as tf
 
+from bert_mgpu.tasks.tagging import bio
 from tests.support.paths import DATA, SHARED
 
 VOCAB = SHARED / "models" / "zh_e5_small_charmap" / "vocab.txt"
@@ -18,7 +20,7 @@ pytestmark = [
 CONFIG = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 CONFIG |= {"intermediate_size": 128, "hidden_act": "gelu", "type_vocab_size": 2}
 CONFIG |= {"vocab_size": 21128, "max_position_embeddings": 64}
-FLAGS = {"task_name": "real", "max_seq_length": 32, "repair_bio": "begin"}
+FLAGS = {"task_name": "real", "max_seq_length": 64, "repair_bio": "begin"}
 TRAINED = {"do_train": True, "train_batch_size": 32, "learning_rate": 2e-3}
 TRAINED |= {"report": False}
 TOGETHER = 1e-5  # probabilities of two candidates that may change places
@@ -88,6 +90,35 @@ def test_real_entities(inside, tmp_path, files):
             shares = [one["probability"] for side in (wanted, actual)
                       for one in side[number][1]["entities"]]  # fmt: skip
             assert min(abs(share - 0.5) for share in shares) < TOGETHER
+
+    if files is cluener:
+        exported = {"do_predict": True, "export_saved_model": tmp_path / "served"}
+        code, _, err = inside(line({**flags, **exported}))
+        assert code == 0, err
+        check_served(tmp_path / "served", tmp_path / "dev.json", wanted)
+
+
+def check_served(folder, path, wanted):
+    """A SavedModel finds the same entities in all texts, at the same places."""
+    text, place, texts = path.read_text(), 0, []
+    while place < len(text):
+        row, place = json.JSONDecoder().raw_decode(text, place)
+        place += len(text[place:]) - len(text[place:].lstrip())
+        texts.append(row["text"])
+    call = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    assert len(texts) == len(wanted)
+    for start in range(0, len(texts), 100):
+        some = texts[start : start + 100]
+        answers = {k: v.numpy() for k, v in call(text_a=tf.constant(some)).items()}
+        assert not answers["truncated"].any()
+        for number in range(len(some)):
+            tags = [tag.decode() for tag in answers["tags"][number] if tag]
+            starts, ends = answers["starts"][number], answers["ends"][number]
+            found = " ".join(
+                f"{starts[span.start]}:{ends[span.end - 1]}:{span.type}"
+                for span in bio.read_spans(tags, "bio").spans
+            )
+            assert found == wanted[start + number][0]
 
 
 def predicted(out):

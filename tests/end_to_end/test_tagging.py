@@ -1,15 +1,19 @@
 """Entities from start to end: files, trainings, predictions, streams, Python."""
 
+import importlib.util
 import json
+import re
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from seqeval import metrics as seqeval
 
 import bert_mgpu
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.tasks.tagging import bio
 from tests.support import entities
 from tests.support.entities import sentences
 from tests.support.processes import process
@@ -210,6 +214,41 @@ def test_exports_and_conversions_predict_the_same(tagger, flags, inside, tmp_pat
     for folder in ("hf", "google"):
         with bert_mgpu.load(tmp_path / folder) as model:
             assert model.predict(asked) == wanted
+
+
+@pytest.mark.parametrize("task", ["ner", "cluener"])
+def test_a_saved_model_tags_as_the_run(tagger, flags, inside, data, tmp_path, task):
+    """Texts of one row; of longer ones it says that they are cut. ONNX gives logits."""
+    out = shutil.copytree(tagger(task), tmp_path / "out")
+    asked = {"do_predict": True, "export_saved_model": tmp_path / "served"}
+    if importlib.util.find_spec("tf2onnx"):
+        asked["export_onnx"] = tmp_path / "onnx"
+    code, _, err = inside(flags(out, task, **asked))
+    assert code == 0, err
+    gaps = re.findall("given the ids of 9 examples, its outputs differ by (.+)", err)
+    assert len(gaps) == len(asked) - 1 and all(float(gap) < 1e-5 for gap in gaps)
+    records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+    texts = [" ".join(word for word, _ in line) for line in sentences(9, 2)]
+    texts = [own.get("text", text) for own, text in zip(records, texts, strict=True)]
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    answers = served.signatures["serving_default"](text_a=tf.constant(texts))
+    answers = {name: value.numpy() for name, value in answers.items()}
+    compared = 0
+    for number, record in enumerate(records):
+        if answers["truncated"][number]:
+            continue
+        tags = [tag.decode() for tag in answers["tags"][number] if tag]
+        places = [answers[name][number] for name in ("starts", "ends", "probabilities")]
+        found = [
+            [int(places[0][span.start]), int(places[1][span.end - 1]), span.type,
+             pytest.approx(min(places[2][span.start : span.end]), abs=1e-5)]
+            for span in bio.read_spans(tags, "bio").spans
+        ]  # fmt: skip
+        wanted = record["entities"]
+        names = ("start", "end", "type", "probability")
+        assert [[one[name] for name in names] for one in wanted] == found
+        compared += len(found)
+    assert compared > 5 and answers["truncated"].any()
 
 
 def test_a_field_is_not_exported(tagger, flags, inside, tmp_path):

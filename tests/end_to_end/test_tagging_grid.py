@@ -71,9 +71,9 @@ def one_by_one(model, examples, predictor):
         ids = rows.ragged["input_ids"].row(number)[None]
         row = {"input_ids": ids, "input_mask": np.ones_like(ids)}
         row |= {"segment_ids": np.zeros_like(ids)}
-        emissions.append(task.outputs(params, row)["emissions"][0].numpy())
+        emissions.append(task.outputs(params, row)["logits"][0].numpy())
     offsets = rows.ragged["input_ids"].offsets
-    outputs = {"emissions": Ragged(np.concatenate(emissions), offsets)}
+    outputs = {"logits": Ragged(np.concatenate(emissions), offsets)}
     scored = TaggedSet(
         outputs, rows, task.labels, rules=task.rules, examples=lambda: examples
     )

@@ -28,17 +28,18 @@ HARD = [
 PIECES = [*"abcdefghijklmnopqrstuvwxyzσςαοδ中文漢字", "##a", "##σ", "##ς", "un", "##de"]
 
 
-def graph(tokenizer):
-    spec = [tf.TensorSpec([None], tf.string)]
-    return tf.function(GraphTokenizer(tokenizer).__call__, input_signature=spec)
+def graph(tokenizer, name="__call__"):
+    spec, made = [tf.TensorSpec([None], tf.string)], GraphTokenizer(tokenizer)
+    return tf.function(getattr(made, name), input_signature=spec)
 
 
 def assert_same(tokenizer, texts):
-    actual = graph(tokenizer)(tf.constant([text.encode() for text in texts], tf.string))
-    wanted = tokenizer.batch_ids(texts)
+    """The ids, and the places where they stand."""
+    given = tf.constant([text.encode() for text in texts], tf.string)
+    located = graph(tokenizer, "located")(given)
     for number, text in enumerate(texts):
-        got = actual[number].numpy().tolist()
-        assert got == wanted.row(number).tolist(), repr(text)
+        got = [part[number].numpy().tolist() for part in located]
+        assert [*zip(*got, strict=True)] == tokenizer.ids_with_offsets(text), repr(text)
 
 
 @pytest.fixture(params=[True, False], ids=["uncased", "cased"])
@@ -51,6 +52,8 @@ def tokenizer(request, tmp_path):
 def test_hard_texts(tokenizer):
     assert_same(tokenizer, HARD)
     assert_same(tokenizer, [])
+    ids = graph(tokenizer)(tf.constant([text.encode() for text in HARD]))
+    assert ids.to_list() == [tokenizer.ids(text) for text in HARD]
 
 
 @pytest.mark.parametrize("step", [8, *rarely(1)])

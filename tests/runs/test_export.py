@@ -45,6 +45,8 @@ def written(monkeypatch):
         of = getattr(export, module)
         monkeypatch.setattr(of, "write", note(f"{module}.write"))
         monkeypatch.setattr(of, "difference", note(f"{module}.difference", 2e-7))
+    of_ids = note("saved_model.ids_difference", 2e-7)
+    monkeypatch.setattr(export.saved_model, "ids_difference", of_ids)
     forwarded = []
 
     def forward(rows, towers, settings, note):
@@ -63,7 +65,7 @@ def written(monkeypatch):
         def take(self, numbers):
             return Rows(self[number] for number in np.asarray(numbers))
 
-    def write(needed=(), rank=0, **flags):
+    def write(needed=(), rank=0, token_outputs=(), **flags):
         calls.clear()
         forwarded.clear()
         data = types.SimpleNamespace(
@@ -75,10 +77,11 @@ def written(monkeypatch):
         model = types.SimpleNamespace(
             required_tokenizer=None, required_vocab_file="vocab.txt"
         )
+        task = types.SimpleNamespace(token_outputs=token_outputs)
         topology = single_process(1, ["CPU:0"])
         config = FinetuneConfig(**flags)
         job = FinetuningRun(
-            config, model, None, data=data, topology=topology, output_dir=None
+            config, model, task, data=data, topology=topology, output_dir=None
         )
         towers = types.SimpleNamespace(group=types.SimpleNamespace(rank=rank))
         export.write(job, {}, towers)
@@ -109,6 +112,9 @@ def test_each_export_is_compared_by_what_it_takes(written):
         "  given the texts",
         "  given the ids",
     ]
+    calls, _ = written(["dev"], export_saved_model="x", token_outputs={"logits"})
+    assert "saved_model.ids_difference" in [name for name, *_ in calls]
+    assert "given the ids of 64 examples" in calls[-1][1]
 
 
 def test_without_rows_that_is_said(written):

@@ -48,7 +48,7 @@ class TaggedSet:
         by_row = np.add.reduceat(counts, rows.ragged["tag_ids"].offsets[:-1])
         starts = rows.first_rows
         offsets = np.concatenate([[0], np.cumsum(np.add.reduceat(by_row, starts))])
-        self.emissions = Ragged(outputs["emissions"].values[is_unit], offsets)
+        self.emissions = Ragged(outputs["logits"].values[is_unit], offsets)
         self.truth = Ragged(rows.ragged["tag_ids"].values[is_unit] - 1, offsets)
         self.places = Ragged(rows.unread[UNITS].values, offsets)
         entities = rows.unread[ENTITIES]

@@ -38,7 +38,7 @@ class TaggingFamily(Family):
     """The type "tags"."""
 
     baseline_name = dictionary.NAME
-    exportable = False  # a long text has several rows
+    has_windows = True
     shows_labels = True
 
     def read_label(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.config.tagging import WORDS
 from bert_mgpu.core.report import ReportSection
 from bert_mgpu.core.rows import Features, Outputs
 from bert_mgpu.core.task import (
@@ -36,7 +37,7 @@ _CRF = crf.Transitions("crf/follow", "crf/first", "crf/last")  # names of parame
 class Tagging(FinetuningTask):
     """The tag of each unit (a `core.task.Task`), and the entities that they make."""
 
-    token_outputs = frozenset({"emissions"})
+    token_outputs = frozenset({"logits"})
     metric = "f1"
     shown = ("eval_accuracy", "eval_loss", "precision", "recall", "f1")
 
@@ -56,6 +57,7 @@ class Tagging(FinetuningTask):
         self.name = name
         self.labels = tuple(tags)
         self.max_seq_length = max_seq_length
+        self.tags_words = units == WORDS
         self.facts = {"task_type": "tags", "crf": has_crf, "tag_units": units}
         self.rules = crf.Transitions(*bio.rules_of(tags))
         self._config, self._recompute, self._has_crf = bert_config, recompute, has_crf
@@ -86,7 +88,7 @@ class Tagging(FinetuningTask):
         tag_ids = batch["tag_ids"]
         if not self._has_crf:
             return {"loss": tf.reduce_sum(heads.token_losses(logits, tag_ids))}
-        weights = crf.Transitions(*(params[name] for name in _CRF))
+        weights = self.transitions(params)
         losses = crf.losses(
             logits,
             tag_ids,
@@ -97,12 +99,25 @@ class Tagging(FinetuningTask):
         return {"loss": tf.reduce_sum(losses)}
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
-        outputs = {"emissions": self._logits(params, batch, None)}  # [R, T, L]
+        outputs = {"logits": self.logits(params, batch)}
         if self._has_crf:  # decoding needs it, too, and gets nothing but outputs
-            flat = tf.concat([tf.reshape(params[name], [-1]) for name in _CRF], 0)
+            weights = self.transitions(params)
+            flat = tf.concat([tf.reshape(part, [-1]) for part in weights], 0)
             examples = layers.shape_list(batch["is_real_example"])[0]
             outputs["transitions"] = tf.tile(flat[None], [examples, 1])
         return outputs
+
+    def logits(self, params: Params, batch: Batch) -> tf.Tensor:
+        """The scores of the tags of each token: float32 [R, T, L]."""
+        return self._logits(params, batch, None)
+
+    def transitions(self, params: Params) -> crf.Transitions:
+        """The scores of tags beside the logits, 0 without a random field."""
+        if self._has_crf:
+            return crf.Transitions(*(params[name] for name in _CRF))
+        count = len(self.labels)
+        shapes = (count, count), (count,), (count,)
+        return crf.Transitions(*(np.zeros(shape, np.float32) for shape in shapes))
 
     def _logits(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None

@@ -7,6 +7,7 @@ from tests.support.mutants.mutant import Mutant
 _READER, _BIO = "tasks/tagging/test_reader.py", "tasks/tagging/test_bio.py"
 _ROWS, _DECODING = "tasks/tagging/test_dataset.py", "tasks/tagging/test_decoding.py"
 _CRF, _METRICS = "model/test_crf.py", "tasks/tagging/test_metrics.py"
+_SERVED = "export/test_served_tags.py"
 _WINDOWS, _REPORT = "text/test_windows.py", "tasks/tagging/test_report.py"
 
 # fmt: off
@@ -100,6 +101,26 @@ MUTANTS: list[Mutant] = [
     Mutant("a pattern's folder is found out at the end", "cli/flag_checks.py",
            "    files.check_literal(os.path.abspath(str(config.output_dir)))\n", "",
            "end_to_end/test_mistakes.py pattern"),
+    Mutant("places are those of all texts together", "export/graph_tokenizer.py",
+           "ids.with_values(firsts - begins)", "ids.with_values(firsts)",
+           "export/test_graph_tokenizer.py hard"),
+    Mutant("a later piece has two characters more", "export/graph_tokenizer.py",
+           "tf.where(is_first, 0, 2)", "0", "export/test_graph_tokenizer.py hard"),
+    Mutant("an unknown word is as long as [UNK]", "export/graph_tokenizer.py",
+           "tf.where(pieces == self._unknown, lengths, sizes)", "sizes",
+           "export/test_graph_tokenizer.py hard"),
+    Mutant("a served unit loses its accents", "export/served_tags.py",
+           "tf.maximum(ends, tf.minimum(blank, following))", "ends", _SERVED),
+    Mutant("a served text goes on as a sentence that is cut", "export/served_tags.py",
+           "(places == lengths[:, None] - 1) & is_whole[:, None]",
+           "(places == lengths[:, None] - 1) & ~is_whole[:, None]", _SERVED),
+    Mutant("a served row ends inside of a word", "export/served_tags.py",
+           "kept = pieces.ids.with_values(tf.gather(fits, unit) & (place < room))",
+           "kept = pieces.ids.with_values(position < room)", _SERVED),
+    Mutant("served tags may follow each other as they like", "export/served_tags.py",
+           "crf.allowed(self._weights, self._task.rules)", "self._weights", _SERVED),
+    Mutant("a served [SEP] has a tag", "export/served_tags.py",
+           "(places < lengths[:, None] - 1)", "(places < lengths[:, None])", _SERVED),
     Mutant("predictions hide the true tags", "tasks/reader.py",
            "label=known.get(one.line)", "label=None",
            "end_to_end/test_tagging.py learnt_and"),

@@ -101,7 +101,7 @@ def tagged_set(examples, tokenizer, wanted, *, length=16):
     emissions[is_unit] = 0
     said = [TAGS.index(tag) for tags in wanted for tag in tags]
     emissions[np.flatnonzero(is_unit), said] = 10
-    outputs = {"emissions": Ragged(emissions, rows.ragged["tag_ids"].offsets)}
+    outputs = {"logits": Ragged(emissions, rows.ragged["tag_ids"].offsets)}
     return TaggedSet(outputs, rows, TAGS, rules=RULES, examples=lambda: examples)
 
 

@@ -1,0 +1,208 @@
+"""A tagger as a SavedModel: the tags of raw texts, with their places, in one graph.
+
+`serving_default` takes texts, `ids` the tokens of a tokenizer. A text is one row: of a
+longer one only the beginning is tagged. Letters: B texts, T tokens of a row, U units of
+a text, L tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.core.task import Batch, Params
+from bert_mgpu.export.saved_model import Exportable, Served
+from bert_mgpu.model import crf
+from bert_mgpu.text import whole_words
+from bert_mgpu.text.tokenization import Tokenizer
+
+_NONE = -1  # a number where there is no unit; its tag is ""
+_SPACES = [point for point in range(0x3001) if chr(point).isspace()]
+
+
+@runtime_checkable
+class ExportableTags(Exportable, Protocol):
+    """A task that tags tokens."""
+
+    rules: crf.Transitions
+    tags_words: bool  # of raw texts, not pieces
+
+    def logits(self, params: Params, batch: Batch) -> tf.Tensor: ...
+    def transitions(self, params: Params) -> crf.Transitions: ...
+
+
+class _Places(NamedTuple):
+    """Those of the units that one row has room for, in characters, ragged [B, U]."""
+
+    starts: tf.RaggedTensor
+    ends: tf.RaggedTensor
+
+
+class ServedTags(Served):
+    """A tagger with its weights and tokenizer."""
+
+    _task: ExportableTags
+
+    def __init__(
+        self,
+        task: ExportableTags,
+        params: Mapping[str, np.ndarray],
+        tokenizer: Tokenizer,
+        **settings: Any,
+    ):
+        super().__init__(task, params, tokenizer, **settings)
+        goes_on = whole_words.continuing(tokenizer.tokens)
+        self._goes_on = tf.constant(goes_on & task.tags_words)
+        self._weights = task.transitions(params)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Those of a classifier, and the random field, which ONNX leaves to clients."""
+        pairs = zip(crf.Transitions._fields, self._weights, strict=True)
+        transitions = {name: np.asarray(part).tolist() for name, part in pairs}
+        units = {"tag_units": "words" if self._task.tags_words else "pieces"}
+        return super().facts | units | {"transitions": transitions}
+
+    def outputs_for_ids(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """int32 [B, T], padded with zeros -> logits [B, T, L]."""
+        params = {name: tf.convert_to_tensor(v) for name, v in self._params.items()}
+        batch = {"input_ids": input_ids, "input_mask": input_mask}
+        return {
+            "logits": self._task.logits(params, {**batch, "segment_ids": segment_ids})
+        }
+
+    def answers_for_ids(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """int32 [B, T], padded with zeros -> logits, tags string [B, T]."""
+        logits = self.outputs_for_ids(input_ids, input_mask, segment_ids)["logits"]
+        places, lengths = tf.range(tf.shape(input_ids)[1]), tf.reduce_sum(input_mask, 1)
+        is_unit = ~tf.gather(self._goes_on, input_ids) | (places == 1)
+        is_unit &= (places > 0) & (places < lengths[:, None] - 1)  # [CLS], [SEP]
+        tags, _ = self._decoded(logits, is_unit, tf.ones_like(lengths, tf.bool))
+        none = tf.fill(tf.shape(input_ids), "")
+        named = tf.tensor_scatter_nd_update(none, tf.where(is_unit), tags.values)
+        return {"logits": logits, "tags": named}
+
+    def answers_for_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
+        """string [B], UTF-8 -> tags string [B, U] and numbers of the same shape.
+
+        starts, ends: int32, in characters, the end excluded; probabilities: float32;
+        truncated: int32 [B], 1 where the text is longer than a row. Behind the last
+        unit of a text tags are "", and numbers -1.
+        """
+        ids, is_unit, units, truncated = self._row(text_a)
+        mask = tf.cast(tf.sequence_mask(ids.row_lengths()), tf.int32)
+        dense = ids.to_tensor()
+        logits = self.outputs_for_ids(dense, mask, tf.zeros_like(dense))["logits"]
+        tags, shares = self._decoded(logits, is_unit.to_tensor(), ~truncated)
+        return {
+            "tags": tags.to_tensor(""),
+            "probabilities": shares.to_tensor(_NONE),
+            "starts": units.starts.to_tensor(_NONE),
+            "ends": units.ends.to_tensor(_NONE),
+            "truncated": tf.cast(truncated, tf.int32),
+        }
+
+    def _row(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, _Places, tf.Tensor]:
+        """The ids of a row, whether a unit begins there, the units, what was cut.
+
+        A row ends where a unit does, as the windows of a run do.
+        """
+        pieces, room = self._tokenize.located(texts), self._max_length - 2
+        rows = pieces.ids.value_rowids()
+        position = tf.ragged.range(pieces.ids.row_lengths()).values
+        begins = ~tf.gather(self._goes_on, pieces.ids.values) | (position == 0)
+        unit = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # of each piece
+        count = tf.reduce_sum(tf.cast(begins, tf.int32))
+        of_units = tf.boolean_mask(rows, begins)  # the text of each unit
+        place = position - tf.gather(tf.boolean_mask(position, begins), unit)
+        sizes = tf.math.unsorted_segment_sum(tf.ones_like(unit), unit, count)
+        sizes = tf.minimum(sizes, room)
+        before = tf.cumsum(sizes, exclusive=True)
+        texts_begin = tf.math.unsorted_segment_min(
+            before, of_units, tf.shape(texts, tf.int64)[0]
+        )
+        fits = before + sizes - tf.gather(texts_begin, of_units) <= room
+        kept = pieces.ids.with_values(tf.gather(fits, unit) & (place < room))
+        ends = tf.math.unsorted_segment_max(pieces.ends.values, unit, count)
+        starts = tf.boolean_mask(pieces.starts.values, begins)
+        ends = _with_dropped(texts, starts, ends, of_units=of_units)
+        found = _Places(
+            *(
+                tf.RaggedTensor.from_value_rowids(
+                    tf.boolean_mask(values, fits),
+                    tf.boolean_mask(of_units, fits),
+                    nrows=tf.shape(texts, tf.int64)[0],
+                )
+                for values in (starts, ends)
+            )
+        )
+        ids = tf.ragged.boolean_mask(pieces.ids, kept)
+        is_unit = tf.ragged.boolean_mask(pieces.ids.with_values(begins), kept)
+        cut = ids.row_lengths() < pieces.ids.row_lengths()
+        edge = tf.fill([ids.nrows(), 1], False)
+        cls, sep = (
+            tf.fill([ids.nrows(), 1], token) for token in (self._cls, self._sep)
+        )
+        return (
+            tf.concat([cls, ids, sep], 1),
+            tf.concat([edge, is_unit, edge], 1),
+            found,
+            cut,
+        )
+
+    def _decoded(
+        self, logits: tf.Tensor, is_unit: tf.Tensor, is_whole: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """The best allowed tags, ragged string [B, U], and their probabilities.
+
+        is_unit: bool [B, T]; is_whole: bool [B], the row ends where its text does.
+        """
+        emissions = tf.ragged.boolean_mask(logits, is_unit)
+        lengths = tf.cast(emissions.row_lengths(), tf.int32)
+        dense = tf.pad(emissions.to_tensor(), [[0, 0], [0, 2], [0, 0]])  # never empty
+        places = tf.range(tf.shape(dense)[1])
+        is_last = (places == lengths[:, None] - 1) & is_whole[:, None]
+        edges = crf.FIRST * tf.cast(places == 0, tf.int32)
+        edges += crf.LAST * tf.cast(is_last, tf.int32)
+        weights = crf.allowed(self._weights, self._task.rules)
+        scores = crf.with_edges(dense, edges, weights)
+        tags = crf.viterbi(scores, lengths, weights.follow)
+        shares = crf.marginals(scores, lengths, weights.follow)
+        shares = tf.gather(shares, tags, batch_dims=2)
+        inside = tf.sequence_mask(lengths, tf.shape(dense)[1])
+        names = tf.gather(tf.constant([*self._task.labels]), tags)
+        return (
+            tf.ragged.boolean_mask(names, inside),
+            tf.ragged.boolean_mask(shares, inside),
+        )
+
+
+def _with_dropped(
+    texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, *, of_units: tf.Tensor
+) -> tf.Tensor:
+    """The ends of units behind characters that belong to none, such as accents.
+
+    A unit goes on to the next blank, or the next unit. starts, ends: int32 of units,
+    one text after the other; of_units: the text of each.
+    """
+    points = tf.strings.unicode_decode(texts, "UTF-8")
+    is_space = tf.reduce_any(points.values[:, None] == tf.constant(_SPACES), 1)
+    begins = tf.gather(tf.cast(points.row_starts(), tf.int32), of_units)
+    sizes = tf.gather(tf.cast(points.row_lengths(), tf.int32), of_units)
+    is_last = tf.concat([of_units[1:] != of_units[:-1], [True]], 0)[: tf.size(starts)]
+    following = tf.where(
+        is_last, sizes, tf.concat([starts[1:], [0]], 0)[: tf.size(starts)]
+    )
+    seen = tf.concat([[0], tf.cumsum(tf.cast(is_space, tf.int32))], 0)
+    spaces = tf.concat([tf.cast(tf.where(is_space)[:, 0], tf.int32), [tf.int32.max]], 0)
+    blank = tf.gather(spaces, tf.gather(seen, begins + ends)) - begins
+    return tf.maximum(ends, tf.minimum(blank, following))
