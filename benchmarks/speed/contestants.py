@@ -17,6 +17,7 @@ import sys
 from typing import Any
 
 from benchmarks.harness import Contestant, resident, serve
+from benchmarks.speed import tags
 from benchmarks.speed.masked_lm import (
     google_pretrains,
     ours_pretrains,
@@ -233,6 +234,7 @@ MAKERS = {
     "ours_pretrains": ours_pretrains,
     "google_pretrains": google_pretrains,
     "transformers_pretrains": transformers_pretrains,
+    **tags.MAKERS,
 }
 
 

@@ -47,6 +47,11 @@ def duration(one: str, other: str) -> Ratio:
     return speed(other, one)
 
 
+def seconds(name: str) -> Ratio:
+    """Of one step."""
+    return lambda found: [found[name].work / rate for rate in found[name].rates]
+
+
 def share_of_matmul(name: str) -> Ratio:
     """The speed of the products that a step needs over that of one large product."""
 

@@ -14,6 +14,7 @@ from benchmarks.speed.ratios import (
     near_one,
     planned,
     reported,
+    seconds,
     share_of_matmul,
     speed,
     whole_memory,
@@ -38,6 +39,7 @@ BASE = Shape(12, 768, 12, batch=8, length=128, steps=3)
 DEEP = Shape(12, 384, 12, batch=8, length=512, steps=2)
 LONG = Shape(4, 256, 4, batch=64, length=512, steps=2)
 HALF = LONG._replace(batch=32)
+TAGS = Shape(12, 384, 12, batch=32, length=64)
 PREDICTED = SMALL._replace(batch=64)
 
 OURS, GOOGLE, TORCH = "bert_mgpu", "google-research/bert", "transformers"
@@ -55,6 +57,10 @@ def google(shape: Shape, **options: Any) -> Maker:
 
 def torch(shape: Shape, **options: Any) -> Maker:
     return "transformers", {"shape": shape, **options}
+
+
+def tags(whose: str, shape: Shape, **options: Any) -> Maker:
+    return f"{whose}_tags", {"shape": shape, **options}
 
 
 def pretrains(whose: str, **options: Any) -> Maker:
@@ -177,6 +183,59 @@ FIGURES = {
                 Claim(speed("pack", "trainer, compiled"))
             ],
         },
+    ),
+    "tags": Figure(
+        "entities of cluener, 12 x 384, batch 32, length 64, float32",
+        {
+            **{p: tags("ours", TAGS, padding=p) for p in ("bucket", "pack")},
+            "bucket, --crf": tags("ours", TAGS, padding="bucket", crf=True),
+            TORCH: tags("transformers", TAGS),
+            COMPILED: tags("transformers", TAGS, compiled=True),
+        },
+        {
+            "equal batches: speed / transformers": [
+                at_least(1.15, speed("bucket", TORCH))
+            ],
+            "equal batches: speed / transformers, compiled": [
+                Claim(speed("bucket", COMPILED))
+            ],
+            "pack: speed / transformers, batches of similar lengths": [
+                at_least(1.1, speed("pack", TORCH))
+            ],
+            "--crf: speed / without": [at_least(0.9, speed("bucket, --crf", "bucket"))],
+        },
+    ),
+    "tags_bf16": Figure(
+        "entities of cluener, 12 x 384, batch 32, length 64, bfloat16",
+        {
+            BF16: tags("ours", TAGS, padding="bucket", precision="bfloat16"),
+            TORCH_BF16: tags("transformers", TAGS, precision="bfloat16"),
+        },
+        {
+            "equal batches: speed / transformers bf16": [
+                at_least(1.2, speed(BF16, TORCH_BF16))
+            ],
+        },
+    ),
+    "tags_predict": Figure(
+        "entities of 1,343 texts predicted, 12 x 384, batch 64, length 64, float32",
+        {
+            OURS: ("ours_tags_predicts", {"shape": TAGS._replace(batch=64)}),
+            f"{OURS} --crf": (
+                "ours_tags_predicts",
+                {"shape": TAGS._replace(batch=64), "crf": True},
+            ),
+            TORCH: ("transformers_tags_predicts", {"shape": TAGS._replace(batch=64)}),
+        },
+        {
+            "speed / transformers without a decoder": [Claim(speed(OURS, TORCH))],
+            "--crf: speed / without": [Claim(speed(f"{OURS} --crf", OURS))],
+        },
+    ),
+    "tags_decode": Figure(
+        "the best tags of 100,000 sentences of 40 units, 21 tags, and probabilities",
+        {OURS: ("ours_decodes", {"sentences": 100_000, "units": 40})},
+        {"seconds": [at_most(5, seconds(OURS))]},
     ),
     "pretrain": Figure(
         "4 x 256, batch 32, length 128, float32: masked words and next sentences",
