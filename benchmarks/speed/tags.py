@@ -25,7 +25,7 @@ def _tags() -> list[str]:
     return bio.tags_of(TYPES.split(), "bio")
 
 
-def rows(split: str, length: int) -> Features:
+def rows(split: str, length: int, crf: bool = False) -> Features:
     """As a run reads them."""
     from bert_mgpu.config.finetuning import FinetuneConfig
     from bert_mgpu.tasks import reader, registry
@@ -46,6 +46,7 @@ def rows(split: str, length: int) -> Features:
         max_seq_length=length,
         doc_stride=length // 2,
         by_words=False,
+        for_crf=crf,
     )
 
 
@@ -87,7 +88,7 @@ def ours_tags(
         parts = {name: value[None] for name, value in batch.items()}
         return float(towers.train_step(parts, next(numbers), RATE).losses["loss"])
 
-    return trains_rows(rows("train", shape.length), shape, padding, step)
+    return trains_rows(rows("train", shape.length, crf), shape, padding, step)
 
 
 def ours_tags_predicts(shape: Shape, *, crf: bool = False) -> Contestant:

@@ -2,8 +2,9 @@
 
 A unit is a word, or a piece of a text. Its first piece has its tag; a unit that the
 tokenizer drops is [UNK]. Columns of tokens, int32: `tag_ids` is 1 + the tag of a unit
-in the core, 0 elsewhere; `prior_ids` is the same of the unit before, 0 where the core
-begins; `edges` says where its sentence begins and ends, see model/crf.py.
+in the core, 0 elsewhere; for a random field `prior_ids` is the same of the unit before,
+0 where the core begins, and `edges` says where its sentence begins and ends, see
+model/crf.py.
 Letters: U units of a text.
 """
 
@@ -25,7 +26,7 @@ from bert_mgpu.tasks.tagging.reader import Entities
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import windows
 
-COLUMNS = ("tag_ids", "prior_ids", "edges")
+OF_CRF = ("prior_ids", "edges")
 UNITS, ENTITIES = "units", "entities"  # unread: int32 [..., 2] and [..., 3]
 _CONTINUES = "##"  # before a piece that is not the first one of its word
 
@@ -45,11 +46,13 @@ def featurise(
     max_seq_length: int,
     doc_stride: int,
     by_words: bool,
+    for_crf: bool = False,
 ) -> Features:
     """Rows [CLS] units [SEP]; an example has as many as it has windows.
 
     tags: of the model. doc_stride: see `windows`. by_words: the units of texts that are
-    not given as words are words, not pieces.
+    not given as words are words, not pieces. for_crf: with the columns that only a
+    conditional random field reads.
     """
     rows, owners, lengths = list[WindowRow](), list[int](), list[int]()
     repaired = total = between = 0
@@ -79,7 +82,7 @@ def featurise(
     return Features(
         {
             name: Ragged.from_rows([getattr(row, name) for row in rows])
-            for name in ("input_ids", "segment_ids", *COLUMNS)
+            for name in ("input_ids", "segment_ids", "tag_ids", *OF_CRF * for_crf)
         },
         {},
         np.array([examples[number].line for number in owners], np.int64),

@@ -67,10 +67,11 @@ class TaggingFamily(Family):
             max_seq_length=config.max_seq_length,
             doc_stride=config.doc_stride or max(1, room // 2),
             by_words=files.options.get("units") == WORDS,
+            for_crf=config.crf,
         )
 
     def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
-        return {"doc_stride": config.doc_stride}
+        return {"doc_stride": config.doc_stride, "crf": config.crf}
 
     def resolve_labels(
         self,

@@ -31,7 +31,7 @@ def example(text, spans=(), *, as_words=False, line=1):
     return Example("", text, label=label, line=line)
 
 
-def rows_of(examples, tokenizer, *, length=16, stride=7, by_words=False):
+def rows_of(examples, tokenizer, *, length=16, stride=7, by_words=False, crf=False):
     return dataset.featurise(
         examples,
         tokenizer,
@@ -39,6 +39,7 @@ def rows_of(examples, tokenizer, *, length=16, stride=7, by_words=False):
         max_seq_length=length,
         doc_stride=stride,
         by_words=by_words,
+        for_crf=crf,
     )
 
 
@@ -121,10 +122,14 @@ def test_long_texts_have_windows_whose_cores_hold_each_unit_once(tokenizer):
 
 
 def test_chains_begin_and_end_with_their_sentence(tokenizer):
-    rows = rows_of([example(" ".join(["sun"] * 25)), example("joy")], tokenizer)
+    examples = [example(" ".join(["sun"] * 25)), example("joy")]
+    assert {*rows_of(examples, tokenizer).ragged} & {*dataset.OF_CRF} == set()
+    rows = rows_of(examples, tokenizer, crf=True)
     assert len(rows) == 4
     for row, (first, last) in enumerate([(1, 0), (0, 0), (0, 1), (1, 1)]):
-        tags, prior, edges = (rows.ragged[name].row(row) for name in dataset.COLUMNS)
+        tags, prior, edges = (
+            rows.ragged[name].row(row) for name in ("tag_ids", *dataset.OF_CRF)
+        )
         (at,) = np.nonzero(tags)
         assert prior[at].tolist() == [0, *tags[at][:-1]]
         assert edges[at[0]] & crf.FIRST == first * crf.FIRST
