@@ -33,6 +33,7 @@ def rows(tmp_path_factory):
         max_seq_length=LENGTH,
         doc_stride=7,
         by_words=False,
+        for_crf=True,
     )
 
 
