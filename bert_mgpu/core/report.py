@@ -18,11 +18,12 @@ class ReportTable(NamedTuple):
 
 
 class ConfusionMatrix(NamedTuple):
-    """Counts of examples by true label (down) and predicted label, drawn as a plot."""
+    """Counts by true label (down) and predicted label, drawn as a plot."""
 
     counts: np.ndarray  # int64 [L, L]
     labels: Sequence[str]
     name: str  # of the plot's file
+    counted: str = "examples"
 
 
 class ReportSection(NamedTuple):

@@ -17,7 +17,7 @@ body { font: 16px/1.5 system-ui, "Noto Sans CJK SC", "Microsoft YaHei", sans-ser
   max-width: 60rem; margin: 0 auto; padding: 1rem; color: #1a1a1a; background: #fff; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
 nav a { margin-right: .8rem; white-space: nowrap; }
-p.note { color: #555; margin: .3rem 0; }
+p.note { color: #555; margin: .3rem 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0; }
 th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #ddd;

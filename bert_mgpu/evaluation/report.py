@@ -79,7 +79,8 @@ def _block(folder: pathlib.Path, block: str | ReportTable | ConfusionMatrix) -> 
     path = folder / f"confusion_{block.name}.png"
     plots.confusion(path, block.counts, block.labels)
     legend = html.note(
-        "number: examples; colour: their fraction of the examples with the true label"
+        f"number: {block.counted}; colour: their fraction of the {block.counted} with"
+        " the true label"
     )
     return f"{html.image(path, 'confusion matrix')}\n{legend}"
 

@@ -65,7 +65,10 @@ def _errors(
         if len(text) > _LONGEST_TEXT:
             text = f"{text[:_LONGEST_TEXT]} ..."
         rows.append((example.line, text, *words))
-    note = f"the {len(worst)} of {len(wrong)} with the highest loss; lines of {path}"
+    note = (
+        f"the {len(worst)} with the highest loss of {len(wrong)} that are wrong; lines"
+        f" of {path}"
+    )
     return ReportTable(rows, "nt", note=note)
 
 

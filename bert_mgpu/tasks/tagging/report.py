@@ -39,7 +39,9 @@ def sections(
         ReportTable(metrics.cells(counts), "wnnnn"),
         "errors by type: an entity is right where place and type are",
         ReportTable(_kinds(pairs, types), "w" + "n" * len(_KINDS)),
-        ConfusionMatrix(confusion(pairs, types), [*types, NOTHING], name),
+        ConfusionMatrix(
+            confusion(pairs, types), [*types, NOTHING], name, counted="entities"
+        ),
     ]
     return [
         ReportSection(name, blocks),
@@ -139,7 +141,10 @@ def _worst(scored: TaggedSet, path: pathlib.Path) -> str | ReportTable:
                 marked(example.text_a, scored.entities[number]),
             )
         )
-    note = f"the {len(worst)} of {len(numbers)} with the highest loss; lines of {path}"
+    note = (
+        f"the {len(worst)} with the highest loss of {len(numbers)} with a mistake;"
+        f" lines of {path}"
+    )
     return ReportTable(rows, "ntt", note=note)
 
 
