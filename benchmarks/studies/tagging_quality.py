@@ -6,9 +6,9 @@
 Each row is a training of 15 to 30 minutes on two idle cores: by
 run_classifier_mgpu.py, or by transformers' BertForTokenClassification in a loop of
 torch with the settings of its Trainer. Both have the same rows of tokens, grouped by
-length, and begin with the same weights, the head included. It may be killed at any
-time: the same command goes on. Results are appended to
-benchmarks/results/tagging_quality.json. Needs ../shared (data and weights).
+length, the same steps and learning rates, and begin with the same weights, the head
+included. It may be killed at any time: the same command goes on. Results are appended
+to benchmarks/results/tagging_quality.json. Needs ../shared (data and weights).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from bert_mgpu.tasks.tagging import bio, metrics
 from bert_mgpu.tasks.tagging.bio import Span
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 from bert_mgpu.tasks.tagging.task import Tagging
+from bert_mgpu.training import schedule
 
 WORK = ROOT / "build" / "tagging_quality"
 OURS, THEIRS = "bert_mgpu", "transformers"
@@ -49,8 +50,8 @@ FACTORS = (1, 10, 100, 1000)  # on the rate of the head, with a random field
 RATE, DECAY, CLIP, WARMUP = 1e-4, 0.01, 1.0, 0.1
 SCORES = ("precision", "recall", "f1")
 # What a result has beside its row of the plan. f1_argmax: of each token's likeliest
-# tag, read as seqeval's default mode reads it; f1_new: of the texts that are not in the
-# training file, too.
+# tag, read as seqeval's default mode reads it; f1_new: f1 of the texts that are not in
+# the training file. seconds: of the whole row, with evaluation and exports.
 MEASURED = (*SCORES, "f1_argmax", "f1_new", "steps", "seconds")
 
 
@@ -174,6 +175,7 @@ def first_weights(row: Row, task: Tagging) -> pathlib.Path:
         )
         stored = google_read.read(model / "bert_model.ckpt")
         values |= {name: stored[name] for name in values if name in stored}
+        values = {k: v for k, v in values.items() if not k.startswith("crf/")}
         huggingface_write.export(
             folder,
             values,
@@ -229,21 +231,18 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
         ],
         RATE,
     )
-    steps = data.epochs * -(-len(sets.train) // data.batch)
-    warm_up = int(WARMUP * steps)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: min(step / warm_up, (steps - step) / (steps - warm_up)),
-    )
-    for _ in range(data.epochs):
-        numbers = [*order]
-        for first in range(0, len(numbers), data.batch):
-            batch = _padded(sets.train, numbers[first : first + data.batch])
-            optimizer.zero_grad()
-            model(**batch).loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-            optimizer.step()
-            schedule.step()
+    config = FinetuneConfig(**flags_of(row, ""))
+    steps = config.steps_of(len(sets.train), data.batch)
+    warm_up = config.warmup_of(steps)
+    numbers = itertools.chain.from_iterable(order for _ in itertools.count())
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.learning_rate(step, RATE, steps, warmup=warm_up)
+        batch = _padded(sets.train, [*itertools.islice(numbers, data.batch)])
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
     return model.eval(), steps
 
 
@@ -343,8 +342,8 @@ def _cell(results: list[Row], name: str) -> str:
 
 def table() -> Iterator[str]:
     names = ("f1", "f1_argmax", "f1_new", "precision", "recall")
-    yield f"| data | by | head | {' | '.join(names)} | seeds | seconds |"
-    yield "|---" * (5 + len(names)) + "|"
+    yield f"| data | by | head | {' | '.join(names)} | seeds |"
+    yield "|---" * (4 + len(names)) + "|"
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for result in TABLE.results():
         key = *(result[k] for k in ("data", "by")), result.get("head_lr_factor", 0)
@@ -353,7 +352,6 @@ def table() -> Iterator[str]:
         head = f"--crf, --head_lr_factor={factor}" if factor else "softmax"
         cells = [_cell(found, name) for name in names]
         cells.append(str(len(found)))
-        cells.append(f"{statistics.median(result['seconds'] for result in found):.0f}")
         yield f"| {data} | {by} | {head} | {' | '.join(cells)} |"
 
 
