@@ -43,9 +43,9 @@ def report_faults(
     faults: Faults | None,
     word_a_line: bool = False,
 ) -> None:
-    """Hands on the faults of the row that begins at a line; word_a_line: and goes on.
+    """Hands on the faults of the row that begins at this line.
 
-    Raises UserError for the first one where nobody takes them.
+    word_a_line: each word has a line of its own. Raises UserError: nobody takes them.
     """
     each = error.faults if isinstance(error, RowFaults) else [(None, str(error))]
     for word, message in each:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.text_files import Lines, RowFaults
@@ -54,10 +54,18 @@ def sentences(
             )
 
 
-def is_row(line: str) -> bool:
-    """Whether a line that is not blank has a tag of an entity behind its word."""
-    cells = _cells(line)
-    return len(cells) > 1 and bool(_TAG.fullmatch(cells[-1]))
+def are_rows(lines: Sequence[str], types: Collection[str]) -> bool:
+    """Whether lines that are not blank are words with their tags, not texts.
+
+    They have equally many columns, the last of which has the tags of these types.
+    """
+    rows = [cells for cells in map(_cells, lines) if cells[0] != _DOCUMENT]
+    tags = [cells[-1] for cells in rows if len(cells) > 1]
+    return (
+        len(tags) == len(rows)
+        and len({len(cells) for cells in rows}) <= 1
+        and all(_TAG.fullmatch(tag) and tag[2:] in ("", *types) for tag in tags)
+    )
 
 
 def _cells(line: str) -> list[str]:

@@ -52,9 +52,9 @@ def write(target: str, served: Served, vocab_file: str) -> None:
     """Writes the folder whole, replacing an earlier export at most.
 
     model.onnx takes input_ids, input_mask, segment_ids int32 [rows, tokens], with any
-    numbers of both; its outputs are those of the SavedModel, of a
-    tagger the logits alone. Raises UserError where it
-    cannot be written, or the model is too large for a file of this format.
+    numbers of both; its outputs are those of the SavedModel, or of a tagger the logits
+    alone. Raises UserError where it cannot be written, or the model is too large for a
+    file of this format.
     """
     import onnx
 

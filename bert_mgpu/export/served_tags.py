@@ -51,9 +51,8 @@ class ServedTags(Served):
         task: ExportableTags,
         params: Mapping[str, np.ndarray],
         tokenizer: Tokenizer,
-        **settings: Any,
     ):
-        super().__init__(task, params, tokenizer, **settings)
+        super().__init__(task, params, tokenizer, truncation="head", head_tokens=0)
         goes_on = whole_words.continuing(tokenizer.tokens)
         self._goes_on = tf.constant(goes_on & task.tags_words)
         self._weights = task.transitions(params)
@@ -119,7 +118,10 @@ class ServedTags(Served):
         pieces, room = self._tokenize.located(texts), self._max_length - 2
         rows = pieces.ids.value_rowids()
         position = tf.ragged.range(pieces.ids.row_lengths()).values
-        begins = ~tf.gather(self._goes_on, pieces.ids.values) | (position == 0)
+        ends = tf.concat([[0], pieces.ends.values[:-1]], 0)[: tf.size(position)]
+        continues = tf.gather(self._goes_on, pieces.ids.values)
+        continues |= pieces.starts.values < ends  # of a character that is not over
+        begins = ~continues | (position == 0)
         unit = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # of each piece
         count = tf.reduce_sum(tf.cast(begins, tf.int32))
         of_units = tf.boolean_mask(rows, begins)  # the text of each unit
@@ -147,7 +149,9 @@ class ServedTags(Served):
         )
         ids = tf.ragged.boolean_mask(pieces.ids, kept)
         is_unit = tf.ragged.boolean_mask(pieces.ids.with_values(begins), kept)
-        cut = ids.row_lengths() < pieces.ids.row_lengths()
+        left_out = tf.math.unsorted_segment_sum(
+            tf.cast(~fits, tf.int32), of_units, tf.shape(texts, tf.int64)[0]
+        )
         edge = tf.fill([ids.nrows(), 1], False)
         cls, sep = (
             tf.fill([ids.nrows(), 1], token) for token in (self._cls, self._sep)
@@ -156,7 +160,7 @@ class ServedTags(Served):
             tf.concat([cls, ids, sep], 1),
             tf.concat([edge, is_unit, edge], 1),
             found,
-            cut,
+            left_out > 0,
         )
 
     def _decoded(

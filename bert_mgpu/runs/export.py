@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
     if data.needed:
         name = data.needed[-1]
         features, _ = data.read(name)
-        examples = data.examples(name)[:_COMPARED]
+        examples = data.examples(name, shown=False)[:_COMPARED]
         rows = features.take(features.first_rows[: len(examples)])
         settings = run.forward_settings("compare", predicting=True)
         outputs = forward(rows, towers, settings, note=lambda text: None)
@@ -72,16 +71,16 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
     if folder := config.export_saved_model:
         saved_model.write(folder, served, data.has_pairs)
         say(f"wrote the model to {folder}, for TensorFlow Serving")
-        if rows is None or outputs is None:
-            pass
-        elif run.task.token_outputs:
-            gap = saved_model.ids_difference(folder, rows, outputs)
-            _log_difference("ids", len(examples), gap)
-        else:
-            gap = saved_model.difference(
-                folder, examples, data.has_pairs, outputs=outputs
+        if rows is not None and outputs is not None:
+            by_token = bool(run.task.token_outputs)
+            gap = (
+                saved_model.ids_difference(folder, rows, outputs)
+                if by_token
+                else saved_model.difference(
+                    folder, examples, data.has_pairs, outputs=outputs
+                )
             )
-            _log_difference("texts", len(examples), gap)
+            _log_difference("ids" if by_token else "texts", len(examples), gap)
     if folder := config.export_onnx:
         onnx.write(folder, served, model.required_vocab_file)
         say(f"wrote the model to {folder}, as ONNX")
@@ -91,12 +90,16 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
 
 
 def _served(run: FinetuningRun, params: dict[str, np.ndarray]) -> saved_model.Served:
-    config, task = run.config, run.task
-    settings: Any = {"truncation": config.truncation, "head_tokens": config.head_tokens}
-    tokenizer = run.model.required_tokenizer
+    task, tokenizer = run.task, run.model.required_tokenizer
     if isinstance(task, served_tags.ExportableTags):
-        return served_tags.ServedTags(task, params, tokenizer, **settings)
-    return saved_model.Served(task, params, tokenizer, **settings)
+        return served_tags.ServedTags(task, params, tokenizer)
+    return saved_model.Served(
+        task,
+        params,
+        tokenizer,
+        truncation=run.config.truncation,
+        head_tokens=run.config.head_tokens,
+    )
 
 
 def _log_difference(inputs: str, examples: int, gap: float) -> None:

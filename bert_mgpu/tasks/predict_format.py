@@ -1,7 +1,8 @@
 """The format of a file to predict: rows as the task's own, bare texts, or JSON objects.
 
 --predict_format names it; otherwise the name of the file does. The first line that is
-not blank decides where that may be either: a file `.txt`, and standard input.
+not blank decides where that may be either: a file `.txt`, and standard input. Of a
+`.txt` that may have words with their tags the first lines do.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import itertools
 import json
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.core import text_files
@@ -24,6 +26,8 @@ from bert_mgpu.tasks.files import LAST, Columns, TableColumns, TaskFiles
 TEXT, JSON_LINES, CONLL = "text", "jsonl", "conll"
 _KEYS = ("text_a", "text_b", "id")
 _RECORDS = (JSON_LINES, "parquet")
+_LOOKED_AT = 50  # lines of a file by which words with tags are told from texts
+_OUTSIDE = "O"  # among a model's tags
 
 
 class PredictFormat(NamedTuple):
@@ -61,11 +65,14 @@ def find_format(
     if asked is None and streams and columns.table:
         columns = _of_stream(task, columns, columns.table)
     lines = read_lines(path, encoding_of(columns), faults)
-    read, line = _up_to_text(lines)
-    lines = itertools.chain(read, lines)
+    read = [*_beginning(lines, 1 if streams else _LOOKED_AT)]
+    texts = [text for _, text in read if text.strip()]
+    lines, line = itertools.chain(read, lines), texts[0] if texts else ""
     if asked is not None:
         return PredictFormat(_of_records(columns, asked, line), lines=lines)
-    kind = _kind(columns, line, _own_width(task, columns, data_dir))
+    kind = None
+    if not _are_words(task, columns, texts):
+        kind = _kind(columns, line, _own_width(task, columns, data_dir))
     what = "rows as the task's own files have them (otherwise pass --predict_format)"
     if kind == TEXT:
         columns, what = _of_texts(columns), "one text per line"
@@ -76,14 +83,21 @@ def find_format(
     return PredictFormat(columns, note if line else None, lines)
 
 
-def _up_to_text(lines: Lines) -> tuple[list[tuple[int, str]], str]:
-    """The lines up to the first that is not blank, and that one, or ""."""
-    read: list[tuple[int, str]] = []
+def _beginning(lines: Lines, most: int) -> Lines:
+    """The lines up to the one with which so many are not blank."""
     for number, line in lines:
-        read.append((number, line))
-        if line.strip():
-            return read, line
-    return read, ""
+        yield number, line
+        most -= bool(line.strip())
+        if not most:
+            return
+
+
+def _are_words(task: TaskFiles, columns: Columns, texts: Sequence[str]) -> bool:
+    """Whether the beginning of a file has words on lines, and tags that are known."""
+    if columns.table is None or columns.table.form.format != CONLL:
+        return False
+    types = {tag[2:] if _OUTSIDE in task.labels else tag for tag in task.labels}
+    return conll.are_rows(texts, types)
 
 
 def encoding_of(columns: Columns) -> str:
@@ -200,7 +214,7 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
     form, names = columns.table
     kind = form.format or "tsv"  # of a .txt
     if kind == CONLL:
-        return conll.is_row(line)
+        return False
     if kind == "csv":
         return _object(line) is None and _is_csv_row(columns, line, most)
     if kind == JSON_LINES:

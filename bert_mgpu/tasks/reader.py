@@ -90,15 +90,15 @@ def read_examples(
 def labelled(
     examples: list[Example], read: Callable[..., list[Example]]
 ) -> list[Example]:
-    """The examples with the labels of their file; None where one cannot be read.
-
-    read: `read_examples` of that file, without what says how its labels are read.
-    """
+    """The examples with labels; read: `read_examples` of their file."""
+    faults: list[str] = []
     try:
-        found = read(with_label=True, faults=lambda line, fault: None)
-    except UserError:  # it has no labels at all
-        return examples
+        found = read(with_label=True, faults=lambda line, fault: faults.append(fault))
+    except UserError:  # there are none, or none that can be read
+        found = []
     known = {example.line: example.label for example in found}
+    if known and len(known) < len(examples):
+        say(f"no labels beside predictions, as some rows have none: {faults[0]}")
     return [dataclasses.replace(one, label=known.get(one.line)) for one in examples]
 
 
@@ -271,6 +271,8 @@ def _cleaned(columns: Columns, given: Sequence[str]) -> list[str]:
     for index, word in enumerate(given):
         try:
             cleaned.append(columns.clean(word))
+            if not {*word}.isdisjoint("\n\r"):
+                raise ValueError("the word has a line break")
         except ValueError as error:
             faults.append((index, str(error)))
     if faults:

@@ -37,6 +37,7 @@ TYPES = {
         "bert_mgpu.tasks.tagging.family",
         fewest_labels=1,
         keys=tagging.KEYS,
+        of_model=tagging.OF_MODEL,
         with_defaults=tagging.with_defaults,
         columns=tagging.columns,
     ),

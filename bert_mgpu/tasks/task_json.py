@@ -67,7 +67,8 @@ def read_task_json(
                 )
         own = {key: by_flag[key] for key in task_type.keys if key in by_flag}
         if of_model:
-            own = _as_trained(trained, task.task_type, own, types=types)
+            own["type"] = task.task_type
+            own = _as_trained(trained, own, task_type.keys, types=types)
         return _with_options(task, own, task_type)
     path = pathlib.Path(config.data_dir or "", FILE)
     # Even a broken link was meant as task.json.
@@ -83,28 +84,26 @@ def read_task_json(
     values = checked(values | by_flag, path, by_flag, types=types)
     kind = values.get("type", DEFAULT_TYPE)
     if of_model and kind == of_model.get("type", DEFAULT_TYPE):
-        values = _as_trained(trained, kind, values, types=types)
+        values = _as_trained(trained, values, types[kind].of_model, types=types)
     task_type = types[kind]
     return _with_options(_task(name.lower(), values), values, task_type)
 
 
 def _as_trained(
     trained: TrainedTask | None,
-    task_type: str,
     values: dict[str, Any],
+    keys: Collection[str],
     *,
     types: Mapping[str, TaskType],
 ) -> dict[str, Any]:
-    """The values, and those keys of their type that the model has been trained with."""
-    keys = types[task_type].keys
+    """The values, and those of these keys that the model has been trained with."""
     if trained is None:
         return values
     own = {k: v for k, v in trained.values.items() if k in keys and k not in values}
     if not own:
         return values
     # The values are sound; run.json may hold anything.
-    whole = {**values, **own, "type": task_type}
-    return checked(whole, trained.path, {}, types=types)
+    return checked({**values, **own}, trained.path, {}, types=types)
 
 
 def _with_options(

@@ -44,6 +44,7 @@ class TaskType(NamedTuple):
     names_labels: bool = True  # task.json may have "labels"
     fewest_labels: int = 2  # of "labels"
     keys: tuple[str, ...] = ()  # of task.json that only types like this have
+    of_model: tuple[str, ...] = ()  # those that a trained model has, whatever its files
     # The values of task.json with those that it leaves out.
     with_defaults: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     # The columns of its files, by those and the type's own keys. Raises UserError.

@@ -63,10 +63,12 @@ def windows(sizes: np.ndarray, room: int, stride: int) -> Windows:
 
 def _owners(offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """The window whose core each unit is in: int64 [U], which never decreases."""
-    units = np.arange(len(offsets) - 1)
     positions = offsets[:-1]  # of the first token of each unit
-    low, high = offsets[starts][:, None], offsets[ends][:, None]
-    context = np.minimum(positions - low, high - 1 - positions)  # [W, U]
-    scores = context + _LENGTH_WEIGHT * (high - low)
-    inside = (starts[:, None] <= units) & (units < ends[:, None])
-    return np.where(inside, scores, -np.inf).argmax(0)
+    best, owners = np.full(len(positions), -np.inf), np.zeros(len(positions), np.int64)
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        low, high, own = offsets[start], offsets[end], slice(start, end)
+        context = np.minimum(positions[own] - low, high - 1 - positions[own])
+        scores = context + _LENGTH_WEIGHT * (high - low)
+        owners[own] = np.where(scores > best[own], number, owners[own])
+        best[own] = np.maximum(scores, best[own])
+    return owners

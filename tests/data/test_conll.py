@@ -3,7 +3,7 @@
 import pytest
 
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.data import tables
+from bert_mgpu.data import conll, tables
 
 
 def read(tmp_path, text, columns=(0, -1), faults=None):
@@ -56,3 +56,22 @@ def test_lines_with_too_few_columns(tmp_path):
         read(tmp_path, text)
     with pytest.raises(UserError, match="column 'word': columns of a CoNLL file have"):
         read(tmp_path, text, ["word", -1])
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (["sun O", "joy B-A"], True),
+        (["sun\tNN\tI-B", "joy\tNN\tO"], True),
+        (["-DOCSTART- -X- O", "sun O"], True),
+        (["-DOCSTART- -X- O"], True),  # the first line of a stream
+        (["sun O", "joy rain win"], False),
+        (["Take the S-Bahn", "EU rejects German call"], False),
+        (["Take the S-Bahn"], False),  # it is no type of the model
+        (["He has blood group O", "so do I"], False),
+        (["sun", "joy"], False),
+        (["sun O", "joy NN O"], False),
+    ],
+)
+def test_words_with_their_tags_are_told_from_texts(lines, wanted):
+    assert conll.are_rows(lines, {"A", "B"}) == wanted

@@ -143,6 +143,9 @@ def test_the_folder_alone_predicts(tagger, inside, tmp_path):
     assert code == 0, err
     first, *rest = (out / "predict.txt").read_text().splitlines()
     assert first.startswith("0:") and first.endswith(" 12:16:BAD") and rest == ["", ""]
+    file.write_text("sun joy O\nthe rain\n")  # a text that ends as a tag does
+    code, _, err = inside([*args, "--do_predict=true", f"--predict_file={file}"])
+    assert code == 0 and len((out / "predict.txt").read_text().splitlines()) == 2
     for lines, more in (
         (["sun O", "joy O", "", "rain B-BAD"], []),
         (["sun", "joy", "", "rain"], ["--predict_format=conll"]),

@@ -1,5 +1,7 @@
 """The tags of raw texts in a graph are those of a run, at the same places."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,6 +17,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 from tests.export.test_graph_tokenizer import HARD
 from tests.export.test_graph_tokenizer import PIECES as MORE
 from tests.support.tiny import VOCAB, small_config
+from tests.text.test_tokenization import FOLDERS, needs_data, sample
 
 TAGS = bio.tags_of(["A", "B"], "bio")
 LENGTH = 40
@@ -23,13 +26,16 @@ TEXTS = [
     *("rain\u0301 joy\u0301\u0302the", "e\u0301\ufe0f 🎉 the\ufe0f sun", "ｓｕｎ joy"),
     *(text for text in HARD if len(text) < LENGTH - 2),
 ]
-LONG = ["suns " * 40, "sun " * 38, "好" * 39, "the " + "s" * 60]
+LONG = ["suns " * 40, "sun " * 38, "好" * 39, "the " + "s" * 60, "s" * 60]
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-    path.write_text("\n".join([*VOCAB, *MORE]) + "\n", encoding="utf-8")
+    jamo = unicodedata.normalize("NFD", "한국안녕")  # a character has several pieces
+    pieces = {*jamo, *(f"##{part}" for part in jamo)}
+    lines = [*VOCAB, *MORE, *sorted(pieces)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return Tokenizer(path, True)
 
 
@@ -76,31 +82,47 @@ def in_a_run(task, values, tokenizer, texts):
 
 
 def served(task, values, tokenizer):
-    return served_tags.ServedTags(
-        task, values, tokenizer, truncation="head", head_tokens=128
-    )
+    return served_tags.ServedTags(task, values, tokenizer)
 
 
-def test_texts(tagger, tokenizer):
-    task, values = tagger
-    scored = in_a_run(task, values, tokenizer, TEXTS)
-    answers = served(task, values, tokenizer).answers_for_texts(tf.constant(TEXTS))
+def check(scored, model, texts):
+    """The answers are those of a run; returns them."""
+    answers = model.answers_for_texts(tf.constant(texts))
     answers = {name: value.numpy() for name, value in answers.items()}
-    assert answers["tags"].shape == (len(TEXTS), max(scored.emissions.lengths))
-    assert len({*answers["tags"].ravel()}) > len(TAGS) - 1
-    for number, text in enumerate(TEXTS):
+    assert not answers["truncated"].any()
+    for number, text in enumerate(texts):
         tags, shares = (part.row(number) for part in scored.decoded)
         size = len(tags)
         own = {name: values[number][:size] for name, values in answers.items()
                if name != "truncated"}  # fmt: skip
-        assert [tag.decode() for tag in own["tags"]] == [TAGS[tag] for tag in tags]
         assert own["probabilities"] == pytest.approx(shares, abs=1e-5)
+        assert [tag.decode() for tag in own["tags"]] == [TAGS[tag] for tag in tags]
         places = [*zip(own["starts"].tolist(), own["ends"].tolist(), strict=True)]
         assert places == [*map(tuple, scored.places.row(number).tolist())], text
         assert {*answers["tags"][number][size:]} <= {b""}
         for name in ("starts", "ends", "probabilities"):
             assert {*answers[name][number][size:]} <= {-1}
-    assert not answers["truncated"].any()
+    return answers
+
+
+def test_texts(tagger, tokenizer):
+    task, values = tagger
+    scored = in_a_run(task, values, tokenizer, TEXTS)
+    answers = check(scored, served(task, values, tokenizer), TEXTS)
+    assert answers["tags"].shape == (len(TEXTS), max(scored.emissions.lengths))
+    assert len({*answers["tags"].ravel()}) > len(TAGS) - 1
+
+
+@needs_data
+@pytest.mark.nightly
+def test_real_texts(tagger, tokenizer):
+    """Their beginnings, of which this vocabulary knows little."""
+    task, values = tagger
+    model = served(task, values, tokenizer)
+    texts = [line[:30] for folder in FOLDERS for line in sample(folder, 200)]
+    for start in range(0, len(texts), 100):
+        some = texts[start : start + 100]
+        check(in_a_run(task, values, tokenizer, some), model, some)
 
 
 def test_texts_that_are_longer_than_a_row(tagger, tokenizer):
@@ -121,16 +143,27 @@ def test_texts_that_are_longer_than_a_row(tagger, tokenizer):
         wanted = rows.ragged["input_ids"].row(first).tolist()
         assert ids[number].numpy().tolist() == wanted, LONG[number]
     answers = model.answers_for_texts(tf.constant([*LONG, "sun"]))
-    assert answers["truncated"].numpy().tolist() == [1, 0, 1, 1, 0]
+    is_one = task.tags_words  # unit that is longer than a row, and tagged by its start
+    assert answers["truncated"].numpy().tolist() == [1, 0, 1, 1, not is_one, 0]
     assert (answers["tags"].numpy()[1] != b"").sum() == 38
+    if is_one:
+        scored = in_a_run(task, values, tokenizer, LONG[-1:])
+        (tag,), (share,) = (part.row(0) for part in scored.decoded)
+        assert answers["tags"].numpy()[4][0].decode() == TAGS[tag]
+        assert answers["probabilities"].numpy()[4][0] == pytest.approx(share, abs=1e-5)
+        assert answers["ends"].numpy()[4][0] == 60
 
 
 def test_ids(tagger, tokenizer):
-    """What is no unit has no tag, and padding changes none."""
+    """What is no unit has no tag, and padding changes none.
+
+    Which pieces share a character does not show in ids.
+    """
     task, values = tagger
-    scored = in_a_run(task, values, tokenizer, TEXTS)
+    texts = [text for text in TEXTS if not any("가" <= char <= "힣" for char in text)]
+    scored = in_a_run(task, values, tokenizer, texts)
     model = served(task, values, tokenizer)
-    ids = [[tokenizer.cls_id, *tokenizer.ids(text), tokenizer.sep_id] for text in TEXTS]
+    ids = [[tokenizer.cls_id, *tokenizer.ids(text), tokenizer.sep_id] for text in texts]
     lengths = np.array([*map(len, ids)])
     mask = (np.arange(lengths.max() + 3) < lengths[:, None]).astype(np.int32)
     padded = np.zeros_like(mask)

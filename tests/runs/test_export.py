@@ -70,7 +70,7 @@ def written(monkeypatch):
         forwarded.clear()
         data = types.SimpleNamespace(
             needed=list(needed),
-            examples=lambda name: [*range(100)],
+            examples=lambda name, shown: [*range(100)],
             read=lambda name: (Rows(range(200)), "key"),
             has_pairs=False,
         )

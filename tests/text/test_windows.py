@@ -3,6 +3,7 @@
 import ast
 import collections
 import importlib.util
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -78,6 +79,19 @@ def test_each_unit_is_in_one_core_and_no_window_is_too_long():
 def test_windows_of_four_tokens(sizes, wanted):
     made = windows(np.array(sizes, int), 4, 2)
     assert [*map(list, made)] == [*wanted]
+
+
+def test_a_very_long_text_takes_little_memory():
+    """As a CoNLL file without blank lines is: all of it is one sentence."""
+    tracemalloc.start()
+    try:
+        made = windows(np.ones(200_000, int), 126, 63)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 << 20  # bytes, not those of all pairs of windows and tokens
+    assert made.core_ends[-1] == 200_000
+    assert (np.diff(made.core_starts)[1:-1] == 63).all()
 
 
 def test_a_window_that_owns_nothing_is_left_out():

@@ -1,10 +1,10 @@
 """Rows of texts whose units are tagged: long texts in windows, each unit in one core.
 
-A unit is a word, or a piece of a text. Its first piece has its tag; a unit that the
-tokenizer drops is [UNK]. Columns of tokens, int32: `tag_ids` is 1 + the tag of a unit
-in the core, 0 elsewhere; for a random field `prior_ids` is the same of the unit before,
-0 where the core begins, and `edges` says where its sentence begins and ends, see
-model/crf.py.
+A unit is a word, or a piece of a text; pieces that share a character, as those of
+Hangul do, are one. Its first piece has its tag; a unit that the tokenizer drops is
+[UNK]. Columns of tokens, int32: `tag_ids` is 1 + the tag of a unit in the core, 0
+elsewhere; for a random field `prior_ids` is the same of the unit before, 0 where the
+core begins, and `edges` says where its sentence begins and ends, see model/crf.py.
 Letters: U units of a text.
 """
 
@@ -163,14 +163,16 @@ def _units(example: Example, tokenizer: Tokenizer, by_words: bool) -> Units:
         ids = tokenizer.batch_ids(words)
         pieces = [ids.row(i).tolist() or [tokenizer.unk_id] for i in range(len(words))]
         return Units(np.array(example.words, np.int64).reshape(-1, 2), pieces)
-    places, pieces = list[list[int]](), list[list[int]]()
+    places, pieces, before = list[list[int]](), list[list[int]](), 0
     for token, start, end in tokenizer.ids_with_offsets(text):
-        if by_words and pieces and tokenizer.tokens[token].startswith(_CONTINUES):
+        continues = by_words and tokenizer.tokens[token].startswith(_CONTINUES)
+        if pieces and (continues or start < before):
             pieces[-1].append(token)
             places[-1][1] = max(end, places[-1][1])
         else:
             pieces.append([token])
             places.append([start, end])
+        before = end
     _take_dropped(text, places)
     return Units(np.array(places, np.int64).reshape(-1, 2), pieces)
 

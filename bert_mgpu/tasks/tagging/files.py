@@ -12,7 +12,8 @@ from bert_mgpu.data import tables
 from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
 
 TYPE = "tags"
-KEYS = ("scheme", "token_pattern", "repair_bio", "units")
+OF_MODEL = ("repair_bio", "units")  # the others say how files are written
+KEYS = ("scheme", "token_pattern", *OF_MODEL)
 _CONLL, _JSON = "conll", "jsonl"
 
 
@@ -29,7 +30,12 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def columns(given: Columns, options: Mapping[str, Any]) -> Columns:
-    """The columns of a task's files. Raises UserError for a bad "token_pattern"."""
+    """The columns of a task's files.
+
+    Raises UserError for a bad "token_pattern", or for a second text.
+    """
+    if given.text_b is not None:
+        raise UserError("text_b: entities are found in one text: leave it out")
     pattern = options.get("token_pattern")
     clean = given.clean if pattern is None else _word_finder(str(pattern))
     return dataclasses.replace(given, nested=True, clean=clean)

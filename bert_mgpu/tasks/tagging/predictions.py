@@ -70,12 +70,13 @@ def _conlleval(scored: TaggedSet) -> Iterator[str]:
     scheme = bio.scheme_of(scored.tags)
     is_known = all(example.label is not None for example in scored.examples)
     for number, example in enumerate(scored.examples):
-        places, columns = scored.places.row(number), [_tags(scored, number)]
+        places, tags = scored.places.row(number), _tags(scored, number)
         if is_known:
             true = of_units(example.label.spans, places)
-            columns.insert(0, bio.write_tags(true, len(places), scheme))
-        for (start, end), *tags in zip(places.tolist(), *columns, strict=True):
-            yield f"{' '.join([example.text_a[start:end], *tags])}\n"
+            written = bio.write_tags(true, len(places), scheme)
+            tags = [f"{own} {tag}" for own, tag in zip(written, tags, strict=True)]
+        for (start, end), tag in zip(places.tolist(), tags, strict=True):
+            yield f"{example.text_a[start:end]} {tag}\n"
         yield "\n"
 
 

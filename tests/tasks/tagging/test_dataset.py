@@ -1,5 +1,7 @@
 """Rows of tagged units: units, tags, windows, and what no model reads."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 
@@ -100,6 +102,19 @@ def test_characters_of_no_piece_belong_to_the_one_before(tokenizer):
     rows = rows_of([example(text, [(0, 3, "A")])], tokenizer)
     assert tagged(rows, tokenizer) == [("e", "B-A"), ("joy", "O")]
     assert rows.unread[dataset.UNITS].row(0).tolist() == [[0, 3], [4, 7]]
+
+
+def test_pieces_that_share_a_character_are_one_unit(tmp_path):
+    """Hangul is decomposed: no two entities can stand at one character."""
+    jamo = unicodedata.normalize("NFD", "한국")
+    pieces = [jamo[0], *(f"##{part}" for part in jamo[1:])]
+    (tmp_path / "vocab.txt").write_text("\n".join([*VOCAB, *pieces]) + "\n", "utf-8")
+    tokenizer = Tokenizer(tmp_path / "vocab.txt", True)
+    rows = rows_of([example("한국 sun", [(0, 2, "A"), (3, 6, "B")])], tokenizer)
+    assert rows.unread[dataset.UNITS].row(0).tolist() == [[0, 1], [1, 2], [3, 6]]
+    tags = [TAGS[tag - 1] for tag in rows.ragged["tag_ids"].row(0) if tag]
+    assert tags == ["B-A", "I-A", "B-B"] and rows.notes["between"] == 0
+    assert rows.lengths.tolist() == [2 + len(jamo) + 1]
 
 
 def test_long_texts_have_windows_whose_cores_hold_each_unit_once(tokenizer):

@@ -101,6 +101,12 @@ def test_words_that_are_not_as_the_pattern_says(tmp_path):
             find_word(token)
 
 
+def test_a_second_text_is_refused(tmp_path):
+    values = {"train": "a.json", "type": "tags", "text_b": "b"}
+    with pytest.raises(UserError, match="text_b: entities are found in one text"):
+        find(tmp_path, values)
+
+
 def test_the_pattern_is_for_words_not_for_texts(tmp_path):
     values = {"train": "a.txt", "type": "tags", "token_pattern": "(.)[0-9]"}
     columns = find(tmp_path, values).columns
@@ -122,6 +128,7 @@ def test_a_task_json_beside_a_trained_model(tmp_path):
     values = {"type": "tags", "train": "a.txt", "token_pattern": "(.)1"}
     (tmp_path / "task.json").write_text(json.dumps(values))
     of_model = {**values, "name": "mine", "units": "words", "repair_bio": "begin"}
+    of_model |= {"scheme": "bioes"}  # of the files of its training alone
     config = FinetuneConfig(task_name="mine", data_dir=str(tmp_path))
     for known, wanted in (
         ({}, {"units": "words", "repair_bio": "begin", "token_pattern": "(.)1"}),
@@ -134,6 +141,7 @@ def test_a_task_json_beside_a_trained_model(tmp_path):
         options = registry.find_task_files(asked).options
         assert {**options, **wanted} == options
         assert ("units" in options) == ("units" in wanted)
+        assert "scheme" not in options
     bad = TrainedTask(pathlib.Path("run.json"), {**of_model, "units": 7}, {})
     with pytest.raises(UserError, match=r"run.json: 'units' is 7"):
         registry.find_task_files(dataclasses.replace(config, trained_task=bad))
