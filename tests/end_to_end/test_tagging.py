@@ -146,6 +146,11 @@ def test_the_folder_alone_predicts(tagger, inside, tmp_path):
     file.write_text("sun joy O\nthe rain\n")  # a text that ends as a tag does
     code, _, err = inside([*args, "--do_predict=true", f"--predict_file={file}"])
     assert code == 0 and len((out / "predict.txt").read_text().splitlines()) == 2
+    file.write_text("sun O\njoy I-GOOD\n\nrain B-BAD\n")  # an orphan
+    code, _, err = inside([*args, "--do_predict=true", f"--predict_file={file}"])
+    assert code == 0 and f"as some rows have none: {file}:2: 'I-GOOD' without" in err
+    tagged = (out / "label_test.txt").read_text().splitlines()
+    assert [len(line.split(" ")) for line in tagged if line] == [2, 2, 2]
     for lines, more in (
         (["sun O", "joy O", "", "rain B-BAD"], []),
         (["sun", "joy", "", "rain"], ["--predict_format=conll"]),

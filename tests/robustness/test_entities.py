@@ -65,6 +65,7 @@ JSON = {
     "half in a type": ("a.json", SPAN + b'{"text": "a", "label": [[0, 1, "\\ud83d"]]}',
                        "a.json:2: ", "is no type"),
     "a number of words": ("a.json", labelled(["O"], ["sun", "joy"]), "2 words and 1"),
+    "a line break": ("a.json", labelled(["O"], ["a\nb"]), "a.json:2: word 1: the word"),
     "tags of a text": ("a.json", labelled(["O", "O"]), "a.json:2: 'O' is no span"),
     "deep": ("a.json", SPAN + DEEP, "a.json:2: not a JSON object"),
     "a deep label": ("a.json", b'{"text": "a", "label": ' + DEEP + b"}", "not a JSON"),
