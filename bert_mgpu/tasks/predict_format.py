@@ -7,7 +7,6 @@ not blank decides where that may be either: a file `.txt`, and standard input. O
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import itertools
 import json
@@ -21,6 +20,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import Lines, read_lines
 from bert_mgpu.data import conll, tables
+from bert_mgpu.tasks import csv_rows
 from bert_mgpu.tasks.files import LAST, Columns, TableColumns, TaskFiles
 
 TEXT, JSON_LINES, CONLL = "text", "jsonl", "conll"
@@ -56,6 +56,8 @@ def find_format(
     Raises UserError where the task cannot have this format.
     """
     streams = path == STANDARD_INPUT
+    if asked is None and not streams:
+        asked = _other_records(columns, path)
     if encoding is None:  # new texts may come from elsewhere than the training's
         columns = _or_utf_8(columns)
     if asked not in (None, JSON_LINES):
@@ -70,9 +72,10 @@ def find_format(
     lines, line = itertools.chain(read, lines), texts[0] if texts else ""
     if asked is not None:
         return PredictFormat(_of_records(columns, asked, line), lines=lines)
-    kind = None
+    kind, encoding = None, encoding_of(columns)
     if not _are_words(task, columns, texts):
-        kind = _kind(columns, line, _own_width(task, columns, data_dir))
+        most = csv_rows.width_of(task, columns, data_dir, encoding=encoding)
+        kind = _kind(columns, line, most)
     what = "rows as the task's own files have them (otherwise pass --predict_format)"
     if kind == TEXT:
         columns, what = _of_texts(columns), "one text per line"
@@ -112,6 +115,14 @@ def _or_utf_8(columns: Columns) -> Columns:
     return dataclasses.replace(columns, table=columns.table._replace(form=form))
 
 
+def _other_records(columns: Columns, path: str) -> str | None:
+    """The format of a file whose name says that it has no words on lines."""
+    if columns.table is None or columns.table.form.format != CONLL:
+        return None
+    kind = tables.TableFormat().format_of(path)
+    return kind if kind in _RECORDS else None
+
+
 def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:
     """The columns of a file of this format. Raises UserError: the task has none."""
     if kind == TEXT:
@@ -147,7 +158,8 @@ def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
     """Those of files that name their columns: by number they are text_a, text_b.
 
     first: a line of the file. Where its object has text_a and not the task's names, it
-    is as if these were numbers.
+    is as if these were numbers; a single text may also be its `text`, and words its
+    `tokens`.
     """
     own = columns.table.columns if columns.table else ()
     names: dict[str, str] = {}
@@ -165,6 +177,9 @@ def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
             for key, name in names.items()
             if key != "id" or name in record
         }
+    if names["text_a"] not in record and "text_b" not in names:
+        others = ("text", "tokens")[: 1 + columns.nested]
+        names["text_a"] = next(filter(record.__contains__, others), names["text_a"])
     form = tables.TableFormat(kind, encoding=encoding_of(columns))
     return dataclasses.replace(
         _without_others(columns),
@@ -174,8 +189,10 @@ def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
 
 
 def _without_others(columns: Columns) -> Columns:
-    """One column, of the text. How texts are cleaned stays."""
-    first = Columns(text_a=0, clean=columns.clean, pair=columns.pair)
+    """One column, of the text. How texts are cleaned stays, but not how words are."""
+    first = Columns(text_a=0, pair=columns.pair, nested=columns.nested)
+    if not columns.nested:
+        first = dataclasses.replace(first, clean=columns.clean)
     return dataclasses.replace(first, encoding=columns.encoding)
 
 
@@ -216,7 +233,7 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
     if kind == CONLL:
         return False
     if kind == "csv":
-        return _object(line) is None and _is_csv_row(columns, line, most)
+        return _object(line) is None and csv_rows.is_row(columns, line, most)
     if kind == JSON_LINES:
         record = _object(line)
         own = names[columns.text_a]
@@ -229,48 +246,6 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
         return False
     text = names[columns.text_a]
     return line.strip() == text if form.header else text in (0, LAST)
-
-
-def _is_csv_row(columns: Columns, line: str, most: int) -> bool:
-    """Texts may hold commas, so a row has to have the columns of the task."""
-    assert columns.table is not None
-    names, cells = columns.table.columns, _csv_cells(line)
-    texts = {names[key] for key in (columns.text_a, columns.text_b) if key is not None}
-    if named := {name for name in texts if isinstance(name, str)}:
-        return named <= {*cells}
-    needed = texts if columns.id is None else {*texts, names[columns.id]}
-    numbers = [number for number in needed if isinstance(number, int)]
-    least = max(numbers) + 1 + (LAST in numbers)
-    if len(cells) == 1:  # as CSV, the texts on other lines would end at a comma
-        return least == 1 and line.startswith('"')
-    too_many = least <= most < len(cells)
-    return least <= len(cells) and not too_many
-
-
-def _csv_cells(line: str) -> list[str]:
-    """The cells of a line. One that is no row of CSV is cut at all commas."""
-    try:
-        return next(csv.reader([line], strict=True))
-    except csv.Error:
-        return line.split(",")
-
-
-def _own_width(
-    task: TaskFiles, columns: Columns, data_dir: str | os.PathLike[str] | None
-) -> int:
-    """The number of cells in the task's own CSV file; 0 where that cannot be read.
-
-    A file to predict may have fewer, for want of labels, but not more.
-    """
-    path = pathlib.Path(data_dir or "", task.test or task.dev or task.train or "")
-    is_csv = columns.table is not None and columns.table.form.format == "csv"
-    if not is_csv or data_dir is None or not path.is_file():
-        return 0
-    lines = (f"{line}\n" for _, line in read_lines(path, encoding_of(columns)))
-    try:
-        return len(next(csv.reader(lines, strict=True), ()))
-    except (csv.Error, UserError):
-        return 0
 
 
 def _object(line: str) -> dict[str, Any] | None:

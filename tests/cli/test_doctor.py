@@ -303,7 +303,7 @@ def test_an_unclosed_quote_hides_no_other_fault(tmp_path, capfd):
     (tmp_path / "task.json").write_text(json.dumps(task))
     code = environment.main(["data", "--task_name=mine", f"--data_dir={tmp_path}"])
     out, err = capfd.readouterr()
-    assert code == 2 and "2 rows cannot be read" in err
+    assert code == 2 and "2 faults in rows that cannot be read" in err
     assert "train.csv:2: " in out and "train.csv:3: 1 column" in out
 
 
@@ -313,7 +313,7 @@ def test_too_many_faults_hide_neither_tables_nor_why_it_ends(tmp_path, capfd):
     (tmp_path / "task.json").write_text(json.dumps(task))
     code = environment.main(["data", "--task_name=mine", f"--data_dir={tmp_path}"])
     out, err = capfd.readouterr()
-    assert code == 2 and "21 rows cannot be read" in err
+    assert code == 2 and "21 faults in rows that cannot be read" in err
     assert re.search(r"^rows +2$", out, re.MULTILINE)
     told = [line for line in out.splitlines() if line.startswith("- ")]
     assert "train.csv:3: " in told[0] and "train.csv:21: " in told[18]

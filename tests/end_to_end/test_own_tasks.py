@@ -247,7 +247,7 @@ def test_the_doctor_shows_faults_where_no_row_can_be_read(work, capfd):
     assert environment_lib.main(["data", *flags]) == 2
     out, err = capfd.readouterr()
     assert "train.tsv:1: 2 columns, but column 3 (counted from 0) is needed" in out
-    assert "rows cannot be read" in err
+    assert "faults in rows that cannot be read" in err
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
@@ -280,7 +280,7 @@ def test_the_doctor_looks_through_all_files(work, capfd):
     flags = work.flags(work.root / "unused", "own", init_checkpoint=None)
     assert environment_lib.main(["data", *flags]) == 2
     out, err = capfd.readouterr()
-    assert "error: 3 rows cannot be read" in err
+    assert "error: 3 faults in rows that cannot be read" in err
     for fault in (
         "train.tsv:28: label 'maybe' is not one of no, yes",
         "train.tsv:29: 1 column, but column 1 (counted from 0) is needed",

@@ -153,9 +153,9 @@ def _mentions(change):
 
 GROUPS = {
     "off by one": (_mentions(lambda t, a, b: {t[a : b + 1]: [[a + 1, b + 1]]}),
-                   "off by 1"),
+                   "off by 1: write [2, 4]"),
     "an end excluded": (_mentions(lambda t, a, b: {t[a : b + 1]: [[a, b + 1]]}),
-                        "an end that is not included"),
+                        "off by 1: write [2, 4]"),
     "another text": (_mentions(lambda t, a, b: {"不在其中": [[a, b]]}),
                      "not '不在其中'"),
     "outside": (_mentions(lambda t, a, b: {t[a:]: [[a, len(t)]]}),

@@ -15,7 +15,7 @@ import bert_mgpu
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.tasks.tagging import bio
 from tests.support import entities
-from tests.support.entities import sentences
+from tests.support.entities import conll, sentences
 from tests.support.processes import process
 from tests.support.runs import assert_refused
 from tests.support.tiny import BAD, GOOD
@@ -151,6 +151,19 @@ def test_the_folder_alone_predicts(tagger, inside, tmp_path):
     assert code == 0 and f"as some rows have none: {file}:2: 'I-GOOD' without" in err
     tagged = (out / "label_test.txt").read_text().splitlines()
     assert [len(line.split(" ")) for line in tagged if line] == [2, 2, 2]
+    rows = [{"text": "sun joy the rain"}, {"text_a": "the"}, {"text": "rain"}]
+    file = tmp_path / "new.jsonl"
+    for some, wanted in ((rows[:1] + rows[2:], 2), (rows[1:2], 1),
+                         ([{"tokens": ["sun", "the", "rain"]}], 1)):  # fmt: skip
+        file.write_text("".join(json.dumps(row) + "\n" for row in some))
+        code, _, err = inside([*args, "--do_predict=true", f"--predict_file={file}"])
+        assert code == 0, err
+        lines = (out / "predict.txt").read_text().splitlines()
+        assert len(lines) == wanted
+    assert lines == ["B-GOOD O B-BAD"]  # of words
+    file = tmp_path / "new.txt"
+    wrong = [*args, "--predict_text=sun", "--tag_scheme=bioes"]
+    assert_refused(inside(wrong), "--tag_scheme=bioes: the trained model has bio")
     for lines, more in (
         (["sun O", "joy O", "", "rain B-BAD"], []),
         (["sun", "joy", "", "rain"], ["--predict_format=conll"]),
@@ -333,6 +346,27 @@ def test_a_stream_of_words_or_texts(tagger, tiny, tmp_path, sent):
     assert [entity["text"] for entity in second["entities"]] == ["rain"]
     assert " ".join(entity["text"] for entity in first["entities"]) == "sun joy"
     assert ("text" in first) == ("O" in sent)
+
+
+def test_the_pattern_of_words_is_not_that_of_texts(flags, inside, tmp_path):
+    """Training files have `sun0`, texts to predict have not; nor have their words."""
+    data = tmp_path / "data"
+    data.mkdir()
+    lines = conll(
+        [(f"{word}0", tag) for word, tag in line] for line in sentences(24, 1)
+    )
+    (data / "train.txt").write_text(lines)
+    task = {"type": "tags", "train": "train.txt", "token_pattern": "(.+)[0-9]"}
+    (data / "task.json").write_text(json.dumps(task))
+    out, new = tmp_path / "out", tmp_path / "new.txt"
+    code, _, err = inside(flags(out, "mine", data_dir=data, do_train=True))
+    assert code == 0, err
+    new.write_text("sun joy\nthe rain\n")
+    args = [f"--output_dir={out}", "--xla=off", "--do_predict=true"]
+    for more in ([], ["--predict_format=text"]):
+        code, _, err = inside([*args, f"--predict_file={new}", *more])
+        assert code == 0, err
+        assert len((out / "predict.txt").read_text().splitlines()) == 2
 
 
 def test_a_share_of_the_training_file_is_the_dev_set(flags, data, inside, tmp_path):

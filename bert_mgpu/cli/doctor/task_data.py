@@ -14,23 +14,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+import shutil
 import tempfile
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.cli import script
+from bert_mgpu.cli.doctor import task_sets
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.task_data import TaskDataConfig
 from bert_mgpu.core import terminal, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import make_folder, write_bytes
-from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks import data_checks, reader, registry, sources
+from bert_mgpu.tasks import data_checks, registry, sources, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.data_checks import CheckedSet
-from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.tasks.predict_format import encoding_of
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import Census, in_blocks
@@ -43,17 +43,6 @@ _NO_MODEL = (
     "\n--vocab_file"
 )
 _NUMBER_WIDTH = 12  # terminal columns
-
-
-class ReadSet(NamedTuple):
-    """The rows of a file, and the faults of those that cannot be read."""
-
-    split: str
-    path: pathlib.Path
-    examples: list[Example]
-    faults: list[str]
-    labelled: bool
-    columns: Columns
 
 
 def main(argv: Sequence[str]) -> int:
@@ -84,14 +73,14 @@ def _report(config: TaskDataConfig) -> None:
     if known is None:  # nothing is known of tokens
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
     family = registry.family_of(files)
-    sets: list[ReadSet] = []
+    sets: list[task_sets.ReadSet] = []
     others = (
         *sources.named_files(config.eval_files),
         *sources.predicted(config.predict_file),
     )
     for name in ("train", "dev", *others):
-        if _is_read(config, files, name):
-            sets.append(_read(config, files, family, split=name))
+        if task_sets.is_read(config, files, name):
+            sets.append(task_sets.read(config, files, family, split=name))
         if name == "train" and sets:  # whose labels the other files must have
             files = family.with_labels_of(files, [sets[0].examples])
     if not sets:
@@ -127,16 +116,25 @@ def _report(config: TaskDataConfig) -> None:
     for line in lines:
         print(f"- {line}")
     if count := sum(len(read.faults) for read in sets):
-        rows = "row" if count == 1 else "rows"
-        raise UserError(f"{count} {rows} cannot be read: a training would end there")
+        faults = "fault" if count == 1 else "faults"
+        raise UserError(
+            f"{count} {faults} in rows that cannot be read: a training would end there"
+        )
     if target:
-        _write_repaired(target, sets, files, family=family)
+        own = pathlib.Path(str(config.data_dir), task_json.FILE)
+        rest = [own] if own.is_file() else []
+        _write_repaired(target, sets, files, family=family, rest=rest)
 
 
 def _write_repaired(
-    target: pathlib.Path, sets: Sequence[ReadSet], task: TaskFiles, *, family: Family
+    target: pathlib.Path,
+    sets: Sequence[task_sets.ReadSet],
+    task: TaskFiles,
+    *,
+    family: Family,
+    rest: Sequence[pathlib.Path],
 ) -> None:
-    """Writes copies of the labelled files to a new folder."""
+    """Writes copies of the labelled files to a new folder; rest: copied as they are."""
     print()
     for read in sets:
         if read.labelled:
@@ -146,6 +144,9 @@ def _write_repaired(
             codec = text_files.ENCODINGS[encoding_of(read.columns)]
             write_bytes(target / name, (line.encode(codec) for line in lines))
             print(f"wrote {target / name}")
+    for path in rest:
+        shutil.copyfile(path, target / path.name)
+        print(f"copied {path.name}")
 
 
 def _shown(faults: Sequence[str]) -> list[str]:
@@ -177,63 +178,6 @@ def _word_tokenizer() -> Tokenizer:
         return Tokenizer(file.name, True)
 
 
-def _is_read(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
-    """Whether a set is read: if a flag names it, or the task's own file exists."""
-    if split not in sources.SPLITS or (split == "test" and config.predict_file):
-        return True
-    if getattr(config, f"{split}_file"):
-        return True
-    name = task.file_of(split)
-    return bool(name) and pathlib.Path(str(config.data_dir), str(name)).exists()
-
-
-def _read(
-    config: FinetuneConfig, task: TaskFiles, family: Family, *, split: str
-) -> ReadSet:
-    """The set of a split. Raises UserError for a file that is missing or empty."""
-    source = sources.source(
-        task,
-        split,
-        data_dir=str(config.data_dir),
-        eval_files=config.eval_files,
-        predict_file=config.predict_file,
-        predict_format=config.predict_format,
-        encoding=config.encoding,
-    )
-    faults: list[str] = []
-
-    def take(line: int, fault: str) -> None:
-        faults.append(fault)
-
-    labelled = source.labelled and source.columns.label is not None
-    examples = []
-    for example in reader.stream(
-        task,
-        source.path,
-        source.split,
-        columns=source.columns,
-        label=family.read_label,
-        with_label=labelled,
-        faults=take,
-    ):
-        if example.label == "":
-            faults.append(f"{source.path}:{example.line}: the label is empty")
-        else:
-            examples.append(example)
-    if labelled:
-        examples = family.complete(task, source.path, examples, faults=take)
-    if not (examples or faults):
-        raise UserError(f"{source.path}: no rows for the task {task.name}")
-    return ReadSet(
-        split,
-        source.path,
-        examples,
-        faults=faults,
-        labelled=labelled,
-        columns=source.columns,
-    )
-
-
 def _sizes(sets: Sequence[CheckedSet], max_seq_length: int | None) -> str:
     """A table of rows, lengths, truncation and repeats, with a column for each set.
 
@@ -258,7 +202,7 @@ def _sizes(sets: Sequence[CheckedSet], max_seq_length: int | None) -> str:
     return terminal.align(lines, [_NUMBER_WIDTH] * len(sets))
 
 
-def _unknown(tokenizer: Tokenizer, sets: Sequence[ReadSet]) -> str:
+def _unknown(tokenizer: Tokenizer, sets: Sequence[task_sets.ReadSet]) -> str:
     """The words that become [UNK], the most frequent first."""
     census = Census(tokenizer)
     texts = (

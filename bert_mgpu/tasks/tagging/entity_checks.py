@@ -11,10 +11,11 @@ from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import listed
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.tagging import bio
-from bert_mgpu.tasks.tagging.dataset import ENTITIES, sentences
+from bert_mgpu.tasks.tagging.dataset import ENTITIES, UNITS, sentences
 
 _NUMBER_WIDTH = 12  # columns of the terminal
 _FEW = 8  # entities of a type from which nothing can be learnt
+_ONE_ROW = 200  # words, from which a file of one row is suspicious
 _NAMES = 5  # types, and mentions, that are named
 
 
@@ -58,6 +59,14 @@ def warnings(checked: CheckedSet, tags: Sequence[str]) -> Iterator[str]:
         yield (
             f"{checked.path}: {between} of {counts.sum()} entities begin or end inside"
             f" of a token, so that recall is {recall:.2%} at most"
+            + ": are their ends included? write them excluded"
+            * bool(recall < 0.5)
+        )
+    units = len(checked.features.unread[UNITS].values)
+    if len(checked.features.first_rows) == 1 and units > _ONE_ROW:
+        yield (
+            f"{checked.path}: one row, of {units} words: are the blank lines between"
+            " sentences missing?"
         )
     yield from _in_two_ways(checked, types)
 
@@ -81,7 +90,9 @@ def _in_two_ways(checked: CheckedSet, types: Sequence[str]) -> Iterator[str]:
             for kinds in several[:_NAMES]
         ]
         count = f"{len(several)} mention{'s' * (len(several) > 1)}"
-        yield f"{checked.path}: {count} with several types: {'; '.join(shown)}"
+        more = len(several) - len(shown)
+        rest = f"; and {more} more" if more else ""
+        yield f"{checked.path}: {count} with several types: {'; '.join(shown)}{rest}"
 
 
 def _counts(checked: CheckedSet, tags: Sequence[str]) -> np.ndarray:

@@ -98,6 +98,12 @@ class TaggingFamily(Family):
                     " that model"
                 )
         tags = tags or bio.tags_of(types, config.tag_scheme)
+        scheme = bio.scheme_of(tags)
+        if "tag_scheme" in config.given and config.tag_scheme != scheme:
+            raise UserError(
+                f"--tag_scheme={config.tag_scheme}: the trained model has {scheme}:"
+                " leave the flag out"
+            )
         say(f"{len(bio.types_of(tags))} types: {listed(bio.types_of(tags))}")
         return dataclasses.replace(files, labels=tuple(tags), options=options)
 

@@ -16,6 +16,7 @@ from bert_mgpu.tasks.tagging import spans as spans_lib
 from bert_mgpu.tasks.tagging.bio import Span, TagFault
 
 _ADVICE = "--repair_bio=begin lets an entity begin there, outside leaves it out"
+_AS_OUTSIDE = "--repair_bio reads it as that"  # of what people write for O
 _LONGER = "--repair_bio=begin keeps the longer one"
 
 
@@ -82,7 +83,7 @@ def complete(
         tag for one in examples if isinstance(one.label, Tags) for tag in {*one.label}
     ]
     scheme = files.options.get("scheme") or bio.scheme_of(tags)
-    known, advised = bio.types_of(files.labels), False
+    known, advised = bio.types_of(files.labels), set[str]()
     assert files.columns.table is not None
     form = files.columns.table.form
     done = []
@@ -92,8 +93,10 @@ def complete(
             found += _unknown(example, label.spans, known)
         messages = list[tuple[int | None, str]]()
         for unit, message, repairable in found:
-            if repairable and not advised:
-                message, advised = f"{message}: {_ADVICE}", True
+            advice = _AS_OUTSIDE if "'O' is meant" in message else _ADVICE
+            if repairable and advice not in advised:
+                message = f"{message}: {advice}"
+                advised.add(advice)
             messages.append((unit, message))
         if messages:
             report_faults(

@@ -83,18 +83,21 @@ def fault(text: str, given: Given) -> str | None:
         return f"{name} is outside of the text, which has {len(text)} characters"
     own = text[start:end]
     if mention is not None and own != mention:
-        off = _by(text, start, str(mention))
-        return f"{name} is {short_repr(own)}, not {short_repr(mention)}{off}"
+        right = _nearby(text, start, end, mention=str(mention))
+        return f"{name} is {short_repr(own)}, not {short_repr(mention)}{right}"
     if own != own.strip():
         return f"{name} is {short_repr(own)}, with a blank at an end"
     return None
 
 
-def _by(text: str, start: int, mention: str) -> str:
-    """By how much a place is off, where the mention stands near it."""
+def _nearby(text: str, start: int, end: int, *, mention: str) -> str:
+    """By how much a place is off, and the right one, where the mention stands near."""
     for off in sorted(range(-_NEAR, _NEAR + 1), key=abs):
-        if start + off >= 0 and text.startswith(mention, start + off):
-            return f": off by {abs(off)}, or an end that is not included"
+        first = start + off
+        if first >= 0 and text.startswith(mention, first):
+            last = first + len(mention) - 1  # CLUENER's ends are included
+            by = abs(off) or abs(last + 1 - end)
+            return f": off by {by}: write [{first}, {last}]"
     return ""
 
 

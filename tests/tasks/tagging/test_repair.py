@@ -18,7 +18,7 @@ def doctor(tmp_path, capsys):
 
     def run(name, content, **flags):
         data = tmp_path / "data"
-        data.mkdir()
+        data.mkdir(exist_ok=True)
         (data / name).write_bytes(content)
         values = {"task_name": "mine", "task_type": "tags", "train_file": name,
                   "data_dir": data, "repair_bio": "begin",
@@ -45,6 +45,20 @@ def test_tags_alone_are_mended(doctor, repair_bio, wanted):
     assert (new / "train.txt").read_text() == wanted
 
 
+def test_the_new_folder_is_a_task(doctor, tmp_path):
+    """With its task.json, and a test file whose tags are mended, too."""
+    content = b"a I-X\nb O\n"
+    task = {"type": "tags", "train": "train.txt", "test": "test.txt"}
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "task.json").write_text(json.dumps(task))
+    (tmp_path / "data" / "test.txt").write_bytes(content)
+    code, out, new = doctor("train.txt", content, task_type=None, train_file=None)
+    assert code == 0 and "copied task.json" in out
+    for name in ("train.txt", "test.txt"):
+        assert (new / name).read_text() == "a B-X\nb O\n"
+    assert json.loads((new / "task.json").read_text()) == task
+
+
 def test_the_encoding_stays_and_a_packed_file_is_unpacked(doctor):
     content = gzip.compress(CONLL.encode("gbk"))
     code, _, new = doctor("train.txt.gz", content, encoding="gbk")
@@ -69,7 +83,7 @@ def test_spans_that_overlap(doctor):
 
 REFUSED = [
     ({"repair_bio": None}, b"a O\nb B-X\n", "does nothing without --repair_bio"),
-    ({}, b"a Q-X\n\nb B-X\n", "1 row cannot be read"),
+    ({}, b"a Q-X\n\nb B-X\n", "1 fault in rows that cannot be read"),
     ({"task_type": "single", "repair_bio": None}, b"a O\nb B-X\n", "--repair_bio"),
 ]
 
