@@ -5,7 +5,7 @@
 #   DATA=data/reviews MODEL=model OUT=out_reviews bash examples/own_task.sh
 #
 # examples/task_json has a task.json for one label a row (single), several (multi), a
-# number (regression) and pairs of texts (pairs). Arguments are more flags of
+# number (regression), pairs of texts (pairs) and entities (tags). Arguments are flags of
 # run_classifier_mgpu.py. The end shows predictions beside the lines they belong to.
 set -euo pipefail
 DATA=${DATA:-data/reviews} # the files that task.json names, and task.json

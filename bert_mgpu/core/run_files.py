@@ -27,23 +27,30 @@ SAVING = ".saving"  # a checkpoint that is being written
 CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (PREDICTIONS,),
-        "the class index of each example, one per line, in input order",
+        "the class index of each example, one per line, in input order; of type tags"
+        " the tags of its words, or `start:end:TYPE` of its entities",
     ),
-    ((VALUES,), "the probabilities of all classes, tab-separated"),
+    (
+        (VALUES,),
+        "the probabilities of all classes, tab-separated; of type tags that of the tag"
+        " of each word, or piece of a text",
+    ),
     (
         (RECORDS,),
-        "id, line number in the file, label name and probabilities of each example",
+        "id, line number in the file, label name and probabilities of each example, or"
+        " its entities",
     ),
     (
         (TAGGED,),
-        "of type tags: a line for each word, or piece of a text, and its tag; a blank"
-        " line behind each example",
+        "of type tags: a line for each word, or piece of a text: the word, its true tag"
+        " where the file has tags for all, and its tag; a blank line after each example",
     ),
     (
         ("eval_results.txt",),
         "scores as `key = value`: `eval_accuracy`, `eval_loss`, `global_step`, `loss`,"
         " then macro, micro and weighted F1, macro precision and recall, `mcc`; for two"
-        " classes also `precision`, `recall`, `f1` and `auc` of the second label",
+        " classes also `precision`, `recall`, `f1` and `auc` of the second label; of"
+        " type tags those of entities",
     ),
     (("eval_results_NAME.txt",), "the same scores for a file of `--eval_files`"),
     (

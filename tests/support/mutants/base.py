@@ -6,7 +6,7 @@ from tests.support.mutants.mutant import Mutant
 
 # fmt: off
 MUTANTS = [
-    Mutant("a missing file that a flag names is passed over", "cli/doctor/task_data.py",
+    Mutant("a missing file that a flag names is passed over", "cli/doctor/task_sets.py",
            'if getattr(config, f"{split}_file"):', "if False:",
            "end_to_end/test_own_tasks.py flag_names"),
     Mutant("the doctor ends well though rows cannot be read", "cli/doctor/task_data.py",
