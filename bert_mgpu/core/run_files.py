@@ -43,7 +43,7 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (TAGGED,),
         "of type tags: a line for each word, or piece of a text: the word, its true tag"
-        " where the file has tags for all, and its tag; a blank line after each example",
+        " where the file has tags for all, and its tag; blank lines between examples",
     ),
     (
         ("eval_results.txt",),
