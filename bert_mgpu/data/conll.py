@@ -36,7 +36,7 @@ def sentences(
     needed = max(numbers, default=0) + (2 if min(numbers, default=0) < 0 else 1)
     for first, rows in _blocks(lines):
         short = [
-            (index, f"{len(row)} column{'s' * (len(row) > 1)}, but {needed} are needed")
+            (index, _too_few(row, needed))
             for index, row in enumerate(rows)
             if len(row) < needed
         ]
@@ -66,6 +66,12 @@ def are_rows(lines: Sequence[str], types: Collection[str]) -> bool:
         and len({len(cells) for cells in rows}) <= 1
         and all(_TAG.fullmatch(tag) and tag[2:] in ("", *types) for tag in tags)
     )
+
+
+def _too_few(row: list[str], needed: int) -> str:
+    plural, commas = "s" * (len(row) > 1), len(row) == 1 and "," in row[0][1:]
+    hint = ": separate them by tabs or blanks, not commas" * commas
+    return f"{len(row)} column{plural}, but {needed} are needed{hint}"
 
 
 def _cells(line: str) -> list[str]:

@@ -29,6 +29,8 @@ CONLL = {
     "no prefix": ("a.txt", WORDS + b"win LOC\n", "a.txt:4: 'LOC' is not a tag"),
     "no type": ("a.txt", WORDS + b"win B-\n", "a.txt:4: 'B-' is not a tag of BIO"),
     "one column": ("a.txt", WORDS + b"win\n", "a.txt:4: 1 column, but 2 are needed"),
+    "commas": ("a.txt", WORDS + b"win,O\n", "a.txt:4: 1 column", "not commas"),
+    "word and tag swapped": ("a.txt", b"O sun\nB-A joy\n", "a.txt:1: 'sun'", "columns"),
     "an empty word": ("a.txt", WORDS + b"\tO\n", "a.txt:4: the word is empty"),
     "an empty tag": ("a.txt", WORDS + b"win\t\n", "a.txt:4: '' is not a tag"),
     "colour codes": ("a.txt", WORDS + b"win \x1b[31mO\n", "a.txt:4: ", "is not a tag"),

@@ -49,6 +49,12 @@ class ReadTags(NamedTuple):
     faults: list[TagFault]
 
 
+def is_tag(text: str) -> bool:
+    """Whether a text looks like a tag of some notation."""
+    match = _TAG.fullmatch(text)
+    return text == OUTSIDE or bool(match and match[1] in f"BI{_ONLY_BIOES}")
+
+
 def scheme_of(tags: Iterable[str]) -> str:
     """BIOES where a letter that only it has occurs among a file's tags, else BIO."""
     letters = {match[1] for match in map(_TAG.fullmatch, set(tags)) if match}

@@ -17,6 +17,7 @@ from bert_mgpu.tasks.tagging.bio import Span, TagFault
 
 _ADVICE = "--repair_bio=begin lets an entity begin there, outside leaves it out"
 _AS_OUTSIDE = "--repair_bio reads it as that"  # of what people write for O
+_SWAPPED = "the words are tags: name the columns, --text_a_column and --label_column"
 _LONGER = "--repair_bio=begin keeps the longer one"
 
 
@@ -98,6 +99,9 @@ def complete(
                 message = f"{message}: {advice}"
                 advised.add(advice)
             messages.append((unit, message))
+        if messages and _SWAPPED not in advised and _words_are_tags(example):
+            messages[0] = messages[0][0], f"{messages[0][1]}: {_SWAPPED}"
+            advised.add(_SWAPPED)
         if messages:
             report_faults(
                 path,
@@ -109,6 +113,11 @@ def complete(
         else:
             done.append(dataclasses.replace(example, label=label))
     return done
+
+
+def _words_are_tags(example: Example) -> bool:
+    words = [example.text_a[start:end] for start, end in example.words or ()]
+    return bool(words) and all(map(bio.is_tag, words))
 
 
 def _read(
