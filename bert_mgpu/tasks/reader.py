@@ -91,14 +91,16 @@ def labelled(
     examples: list[Example], read: Callable[..., list[Example]]
 ) -> list[Example]:
     """The examples with labels; read: `read_examples` of their file."""
-    faults: list[str] = []
+    first: dict[str, str] = {}
     try:
-        found = read(with_label=True, faults=lambda line, fault: faults.append(fault))
+        found = read(
+            with_label=True, faults=lambda _, fault: first.setdefault("fault", fault)
+        )
     except UserError:  # there are none, or none that can be read
         found = []
     known = {example.line: example.label for example in found}
     if known and len(known) < len(examples):
-        say(f"no labels beside predictions, as some rows have none: {faults[0]}")
+        say(f"no labels beside predictions, as some rows have none: {first['fault']}")
     return [dataclasses.replace(one, label=known.get(one.line)) for one in examples]
 
 
