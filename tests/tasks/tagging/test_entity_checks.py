@@ -20,22 +20,28 @@ ROWS = [
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory):
+def checked(make):
+    return make(ROWS)
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    """make(rows of text and spans) -> CheckedSet."""
     path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     path.write_text("".join(f"{token}\n" for token in VOCAB))
     tokenizer = Tokenizer(path, True)
-    features = dataset.featurise(
-        [
+
+    def made(rows):
+        examples = [
             Example("", text, label=Entities(tuple(Span(*s) for s in spans)), line=line)
-            for line, (text, spans) in enumerate(ROWS, 1)
-        ],
-        tokenizer,
-        TAGS,
-        max_seq_length=12,
-        doc_stride=5,
-        by_words=False,
-    )
-    return CheckedSet("train", "t.json", features, unknown=tokenizer.unk_id)
+            for line, (text, spans) in enumerate(rows, 1)
+        ]
+        features = dataset.featurise(
+            examples, tokenizer, TAGS, max_seq_length=12, doc_stride=5, by_words=False
+        )
+        return CheckedSet("train", "t.json", features, unknown=tokenizer.unk_id)
+
+    return made
 
 
 def test_tables(checked):
@@ -68,3 +74,27 @@ def test_warnings(checked):
     assert [*entity_checks.warnings(checked._replace(labelled=False), TAGS)] == []
     dev = [*entity_checks.warnings(checked._replace(split="dev"), TAGS)]
     assert len(dev) == 3
+
+
+def test_a_file_that_looks_misread(make):
+    """Ends that are included, and sentences without blank lines between them."""
+    spans = [("sun joy", [(0, 2, "A")]), ("rain", [(0, 3, "B")])]
+    (line,) = [
+        one for one in entity_checks.warnings(make(spans), TAGS) if "inside" in one
+    ]
+    assert line.endswith("0.00% at most: are their ends included? write them excluded")
+    for count in (200, 201):
+        one = make([("sun " * count, [(0, 3, "A")])])
+        wanted = f"t.json: one row, of {count} words: are the blank lines between"
+        lines = [*entity_checks.warnings(one, TAGS)]
+        assert any(wanted in line for line in lines) == (count > 200)
+
+
+def test_mentions_that_are_not_shown_are_counted(make):
+    words = [word for word in VOCAB if word.isascii() and word.isalpha()][:7]
+    rows = [(word, [(0, len(word), kind)]) for kind in "AB" for word in words]
+    (line,) = [
+        one for one in entity_checks.warnings(make(rows), TAGS) if "several" in one
+    ]
+    assert line.startswith("t.json: 7 mentions with several types: A (line 1) and B")
+    assert line.endswith("; and 2 more") and line.count(";") == 5
