@@ -362,9 +362,11 @@ def test_the_pattern_of_words_is_not_that_of_texts(flags, inside, tmp_path):
     code, _, err = inside(flags(out, "mine", data_dir=data, do_train=True))
     assert code == 0, err
     new.write_text("sun joy\nthe rain\n")
+    words = tmp_path / "words.jsonl"
+    words.write_text('{"tokens": ["sun", "joy"]}\n{"tokens": ["rain"]}\n')
     args = [f"--output_dir={out}", "--xla=off", "--do_predict=true"]
-    for more in ([], ["--predict_format=text"]):
-        code, _, err = inside([*args, f"--predict_file={new}", *more])
+    for file, more in ((new, []), (new, ["--predict_format=text"]), (words, [])):
+        code, _, err = inside([*args, f"--predict_file={file}", *more])
         assert code == 0, err
         assert len((out / "predict.txt").read_text().splitlines()) == 2
 
