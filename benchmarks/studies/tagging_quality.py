@@ -48,6 +48,7 @@ OURS, THEIRS = "bert_mgpu", "transformers"
 SEEDS = (1, 2, 3)
 FACTORS = (1, 10, 100, 1000)  # on the rate of the head, with a random field
 RATE, DECAY, CLIP, WARMUP = 1e-4, 0.01, 1.0, 0.1
+_SAVED_EVERY = 100  # steps of a row, which then may be killed
 SCORES = ("precision", "recall", "f1")
 # What a result has beside its row of the plan. f1_argmax: of each token's likeliest
 # tag, read as seqeval's default mode reads it; f1_new: f1 of the texts that are not in
@@ -129,7 +130,7 @@ def flags_of(row: Row, start: pathlib.Path | str) -> dict[str, Any]:
         "optimizer": "adamw",
         "warmup_proportion": WARMUP,
         "padding": "bucket",
-        "save_checkpoints_steps": 100,
+        "save_checkpoints_steps": _SAVED_EVERY,
         "keep_checkpoint_max": 1,
     }
 
@@ -209,7 +210,10 @@ def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
-    """transformers' model after its training, and the number of steps."""
+    """transformers' model after its training, and the number of steps.
+
+    It goes on from what it has saved, with the same random numbers.
+    """
     import torch
     import transformers
     from transformers.trainer_pt_utils import LengthGroupedSampler
@@ -235,7 +239,17 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
     steps = config.steps_of(len(sets.train), data.batch)
     warm_up = config.warmup_of(steps)
     numbers = itertools.chain.from_iterable(order for _ in itertools.count())
-    for step in range(steps):
+    saved, first = WORK / "runs" / f"{runner.name_of(row)}.pt", 0
+    saved.parent.mkdir(parents=True, exist_ok=True)
+    if saved.exists():
+        state = torch.load(saved, weights_only=True)
+        first = state["step"]
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["dropout"])
+        for _ in itertools.islice(numbers, first * data.batch):  # seen before
+            pass
+    for step in range(first, steps):
         for group in optimizer.param_groups:
             group["lr"] = schedule.learning_rate(step, RATE, steps, warmup=warm_up)
         batch = _padded(sets.train, [*itertools.islice(numbers, data.batch)])
@@ -243,6 +257,11 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
         model(**batch).loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
+        if (step + 1) % _SAVED_EVERY == 0:
+            state = {"step": step + 1, "dropout": torch.get_rng_state()}
+            state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            torch.save(state, f"{saved}.new")
+            pathlib.Path(f"{saved}.new").replace(saved)
     return model.eval(), steps
 
 
@@ -310,6 +329,7 @@ def work(row: Row) -> Row:
         seconds = time.time() - began
         scored = tagged(model, sets)
         found = scores(sets, scored.entities)
+        output.with_name(f"{output.name}.pt").unlink(missing_ok=True)
     else:
         exported = {} if row.get("crf") else {"export_hf": output / "hf"}
         flags = flags_of(row, start) | exported | {"output_dir": output}
