@@ -99,7 +99,7 @@ def labelled(
     except UserError:  # there are none, or none that can be read
         found = []
     known = {example.line: example.label for example in found}
-    if known and len(known) < len(examples):
+    if known and first:
         say(f"no labels beside predictions, as some rows have none: {first['fault']}")
     return [dataclasses.replace(one, label=known.get(one.line)) for one in examples]
 
