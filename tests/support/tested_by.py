@@ -10,7 +10,7 @@ ELSEWHERE = {
     "cli/convert.py": "export/test_convert.py",
     "cli/create_pretraining_data.py": "robustness/test_texts.py",
     "cli/doctor/task_data.py": "tasks/tagging/test_repair.py",
-    "runs/load.py": "end_to_end/test_tagging_grid.py",
+    "runs/load.py": "end_to_end/tagging/test_grid.py",
     "cli/doctor/selftest.py": "end_to_end/distributed/test_selftest.py",
     "cli/domain_vocab.py": "robustness/test_texts.py",
     "config/serve.py": "cli/test_serve.py",
