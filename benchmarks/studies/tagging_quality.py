@@ -13,6 +13,7 @@ to benchmarks/results/tagging_quality.json. Needs ../shared (data and weights).
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import pathlib
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import runner
+from benchmarks import runner, torch_training
 from benchmarks.harness import RESULTS, ROOT, SHARED
 from benchmarks.runner import Row, Table
 from bert_mgpu.checkpoints import google_read, huggingface_write
@@ -41,13 +42,12 @@ from bert_mgpu.tasks.tagging import bio, metrics
 from bert_mgpu.tasks.tagging.bio import Span
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 from bert_mgpu.tasks.tagging.task import Tagging
-from bert_mgpu.training import schedule
 
 WORK = ROOT / "build" / "tagging_quality"
 OURS, THEIRS = "bert_mgpu", "transformers"
 SEEDS = (1, 2, 3)
 FACTORS = (1, 10, 100, 1000)  # on the rate of the head, with a random field
-RATE, DECAY, CLIP, WARMUP = 1e-4, 0.01, 1.0, 0.1
+RATE, WARMUP = 1e-4, 0.1
 _SAVED_EVERY = 100  # steps of a row, which then may be killed
 SCORES = ("precision", "recall", "f1")
 # What a result has beside its row of the plan. f1_argmax: of each token's likeliest
@@ -210,59 +210,27 @@ def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
-    """transformers' model after its training, and the number of steps.
-
-    It goes on from what it has saved, with the same random numbers.
-    """
-    import torch
+    """transformers' model after its training, and the number of steps."""
     import transformers
-    from transformers.trainer_pt_utils import LengthGroupedSampler
 
-    torch.manual_seed(row["seed"])
-    model = transformers.AutoModelForTokenClassification.from_pretrained(folder).train()
-    data, lengths = DATA[row["data"]], sets.train.lengths.tolist()
-    order = LengthGroupedSampler(
-        data.batch,
-        lengths=lengths,
-        generator=torch.Generator().manual_seed(row["seed"]),
-    )
-    plain = [n for n, _ in model.named_parameters() if "bias" in n or "LayerNorm" in n]
-    weights = dict(model.named_parameters())
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [weights.pop(name) for name in plain], "weight_decay": 0.0},
-            {"params": [*weights.values()], "weight_decay": DECAY},
-        ],
-        RATE,
-    )
     config = FinetuneConfig(**flags_of(row, ""))
-    steps = config.steps_of(len(sets.train), data.batch)
-    warm_up = config.warmup_of(steps)
-    numbers = itertools.chain.from_iterable(order for _ in itertools.count())
-    saved, first = WORK / "runs" / f"{runner.name_of(row)}.pt", 0
-    saved.parent.mkdir(parents=True, exist_ok=True)
-    if saved.exists():
-        state = torch.load(saved, weights_only=True)
-        first = state["step"]
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["dropout"])
-        for _ in itertools.islice(numbers, first * data.batch):  # seen before
-            pass
-    for step in range(first, steps):
-        for group in optimizer.param_groups:
-            group["lr"] = schedule.learning_rate(step, RATE, steps, warmup=warm_up)
-        batch = _padded(sets.train, [*itertools.islice(numbers, data.batch)])
-        optimizer.zero_grad()
-        model(**batch).loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step()
-        if (step + 1) % _SAVED_EVERY == 0:
-            state = {"step": step + 1, "dropout": torch.get_rng_state()}
-            state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            torch.save(state, f"{saved}.new")
-            pathlib.Path(f"{saved}.new").replace(saved)
-    return model.eval(), steps
+    steps = config.steps_of(len(sets.train), config.train_batch_size)
+    plan = torch_training.Plan(
+        config.train_batch_size,
+        steps,
+        RATE,
+        config.warmup_of(steps),
+        row["seed"],
+        WORK / "runs" / f"{runner.name_of(row)}.pt",
+    )
+    model = transformers.AutoModelForTokenClassification.from_pretrained(folder)
+    trained = torch_training.train(
+        model,
+        sets.train.lengths.tolist(),
+        functools.partial(_padded, sets.train),
+        plan=plan,
+    )
+    return trained, steps
 
 
 def tagged(model: Any, sets: Sets) -> TaggedSet:

@@ -1,0 +1,96 @@
+"""A training of a model of transformers by torch, with the settings of its Trainer.
+
+Rows grouped by length, AdamW without decay of biases and norms, a clip, a warm-up and
+a linear decay. Trainer itself needs accelerate. This may be killed at any time, and goes
+on, with the same random numbers, from what it has saved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from bert_mgpu.training import schedule
+
+DECAY, CLIP = 0.01, 1.0
+
+
+class Plan(NamedTuple):
+    batch: int
+    steps: int
+    rate: float
+    warm_up: int  # steps
+    seed: int
+    saved: pathlib.Path  # the file that a killed training goes on from
+    saved_every: int = 100  # steps
+    precision: str = "float32"  # or bfloat16: autocast over weights of float32
+
+
+def _optimizer(model: Any, rate: float) -> Any:
+    import torch
+
+    weights = dict(model.named_parameters())
+    plain = [n for n in weights if "bias" in n or "LayerNorm" in n]
+    groups = [
+        {"params": [weights.pop(name) for name in plain], "weight_decay": 0.0},
+        {"params": [*weights.values()], "weight_decay": DECAY},
+    ]
+    return torch.optim.AdamW(groups, rate)
+
+
+def train(
+    model: Any,
+    lengths: Sequence[int],
+    collate: Callable[[Sequence[int]], dict[str, Any]],
+    *,
+    plan: Plan,
+) -> Any:
+    """The model after plan.steps.
+
+    lengths: of all rows, in tokens; collate: numbers of rows -> the model's inputs,
+    labels included.
+    """
+    import torch
+    from transformers.trainer_pt_utils import LengthGroupedSampler
+
+    torch.manual_seed(plan.seed)
+    model = model.train()
+    order = LengthGroupedSampler(
+        plan.batch,
+        lengths=[*lengths],
+        generator=torch.Generator().manual_seed(plan.seed),
+    )
+    numbers = itertools.chain.from_iterable(order for _ in itertools.count())
+    optimizer, first = _optimizer(model, plan.rate), 0
+    plan.saved.parent.mkdir(parents=True, exist_ok=True)
+    if plan.saved.exists():
+        state = torch.load(plan.saved, weights_only=True)
+        first = state["step"]
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["dropout"])
+        for _ in itertools.islice(numbers, first * plan.batch):  # seen before
+            pass
+    low = plan.precision != "float32"
+    kind = getattr(torch, plan.precision)
+    for step in range(first, plan.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.learning_rate(
+                step, plan.rate, plan.steps, warmup=plan.warm_up
+            )
+        inputs = collate([*itertools.islice(numbers, plan.batch)])
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=kind) if low else contextlib.nullcontext():
+            loss = model(**inputs).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        if (step + 1) % plan.saved_every == 0:
+            state = {"step": step + 1, "dropout": torch.get_rng_state()}
+            state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            torch.save(state, f"{plan.saved}.new")
+            pathlib.Path(f"{plan.saved}.new").replace(plan.saved)
+    return model.eval()
