@@ -1,8 +1,8 @@
 """A training of a model of transformers by torch, with the settings of its Trainer.
 
 Rows grouped by length, AdamW without decay of biases and norms, a clip, a warm-up and
-a linear decay. Trainer itself needs accelerate. This may be killed at any time, and goes
-on, with the same random numbers, from what it has saved.
+a linear decay. Trainer itself needs accelerate. This may be killed at any time, and
+goes on, with the same random numbers, from what it has saved.
 """
 
 from __future__ import annotations

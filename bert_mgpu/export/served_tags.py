@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.task import Batch, Params
+from bert_mgpu.export.graph_tokenizer import Located
 from bert_mgpu.export.saved_model import Exportable, Served
 from bert_mgpu.model import crf
 from bert_mgpu.text import whole_words
@@ -115,26 +116,12 @@ class ServedTags(Served):
 
         A row ends where a unit does, as the windows of a run do.
         """
-        pieces, room = self._tokenize.located(texts), self._max_length - 2
-        rows = pieces.ids.value_rowids()
-        position = tf.ragged.range(pieces.ids.row_lengths()).values
-        ends = tf.concat([[0], pieces.ends.values[:-1]], 0)[: tf.size(position)]
-        continues = tf.gather(self._goes_on, pieces.ids.values)
-        continues |= pieces.starts.values < ends  # of a character that is not over
-        begins = ~continues | (position == 0)
+        pieces, count = self._tokenize.located(texts), tf.shape(texts, tf.int64)[0]
+        begins = self._begins(pieces)
         unit = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # of each piece
-        count = tf.reduce_sum(tf.cast(begins, tf.int32))
-        of_units = tf.boolean_mask(rows, begins)  # the text of each unit
-        place = position - tf.gather(tf.boolean_mask(position, begins), unit)
-        sizes = tf.math.unsorted_segment_sum(tf.ones_like(unit), unit, count)
-        sizes = tf.minimum(sizes, room)
-        before = tf.cumsum(sizes, exclusive=True)
-        texts_begin = tf.math.unsorted_segment_min(
-            before, of_units, tf.shape(texts, tf.int64)[0]
-        )
-        fits = before + sizes - tf.gather(texts_begin, of_units) <= room
-        kept = pieces.ids.with_values(tf.gather(fits, unit) & (place < room))
-        ends = tf.math.unsorted_segment_max(pieces.ends.values, unit, count)
+        of_units = tf.boolean_mask(pieces.ids.value_rowids(), begins)
+        kept, fits = _fitting(unit, of_units, count, room=self._max_length - 2)
+        ends = tf.math.unsorted_segment_max(pieces.ends.values, unit, tf.size(of_units))
         starts = tf.boolean_mask(pieces.starts.values, begins)
         ends = _with_dropped(texts, starts, ends, of_units=of_units)
         found = _Places(
@@ -142,26 +129,37 @@ class ServedTags(Served):
                 tf.RaggedTensor.from_value_rowids(
                     tf.boolean_mask(values, fits),
                     tf.boolean_mask(of_units, fits),
-                    nrows=tf.shape(texts, tf.int64)[0],
+                    nrows=count,
                 )
                 for values in (starts, ends)
             )
         )
-        ids = tf.ragged.boolean_mask(pieces.ids, kept)
-        is_unit = tf.ragged.boolean_mask(pieces.ids.with_values(begins), kept)
         left_out = tf.math.unsorted_segment_sum(
-            tf.cast(~fits, tf.int32), of_units, tf.shape(texts, tf.int64)[0]
+            tf.cast(~fits, tf.int32), of_units, count
         )
-        edge = tf.fill([ids.nrows(), 1], False)
-        cls, sep = (
-            tf.fill([ids.nrows(), 1], token) for token in (self._cls, self._sep)
+        ids, is_unit = (
+            tf.ragged.boolean_mask(
+                pieces.ids.with_values(values), pieces.ids.with_values(kept)
+            )
+            for values in (pieces.ids.values, begins)
         )
+        edge = tf.fill([count, 1], False)
+        cls, sep = (tf.fill([count, 1], token) for token in (self._cls, self._sep))
         return (
             tf.concat([cls, ids, sep], 1),
             tf.concat([edge, is_unit, edge], 1),
             found,
             left_out > 0,
         )
+
+    def _begins(self, pieces: Located) -> tf.Tensor:
+        """bool of each piece, one text after the other: whether a unit begins there."""
+        ends = tf.concat([[0], pieces.ends.values[:-1]], 0)
+        ends = ends[: tf.size(pieces.ids.values)]
+        goes_on = tf.gather(self._goes_on, pieces.ids.values)
+        goes_on |= pieces.starts.values < ends  # of a character that is not over
+        position = tf.ragged.range(pieces.ids.row_lengths()).values
+        return ~goes_on | (position == 0)
 
     def _decoded(
         self, logits: tf.Tensor, is_unit: tf.Tensor, is_whole: tf.Tensor
@@ -188,6 +186,24 @@ class ServedTags(Served):
             tf.ragged.boolean_mask(names, inside),
             tf.ragged.boolean_mask(shares, inside),
         )
+
+
+def _fitting(
+    unit: tf.Tensor, of_units: tf.Tensor, texts: tf.Tensor, *, room: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """bool of each piece and of each unit: whether the row of its text has it.
+
+    A unit that is longer than a row is cut, another fits as a whole or not at all.
+    unit: of each piece; of_units: the text of each unit; texts: their count.
+    """
+    count, place = tf.size(of_units), tf.range(tf.size(unit))
+    place -= tf.gather(tf.math.unsorted_segment_min(place, unit, count), unit)
+    sizes = tf.math.unsorted_segment_sum(tf.ones_like(unit), unit, count)
+    sizes = tf.minimum(sizes, room)
+    before = tf.cumsum(sizes, exclusive=True)
+    texts_begin = tf.math.unsorted_segment_min(before, of_units, texts)
+    fits = before + sizes - tf.gather(texts_begin, of_units) <= room
+    return tf.gather(fits, unit) & (place < room), fits
 
 
 def _with_dropped(
