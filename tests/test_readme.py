@@ -11,6 +11,7 @@ from bert_mgpu.config import base, finetuning, parsing
 from bert_mgpu.core import run_files
 from bert_mgpu.tasks import task_keys
 from bert_mgpu.tasks.classification.builtin import BUILTIN
+from bert_mgpu.tasks.span_qa import files as qa_files
 from bert_mgpu.tasks.tagging import files as tagging_files
 from tests.support import docs
 from tests.support.paths import ROOT
@@ -39,7 +40,7 @@ MOST_LINES = 220  # of a README
 ELSEWHERE = {"config.json", "tokenizer_config.json", "tokenizer.json", "task.json"}
 ELSEWHERE |= {"special_tokens_map.json", "model.safetensors.index.json"}
 ELSEWHERE_FOLDERS = ("cli/doctor", "export", "serving")
-ELSEWHERE_FOLDERS += ("tasks/classification/builtin.py",)
+ELSEWHERE_FOLDERS += ("tasks/classification/builtin.py", "tasks/span_qa/files.py")
 ELSEWHERE |= {"direct_url.json"}  # pip's
 
 
@@ -176,11 +177,13 @@ def test_the_keys_of_task_json_are_listed(end):
     """Those of every type on one page, those of a type alone on its own."""
     pages = {
         page: {row[0].strip("`") for row in table_rows(read(f"docs/{page}{end}.md"))}
-        for page in ("classification", "tagging")
+        for page in ("classification", "tagging", "questions")
     }
-    of_tags = {*tagging_files.KEYS}
-    assert {*task_keys.KEYS} - of_tags <= pages["classification"]
-    assert of_tags <= pages["tagging"]
+    own = {"tagging": {*tagging_files.KEYS}, "questions": {*qa_files.KEYS}}
+    others = {*task_keys.KEYS} - {key for keys in own.values() for key in keys}
+    assert others <= pages["classification"]
+    for page, keys in own.items():
+        assert keys <= pages[page], page
 
 
 def test_each_page_has_a_chinese_twin_or_says_that_it_has_none():

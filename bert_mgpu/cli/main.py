@@ -7,6 +7,7 @@
   bert_mgpu doctor             reports what this machine has for training
   bert_mgpu doctor data FLAGS  checks a task's files
   bert_mgpu convert FLAGS      converts a model to another program's format
+  bert_mgpu squad FLAGS        trains and predicts answers, as run_squad_mgpu.py
   bert_mgpu pretrain FLAGS     pretrains on raw text, as run_pretraining_mgpu.py
   bert_mgpu records FLAGS      makes its records, as create_pretraining_data.py
   bert_mgpu vocab FLAGS        finds words of a domain, as domain_vocab.py
@@ -43,6 +44,7 @@ COMMANDS = {
 SCRIPTS = {
     "train": ("run_classifier", "do_train"),
     "predict": ("run_classifier", "do_predict"),
+    "squad": ("run_squad", None),
     "pretrain": ("run_pretraining", "do_train"),
     "records": ("create_pretraining_data", None),
     "vocab": ("domain_vocab", None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 from bert_mgpu.config.base import FILES, INPUT, MODEL, TEST, TRAIN, RunConfig, flag
 from bert_mgpu.config.classification import (
@@ -11,10 +11,11 @@ from bert_mgpu.config.classification import (
     TASK_TYPES,
     ClassificationFlags,
 )
+from bert_mgpu.config.span_qa import SpanQaFlags
 from bert_mgpu.config.tagging import TaggingFlags
 from bert_mgpu.core.errors import UserError
 
-PREDICT_FORMATS = ("text", "tsv", "csv", "jsonl", "parquet", "conll")
+PREDICT_FORMATS = ("text", "tsv", "csv", "jsonl", "parquet", "conll", "squad")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +40,7 @@ class FinetuneFlags(RunConfig):
     task_type: str | None = flag(None, INPUT, f"your own task: {TASK_TYPES} [single]", remembered=True)
     truncation: str = flag("head", MODEL, "which part of a long text to keep; of a pair, the longer text loses its end", identity=True, remembered=True, choices=("head", "tail", "head_tail"))
     head_tokens: int = flag(128, MODEL, "tokens kept from the beginning with --truncation=head_tail", identity=True, remembered=True, minimum=0)
-    doc_stride: int | None = flag(None, MODEL, "type tags: tokens from the start of a window to that of the next one, where a text is longer than max_seq_length [half of a row]", identity=True, remembered=True, minimum=1)
+    doc_stride: int | None = flag(None, MODEL, "types tags and qa: tokens from the start of a window to that of the next one, where a text is longer than max_seq_length [half of a row; of qa as in run_squad.py]", identity=True, remembered=True, minimum=1)
     num_train_epochs: float = flag(3.0, TRAIN, "passes over the training set; a higher number continues a finished run", minimum=0, maximum=1e6)
     dev_share: float | None = flag(None, INPUT, "your own task without a dev file: share of the training file to evaluate on, such as 0.1; about the same of each label, which keeps a text at least to train on; no text is in both parts", identity=True, remembered=True, minimum=0.001, maximum=0.5)
     max_train_steps: int | None = flag(None, TRAIN, "steps of the training, instead of num_train_epochs; where both are given, whichever ends first", minimum=1)
@@ -52,7 +53,7 @@ class FinetuneFlags(RunConfig):
     use_best: bool = flag(False, TEST, "evaluate, predict and export with the weights in output_dir/best, not the last ones")
     early_stopping_patience: int | None = flag(None, TEST, "stop after N evaluations in a row without a better best_metric [never]", minimum=1)
     report: bool = flag(True, TEST, "write output_dir/report.html on training and evaluation, and its pictures to output_dir/report")
-    predict_format: str | None = flag(None, TEST, "format of predict_file: text (one text per line; of a pair, two with a tab between them), tsv, csv, jsonl, parquet or conll (a word on each line) [by the name of the file; of .txt and standard input, by the first line]", choices=PREDICT_FORMATS)
+    predict_format: str | None = flag(None, TEST, "format of predict_file: text (one text per line; of a pair, two with a tab between them), tsv, csv, jsonl, parquet, conll (a word on each line) or squad (all questions in one JSON value) [by the name of the file; of .txt and standard input, by the first line]", choices=PREDICT_FORMATS)
     predict_text: str | None = flag(None, TEST, "a text to predict; the answer is printed")
     predict_text_b: str | None = flag(None, TEST, "the second text of --predict_text, where the task has pairs")
     strict: bool = flag(False, TEST, "with --predict_file=-: end at the first row that cannot be read, instead of answering it with its error")
@@ -63,7 +64,7 @@ class FinetuneFlags(RunConfig):
     # fmt: on
 
     warmup_flag = "warmup_proportion"
-    first = (
+    first: ClassVar[tuple[str, ...]] = (
         *("task_name", "data_dir", "output_dir", "init_checkpoint"),
         *("do_train", "do_eval", "do_predict", "plan", "predict_file", "predict_text"),
         *("max_seq_length", "do_lower_case", "n_gpus", "train_batch_size"),
@@ -100,5 +101,5 @@ class FinetuneFlags(RunConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuneConfig(TaggingFlags, ClassificationFlags, FinetuneFlags):
+class FinetuneConfig(SpanQaFlags, TaggingFlags, ClassificationFlags, FinetuneFlags):
     """All settings of run_classifier_mgpu.py. A new family adds its table as a base."""

@@ -70,6 +70,33 @@ class Ragged(NamedTuple):
         return cls(values, offsets)
 
 
+class Spliced(NamedTuple):
+    """Rows of slices of shared values: row i is its slices, one after the other.
+
+    So windows of one text hold its tokens once.
+    """
+
+    values: np.ndarray  # [N, ...]
+    slices: np.ndarray  # int32 [rows, S, 2]: the start and the length of each
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.slices[:, :, 1].sum(1, dtype=np.int64)
+
+    def row(self, index: int) -> np.ndarray:
+        parts = [self.values[start : start + n] for start, n in self.slices[index]]
+        return np.concatenate(parts)
+
+    def take(self, numbers: np.ndarray) -> Ragged:
+        """These rows, one after the other."""
+        starts, lengths = np.moveaxis(self.slices[numbers].astype(np.int64), 2, 0)
+        offsets = np.concatenate([[0], np.cumsum(lengths.sum(1))])
+        flat = lengths.reshape(-1)
+        # From a value's new index to its own; its position in the slice stays.
+        shifts = np.repeat(starts.reshape(-1) - np.cumsum(flat) + flat, flat)
+        return Ragged(self.values[np.arange(offsets[-1]) + shifts], offsets)
+
+
 # Outputs of a set by name: an array [rows, ...], or Ragged for one per token.
 Outputs = Mapping[str, Any]
 
@@ -78,8 +105,9 @@ Outputs = Mapping[str, Any]
 class Features:
     """Model input of many rows, by column; what the feature cache holds.
 
-    `ragged` columns are padded with zeros to the batch's length, `dense` columns have
-    one value or vector per row. `targets` are values at some tokens of a row; the
+    `ragged` columns are padded with zeros to the batch's length; `spliced` ones are the
+    same, but made when rows are taken. `dense` columns have one value or vector per
+    row. `targets` are values at some tokens of a row; the
     column POSITIONS holds the positions of these tokens. Every column has the same
     number of rows. `keys` are hashes of the texts, equal for examples of one text.
     `owners` is the example that each row belongs to: examples are numbered from 0, and
@@ -97,6 +125,7 @@ class Features:
     keys: np.ndarray | None = None  # uint64 [rows]
     owners: np.ndarray | None = None  # int64 [rows]
     unread: dict[str, Ragged] = dataclasses.field(default_factory=dict)
+    spliced: dict[str, Spliced] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.owners is not None:
@@ -109,7 +138,7 @@ class Features:
                 )
 
     def __len__(self) -> int:
-        return len(self.ragged["input_ids"].offsets) - 1
+        return len(self.lines)
 
     @property
     def first_rows(self) -> np.ndarray:
@@ -121,7 +150,8 @@ class Features:
     @property
     def lengths(self) -> np.ndarray:
         """Tokens of each row, [CLS] and [SEP] included, int64 [rows]."""
-        return self.ragged["input_ids"].lengths
+        columns: Mapping[str, Any] = self.spliced or self.ragged
+        return columns["input_ids"].lengths
 
     @property
     def target_counts(self) -> np.ndarray:
@@ -134,7 +164,11 @@ class Features:
         """What a model reads of the rows of these numbers (see `Rows`), and lines."""
         rows = numbers % len(self)
         return Features(
-            {name: column.take(rows) for name, column in self.ragged.items()},
+            {
+                name: column.take(rows)
+                for columns in (self.ragged, self.spliced)
+                for name, column in columns.items()
+            },
             {name: values[rows] for name, values in self.dense.items()},
             self.lines[rows],
             targets={name: column.take(rows) for name, column in self.targets.items()},

@@ -13,6 +13,8 @@ LABELS, VOCAB = "label_list.txt", "vocab.txt"
 MODEL = (RUN, CONFIG, LABELS, VOCAB)  # the files beside the weights of a model
 CHECKPOINT = "model.ckpt"  # -STEP
 PREDICTIONS, VALUES, RECORDS = "predict.txt", "test_results.tsv", "predictions.jsonl"
+ANSWERS, N_BEST = "predictions.json", "nbest_predictions.json"
+NULL_ODDS = "null_odds.json"
 SENTENCES, TAGGED = "test_results.json", "label_test.txt"
 EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json"
 BEST_EVALUATION = "best.json"
@@ -28,17 +30,18 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (PREDICTIONS,),
         "the class index of each example, one per line, in input order; of type tags"
-        " the tags of its words, or `start:end:TYPE` of its entities",
+        " the tags of its words, or `start:end:TYPE` of its entities; of type qa its"
+        " answer",
     ),
     (
         (VALUES,),
         "the probabilities of all classes, tab-separated; of type tags that of the tag"
-        " of each word, or piece of a text",
+        " of each word, or piece of a text; of type qa start, end and probability",
     ),
     (
         (RECORDS,),
         "id, line number in the file, label name and probabilities of each example, or"
-        " its entities",
+        " its entities, or its answer with the place",
     ),
     (
         (TAGGED,),
@@ -46,11 +49,16 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         " where the file has tags for all, and its tag; blank lines between examples",
     ),
     (
+        (ANSWERS, N_BEST, NULL_ODDS),
+        "of type qa the files of run_squad.py: the answer of each id, its n-best list,"
+        " and with `--version_2_with_negative` the score of no answer minus the best",
+    ),
+    (
         ("eval_results.txt",),
         "scores as `key = value`: `eval_accuracy`, `eval_loss`, `global_step`, `loss`,"
         " then macro, micro and weighted F1, macro precision and recall, `mcc`; for two"
         " classes also `precision`, `recall`, `f1` and `auc` of the second label; of"
-        " type tags those of entities",
+        " type tags those of entities, of type qa those of SQuAD's and CMRC's scripts",
     ),
     (("eval_results_NAME.txt",), "the same scores for a file of `--eval_files`"),
     (

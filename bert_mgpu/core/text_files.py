@@ -86,7 +86,7 @@ LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
 def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
     """Raises UserError, with the nearest names, if there is no such file.
 
-    pipe: the file is read only once, so it may be a pipe.
+    pipe: whether it may be a pipe, which is read only once.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -136,7 +136,11 @@ def _name_encoding(path: str, encoding: str) -> None:
 
 
 def read_lines(
-    path: str | os.PathLike[str], encoding: str = UTF_8, faults: Faults | None = None
+    path: str | os.PathLike[str],
+    encoding: str = UTF_8,
+    faults: Faults | None = None,
+    *,
+    longest: int = LONGEST_LINE,
 ) -> Iterator[tuple[int, str]]:
     r"""Yields (line number from 1, text) of a text file, one line in memory.
 
@@ -148,19 +152,18 @@ def read_lines(
     encoding: one of ENCODINGS, or of `or_utf_8`. faults: gets the lines that are not of
     this encoding, which are left out, instead of an error.
 
-    Raises:
-      UserError: no such file, or with file:line: not of this encoding, a NUL byte, or
-        a line that is too long to be one.
+    Raises UserError: no such file, or with file:line: not of this encoding, a NUL
+    byte, or a line that is too long to be one.
     """
     from_stdin = path == STANDARD_INPUT
     if not from_stdin:
         check_file(path)
     # Not sys.stdin: a waiting thread would hold its lock, which aborts an exit.
     with unpacked(path, os.dup(0) if from_stdin else None) as (_, file):
-        for number, raw in raw_lines(path, file, LONGEST_LINE + 1):
-            if len(raw) > LONGEST_LINE:
+        for number, raw in raw_lines(path, file, longest + 1):
+            if len(raw) > longest:
                 raise UserError(
-                    f"{path}:{number}: more than {LONGEST_LINE} bytes: not a line of"
+                    f"{path}:{number}: more than {longest} bytes: not a line of"
                     " text: check the file, and where its lines end"
                 )
             if encoding.endswith(_OR_UTF_8):
@@ -189,10 +192,7 @@ def unpacked(
 ) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """The open file as it is on the disk, for its position, and its text.
 
-    descriptor: read instead of the file.
-
-    Raises:
-      UserError: it cannot be opened.
+    descriptor: read instead of the file. Raises UserError: it cannot be opened.
     """
     unpack: Any = UNPACK.get(pathlib.Path(path).suffix, contextlib.nullcontext)
     try:
@@ -208,10 +208,8 @@ def raw_lines(
 ) -> Iterator[tuple[int, bytes]]:
     """Yields (number from 1, line with its end); one of more bytes comes in pieces.
 
-    So no more is ever held in memory, whatever the file unpacks to.
-
-    Raises:
-      UserError: the file is damaged or cannot be read.
+    So no more is ever held in memory, whatever the file unpacks to. Raises UserError:
+    it is damaged or cannot be read.
     """
     number = 0
     try:

@@ -21,12 +21,17 @@ import safetensors.numpy
 from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.hashing import fingerprint
-from bert_mgpu.core.rows import Features, Ragged
+from bert_mgpu.core.rows import Features, Ragged, Spliced
 
 Tensors = dict[str, np.ndarray]
 _OPTIONAL = ("keys", "owners")  # columns that not all sets have
-# The ragged columns, and where their offsets stand.
-_RAGGED = {"ragged": "offsets", "unread": "unread_offsets"}
+# The groups of columns of several values a row: the field that says where a row's
+# stand, and its name here.
+_GROUPS = {
+    "ragged": (Ragged, "offsets", "offsets"),
+    "unread": (Ragged, "offsets", "unread_offsets"),
+    "spliced": (Spliced, "slices", "slices"),
+}
 
 
 def file_name(text: str) -> str:
@@ -89,20 +94,20 @@ def to_tensors(features: Features) -> Tensors:
     for name in _OPTIONAL:
         if (values := getattr(features, name)) is not None:
             tensors[name] = values
-    for group, offsets in _RAGGED.items():
+    for group, (_, field, where) in _GROUPS.items():
         for name, column in getattr(features, group).items():
             tensors[f"{group}/{name}"] = column.values
-            tensors[f"{offsets}/{name}"] = column.offsets
+            tensors[f"{where}/{name}"] = getattr(column, field)
     return tensors
 
 
 def from_tensors(tensors: Tensors, notes: dict[str, Any]) -> Features:
-    columns: dict[str, Any] = {group: {} for group in ("dense", *_RAGGED)}
+    columns: dict[str, Any] = {group: {} for group in ("dense", *_GROUPS)}
     for name, value in tensors.items():
         group, _, column = name.partition("/")
-        if group in _RAGGED:
-            offsets = tensors[f"{_RAGGED[group]}/{column}"]
-            columns[group][column] = Ragged(value, offsets)
+        if group in _GROUPS:
+            kind, _, where = _GROUPS[group]
+            columns[group][column] = kind(value, tensors[f"{where}/{column}"])
         elif group == "dense":
             columns[group][column] = value
     columns |= {name: tensors.get(name) for name in _OPTIONAL}

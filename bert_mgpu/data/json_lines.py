@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator
+from typing import Any
 
+from bert_mgpu.core.errors import shortened
 from bert_mgpu.core.text_files import Lines
 
 _MOST_LINES = 100_000  # of an object
@@ -34,3 +37,13 @@ def objects(lines: Lines) -> Iterator[tuple[int, str]]:
             parts = []
     if parts:
         yield first, "\n".join(parts)
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object without repeated keys, of which `json` would take the last one."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        counts = collections.Counter(key for key, _ in pairs)
+        key = next(key for key, count in counts.items() if count > 1)
+        raise ValueError(f"the key {shortened(key)!r} appears {counts[key]} times")
+    return record

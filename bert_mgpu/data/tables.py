@@ -6,7 +6,6 @@ is RFC 4180's: commas, quotes doubled within quotes, a cell may hold line ends.
 
 from __future__ import annotations
 
-import collections
 import csv
 import json
 import math
@@ -17,9 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.core import extras
-from bert_mgpu.core.errors import UserError, shortened
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import (
+    LONGEST_LINE,
     UNPACK,
     UTF_8,
     Faults,
@@ -29,10 +29,11 @@ from bert_mgpu.core.text_files import (
     report_faults,
 )
 from bert_mgpu.data import columns as column_lib
-from bert_mgpu.data import conll, json_lines
+from bert_mgpu.data import conll, json_lines, squad_json
 from bert_mgpu.data.columns import Column
 from bert_mgpu.data.csv_lines import LONGEST_ROW, MOST_RETRIES, CsvLines
 
+SQUAD = squad_json.FORMAT
 Cell = Any  # a text, or where JSON and Parquet hold it, a list or a number
 Cells = list[Cell | None]  # None where a column was not asked for
 
@@ -92,7 +93,8 @@ def rows(
     """
     read = FORMATS[form.format_of(path)]
     if lines is None and read is not _parquet:
-        lines = read_lines(path, form.encoding, faults)
+        longest = squad_json.LONGEST if read is _squad else LONGEST_LINE
+        lines = read_lines(path, form.encoding, faults, longest=longest)
     # Of which JSON types a column's cells stay as they are.
     stay = {id_at: (int,), nested_at: (list, dict)}
     for number, cells in read(path, form, columns, lines=lines or iter(())):
@@ -195,7 +197,7 @@ def _jsonl(
 
 def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | ValueError:
     try:
-        record = json.loads(line, object_pairs_hook=_with_unique_keys)
+        record = json.loads(line, object_pairs_hook=json_lines.unique_keys)
     except (ValueError, RecursionError) as error:
         return ValueError(f"not a JSON object: {error}")
     if not isinstance(record, dict):
@@ -206,14 +208,29 @@ def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | ValueError
     return [None if name is None else record[name] for name in names]
 
 
-def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object without repeated keys, of which `json` would take the last one."""
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        counts = collections.Counter(key for key, _ in pairs)
-        key = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {shortened(key)!r} appears {counts[key]} times")
-    return record
+def _squad(
+    path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
+) -> _Raw:
+    """Questions of one JSON value; a file of JSON objects is read as such."""
+    names = column_lib.names(path, columns)
+    text = "\n".join(line for _, line in lines)
+    try:
+        found = squad_json.questions(text)
+    except ValueError as error:
+        yield getattr(error, "lineno", 1), ValueError(f"not a JSON file: {error}")
+        return
+    if found is None:
+        numbered = enumerate(text.split("\n"), 1)
+        yield from _jsonl(path, form, columns, lines=numbered)
+        return
+    for name in names:
+        if name not in (None, *squad_json.COLUMNS):
+            raise UserError(f"{path}: {column_lib.absent(name, squad_json.COLUMNS)}")
+    for line, cells in found:
+        if isinstance(cells, ValueError):
+            yield line, cells
+        else:
+            yield line, [name and cells[name] for name in names]
 
 
 def _parquet(
@@ -257,4 +274,5 @@ FORMATS: dict[str, Callable[..., _Raw]] = {
     "jsonl": _jsonl,
     "parquet": _parquet,
     "conll": _conll,
+    SQUAD: _squad,
 }

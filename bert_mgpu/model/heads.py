@@ -11,6 +11,8 @@ from bert_mgpu.core.task import DropoutKey, Params
 from bert_mgpu.model import bert, layers
 from bert_mgpu.model.config import BertConfig
 
+_HIDDEN = -1e30  # the logit of a token that is none of an example's
+
 
 def classification_logits(
     params: Params,
@@ -50,6 +52,46 @@ def token_losses(logits: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
     """
     losses = cross_entropy(logits, tf.maximum(target_ids - 1, 0))
     return tf.where(target_ids > 0, losses, 0.0)
+
+
+def span_logits(params: Params, hidden: tf.Tensor) -> tf.Tensor:
+    """Logits of google-research/bert's run_squad.py: [R, T, H] -> float32 [R, T, 2].
+
+    The first is that of a start, the second of an end. Before it there is no dropout.
+    """
+    hidden = layers.at_least_float32(hidden)
+    weights = params["cls/squad/output_weights"]
+    return tf.tensordot(hidden, weights, [[2], [1]]) + params["cls/squad/output_bias"]
+
+
+def span_losses(
+    logits: tf.Tensor,
+    input_mask: tf.Tensor,
+    positions: tf.Tensor,
+    *,
+    first_tokens: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """-log p of the start and of the end, their mean: float32 [R * S].
+
+    The softmax is over the tokens of an example. Google's is over padding, too, so that
+    the loss depends on it; where rows are full both are the same.
+
+    Args:
+      logits: [R, T, 2].
+      input_mask: int32 [R, T], the number of each token's example in its row, from 1.
+      positions: int32 [R * S, 2], of the start and the end, from an example's first
+        token; negative ones count as 0.
+      first_tokens: int32 [R, S], where the examples of a row begin; None: S is 1.
+    """
+    if first_tokens is None:
+        first_tokens = tf.zeros_like(input_mask[:, :1])
+    rows, slots = layers.shape_list(first_tokens)
+    is_own = input_mask[:, None] == tf.range(1, slots + 1)[:, None]  # [R, S, T]
+    own = tf.where(is_own[..., None], logits[:, None], _HIDDEN)  # [R, S, T, 2]
+    places = tf.reshape(tf.maximum(positions, 0), [rows, slots, 2])
+    places += first_tokens[..., None]
+    losses = cross_entropy(tf.transpose(own, [0, 1, 3, 2]), places)  # [R, S, 2]
+    return tf.reshape(tf.reduce_mean(losses, -1), [-1])
 
 
 def masked_lm_logits(

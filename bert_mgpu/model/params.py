@@ -34,8 +34,8 @@ def _layer_norm(name: str, width: int) -> Specs:
     }
 
 
-def bert_specs(config: BertConfig) -> Specs:
-    """The parameters of encoder and pooler. Kernels are [inputs, outputs]."""
+def bert_specs(config: BertConfig, *, pooled: bool = True) -> Specs:
+    """The parameters of the encoder, and of the pooler. Kernels: [inputs, outputs]."""
     width = config.hidden_size
     specs: Specs = {
         f"bert/embeddings/{table}_embeddings": (
@@ -58,7 +58,7 @@ def bert_specs(config: BertConfig) -> Specs:
         specs |= _dense(f"{layer}/intermediate/dense", width, config.intermediate_size)
         specs |= _dense(f"{layer}/output/dense", config.intermediate_size, width)
         specs |= _layer_norm(f"{layer}/output", width)
-    return specs | _dense("bert/pooler/dense", width, width)
+    return specs | (_dense("bert/pooler/dense", width, width) if pooled else {})
 
 
 def classifier_specs(config: BertConfig, num_labels: int) -> Specs:
@@ -69,6 +69,14 @@ def classifier_specs(config: BertConfig, num_labels: int) -> Specs:
             "truncated_normal",
         ),
         "output_bias": ((num_labels,), "zeros"),
+    }
+
+
+def span_specs(config: BertConfig) -> Specs:
+    """The head of Google's run_squad.py: one output for the start, one for the end."""
+    return {
+        "cls/squad/output_weights": ((2, config.hidden_size), "truncated_normal"),
+        "cls/squad/output_bias": ((2,), "zeros"),
     }
 
 

@@ -15,6 +15,7 @@ from bert_mgpu.core.rows import Features
 
 _TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows, of tokens, from which to warn
 _MAX_LINES = 3  # that are named
+_BLOCK = 4096  # rows that are looked at together
 
 
 class CheckedSet(NamedTuple):
@@ -49,11 +50,16 @@ class CheckedSet(NamedTuple):
     @property
     def unknown_share(self) -> float:
         """The share of [UNK] among the tokens but [CLS] and [SEP]."""
-        values = self.features.ragged["input_ids"].values
-        segments = self.features.ragged["segment_ids"]
-        pairs = np.maximum.reduceat(segments.values, segments.offsets[:-1]).sum()
-        count = len(values) - 2 * len(self.features) - pairs
-        return float(np.sum(values == self.unknown) / count) if count else 0.0
+        unknown = count = 0
+        for first in range(0, len(self.features), _BLOCK):
+            numbers = np.arange(first, min(first + _BLOCK, len(self.features)))
+            block = self.features.take(numbers)
+            segments = block.ragged["segment_ids"]
+            pairs = np.maximum.reduceat(segments.values, segments.offsets[:-1]).sum()
+            values = block.ragged["input_ids"].values
+            count += len(values) - 2 * len(block) - int(pairs)
+            unknown += int(np.sum(values == self.unknown))
+        return unknown / count if count else 0.0
 
 
 def warnings(

@@ -26,6 +26,7 @@ from bert_mgpu.tasks.files import LAST, Columns, TableColumns, TaskFiles
 TEXT, JSON_LINES, CONLL = "text", "jsonl", "conll"
 _KEYS = ("text_a", "text_b", "id")
 _RECORDS = (JSON_LINES, "parquet")
+_OWN = (CONLL, tables.SQUAD)  # formats of files with other names, too
 _LOOKED_AT = 50  # lines of a file by which words with tags are told from texts
 _OUTSIDE = "O"  # among a model's tags
 
@@ -116,11 +117,17 @@ def _or_utf_8(columns: Columns) -> Columns:
 
 
 def _other_records(columns: Columns, path: str) -> str | None:
-    """The format of a file whose name says that it has no words on lines."""
-    if columns.table is None or columns.table.form.format != CONLL:
+    """The format of a file whose name says that it is not that of the task's own."""
+    if columns.table is None or columns.table.form.format not in _OWN:
         return None
     kind = tables.TableFormat().format_of(path)
+    if _is_squad(columns) and _suffix(path) == ".json":
+        return None
     return kind if kind in _RECORDS else None
+
+
+def _is_squad(columns: Columns) -> bool:
+    return columns.table is not None and columns.table.form.format == tables.SQUAD
 
 
 def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:
@@ -180,6 +187,8 @@ def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
     if names["text_a"] not in record and "text_b" not in names:
         others = ("text", "tokens")[: 1 + columns.nested]
         names["text_a"] = next(filter(record.__contains__, others), names["text_a"])
+    if record and _is_squad(columns) and names.get("id") not in record:
+        names.pop("id", None)
     form = tables.TableFormat(kind, encoding=encoding_of(columns))
     return dataclasses.replace(
         _without_others(columns),

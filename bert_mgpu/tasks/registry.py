@@ -17,6 +17,7 @@ from bert_mgpu.tasks import dev_share, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.classification import builtin
 from bert_mgpu.tasks.files import TaskFiles
+from bert_mgpu.tasks.span_qa import files as span_qa
 from bert_mgpu.tasks.tagging import files as tagging
 from bert_mgpu.tasks.task_keys import TaskType
 
@@ -41,8 +42,17 @@ TYPES = {
         with_defaults=tagging.with_defaults,
         columns=tagging.columns,
     ),
+    span_qa.TYPE: TaskType(
+        "bert_mgpu.tasks.span_qa.family",
+        names_labels=False,
+        keys=span_qa.KEYS,
+        of_model=span_qa.KEYS,
+        takes_files=True,
+        with_defaults=span_qa.with_defaults,
+        columns=span_qa.columns,
+    ),
 }
-BUILTIN = {**builtin.BUILTIN, **tagging.BUILTIN}
+BUILTIN = {**builtin.BUILTIN, **tagging.BUILTIN, **span_qa.BUILTIN}
 
 
 def find_task_files(config: FinetuneConfig) -> TaskFiles:

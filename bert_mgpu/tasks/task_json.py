@@ -58,6 +58,11 @@ def read_task_json(
         of_model = {}
     if task := builtin.get(name.lower()):
         task_type = types[task.task_type]
+        names = {key: by_flag.pop(key) for key in FILES if key in by_flag}
+        if names and task_type.takes_files:
+            task = dataclasses.replace(task, **names)
+        else:
+            by_flag |= names
         for key, value in by_flag.items():
             is_known = key == "type" and value == task.task_type  # as run.json has it
             if key not in task_type.keys and not is_known:

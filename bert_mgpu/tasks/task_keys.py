@@ -45,6 +45,7 @@ class TaskType(NamedTuple):
     fewest_labels: int = 2  # of "labels"
     keys: tuple[str, ...] = ()  # of task.json that only types like this have
     of_model: tuple[str, ...] = ()  # those that a trained model has, whatever its files
+    takes_files: bool = False  # flags may name other files than a built-in task's
     # The values of task.json with those that it leaves out.
     with_defaults: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     # The columns of its files, by those and the type's own keys. Raises UserError.
@@ -73,6 +74,7 @@ KEYS = {
     "scheme": Key("file_scheme", (str,), choices=tagging.FILE_SCHEMES),
     "token_pattern": Key("token_pattern", (str,)),
     "repair_bio": Key("repair_bio", (str,), choices=tagging.REPAIRS),
+    "version_2_with_negative": Key("version_2_with_negative", (bool,)),
     "units": Key("tag_units", (str,), choices=tagging.UNITS),
 }
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_mgpu.core.rows import Features, Ragged
+from bert_mgpu.core.rows import Features, Ragged, Spliced
 
 ROWS = [[5, 6, 7], [], [8], [9, 10]]
 
@@ -42,3 +42,31 @@ def test_the_first_row_of_each_example(owners, first):
 def test_without_owners_every_row_is_an_example():
     rows = Features({"input_ids": Ragged.from_rows(ROWS)}, {}, np.zeros(4, np.int64))
     assert rows.first_rows.tolist() == [0, 1, 2, 3]
+
+
+def test_rows_of_slices_are_made_when_they_are_taken():
+    values = np.arange(10)
+    slices = [[[8, 2], [0, 3]], [[4, 0], [5, 1]], [[2, 0], [2, 0]]]
+    spliced = Spliced(values, np.array(slices, np.int32))
+    wanted = [[8, 9, 0, 1, 2], [5], []]
+    assert spliced.lengths.tolist() == [5, 1, 0]
+    assert [spliced.row(index).tolist() for index in range(3)] == wanted
+    taken = spliced.take(np.array([2, 0, 1, 0]))
+    assert [taken.row(index).tolist() for index in range(4)] == [
+        wanted[number] for number in (2, 0, 1, 0)
+    ]
+
+
+def test_spliced_columns_are_columns_of_taken_rows():
+    slices = np.array([[[0, 2]], [[1, 3]]], np.int32)
+    rows = Features(
+        {"tag_ids": Ragged.from_rows([[1, 2], [3, 4, 5]])},
+        {},
+        np.zeros(2, np.int64),
+        spliced={"input_ids": Spliced(np.arange(4), slices)},
+    )
+    assert rows.lengths.tolist() == [2, 3]
+    taken = rows.take(np.array([1, 2]))  # row 0 of the next epoch
+    assert taken.ragged["input_ids"].values.tolist() == [1, 2, 3, 0, 1]
+    assert taken.ragged["tag_ids"].values.tolist() == [3, 4, 5, 1, 2]
+    assert taken.lengths.tolist() == [3, 2]

@@ -96,7 +96,7 @@ def test_what_run_json_keeps_gives_the_same_task(values):
 
 def test_a_built_in_task_is_kept_by_its_name():
     for name, task in BUILTIN.items():
-        assert task_json.values_of(task) == {"name": name}
+        assert task_json.values_of(task) == {"name": name, **task.options}
         assert of_trained({"name": name}) is task
 
 

@@ -23,6 +23,7 @@ from bert_mgpu.model import crf
 from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.bio import Span
 from bert_mgpu.tasks.tagging.reader import Entities
+from bert_mgpu.text.pieces import take_dropped
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import windows
 
@@ -173,16 +174,8 @@ def _units(example: Example, tokenizer: Tokenizer, by_words: bool) -> Units:
             pieces.append([token])
             places.append([start, end])
         before = end
-    _take_dropped(text, places)
+    take_dropped(text, places)
     return Units(np.array(places, np.int64).reshape(-1, 2), pieces)
-
-
-def _take_dropped(text: str, places: list[list[int]]) -> None:
-    """Lets units end behind characters that belong to none, such as accents."""
-    starts = [start for start, _ in places[1:]]
-    for place, following in zip(places, [*starts, len(text)], strict=False):
-        while place[1] < following and not text[place[1]].isspace():
-            place[1] += 1
 
 
 def of_units(spans: Sequence[Span], places: np.ndarray) -> list[Span]:

@@ -30,7 +30,6 @@ from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.tagging import bio, metrics, predictions, report
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 
-_POOLER = "bert/pooler/"
 _CRF = crf.Transitions("crf/follow", "crf/first", "crf/last")  # names of parameters
 
 
@@ -65,11 +64,7 @@ class Tagging(FinetuningTask):
 
     def param_specs(self) -> params_lib.Specs:
         count = len(self.labels)
-        specs = {
-            name: spec
-            for name, spec in params_lib.bert_specs(self._config).items()
-            if not name.startswith(_POOLER)
-        }
+        specs = params_lib.bert_specs(self._config, pooled=False)
         specs |= params_lib.classifier_specs(self._config, count)
         if self._has_crf:
             shapes = (count, count), (count,), (count,)

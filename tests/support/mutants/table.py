@@ -90,7 +90,7 @@ MUTANTS = [
     Mutant("ten times as many rows are not told", "tasks/classification/label_checks.py",
            "some.max() >= _IMBALANCE", "some.max() > _IMBALANCE", _CHECKS),
     Mutant("a [SEP] of pairs counts as a word", "tasks/data_checks.py",
-           "- 2 * len(self.features) - pairs", "- 2 * len(self.features)", _CHECKS),
+           "- 2 * len(block) - int(pairs)", "- 2 * len(block)", _CHECKS),
     Mutant("the last row of train may leak", "tasks/data_checks.py",
            "np.isin(other.keys, train.keys)", "np.isin(other.keys, train.keys[:-1])",
            _CHECKS),

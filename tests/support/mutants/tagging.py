@@ -87,7 +87,7 @@ MUTANTS: list[Mutant] = [
     Mutant("each window begins its sentence", "tasks/tagging/dataset.py",
            "crf.FIRST * (core_start == 0)", "crf.FIRST", _ROWS),
     Mutant("an accent ends an entity too early", "tasks/tagging/dataset.py",
-           "    _take_dropped(text, places)\n", "", _ROWS),
+           "    take_dropped(text, places)\n", "", _ROWS),
     Mutant("packed chains are one", "model/crf.py",
            "tf.where(is_start, chains, inside)", "inside", _CRF),
     Mutant("tokens that are no units count", "model/crf.py",

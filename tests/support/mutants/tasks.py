@@ -110,7 +110,7 @@ MUTANTS: list[Mutant] = [
            "data/test_tables.py"),
     Mutant("the last column stands in for another one", "data/columns.py",
            "if len(cells) <= most:", "if len(cells) < most:", "data/test_tables.py"),
-    Mutant("a key that stands twice is taken", "data/tables.py",
+    Mutant("a key that stands twice is taken", "data/json_lines.py",
            "if len(record) < len(pairs):", "if False:", "data/test_tables.py"),
     # Tasks.
     Mutant("labels of rows to predict are read", "tasks/sources.py",

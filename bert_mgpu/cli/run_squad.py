@@ -1,0 +1,70 @@
+"""Answers questions from their contexts: google-research/bert's run_squad.py.
+
+Train on two GPUs (or on a CPU) and predict, as its README has it:
+
+  python run_squad_mgpu.py --vocab_file=model/vocab.txt \\
+    --bert_config_file=model/bert_config.json \\
+    --init_checkpoint=model/bert_model.ckpt \\
+    --do_train=True --train_file=squad/train-v1.1.json \\
+    --do_predict=True --predict_file=squad/dev-v1.1.json \\
+    --train_batch_size=12 --learning_rate=3e-5 --num_train_epochs=2.0 \\
+    --max_seq_length=384 --doc_stride=128 --output_dir=out --n_gpus=2
+
+SQuAD 2.0 needs --version_2_with_negative=True. --do_eval=true also scores the
+answers to --predict_file, or to --dev_file.
+
+Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
+4 out of memory, 5 lost another process, 75 stopped by SIGTERM and resumable,
+130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bert_mgpu.cli import run_classifier, session
+from bert_mgpu.cli.flag_checks import check_needed
+from bert_mgpu.config.squad import SquadConfig
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from bert_mgpu.distributed.topology import Topology
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code.
+
+    argv: None is that of this process; see `session.run`.
+    """
+    return session.run(argv, str(__doc__), SquadConfig, check=check, work=work)
+
+
+def work(config: SquadConfig, output_dir: pathlib.Path, topology: Topology) -> None:
+    """Does what the flags ask for."""
+    run_classifier.work(with_dev_file(config), output_dir, topology)
+
+
+def check(config: SquadConfig) -> None:
+    """Raises UserError for flags that do not go together."""
+    asked = {
+        "train_file": config.do_train,
+        "predict_file": config.do_predict,
+        "dev_file": config.do_eval and config.predict_file is None,
+    }
+    if "data_dir" not in config.given:
+        check_needed(config, [name for name in asked if asked[name]])
+    run_classifier.check(with_dev_file(config))
+
+
+def with_dev_file(config: SquadConfig) -> SquadConfig:
+    """The settings; unless another is given, the file to predict is evaluated."""
+    if config.dev_file is not None or config.predict_file is None:
+        return config
+    return dataclasses.replace(config, dev_file=config.predict_file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

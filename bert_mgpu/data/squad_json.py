@@ -1,0 +1,145 @@
+"""The questions of JSON files in the forms of SQuAD and of CMRC 2018.
+
+SQuAD's has data[i].paragraphs[j], each with a context and qas: id, question, answers
+and, from version 2.0 on, is_impossible. CMRC's own is a list of contexts (context_text)
+with qas (query_id, query_text), whose answers are texts alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bert_mgpu.core.errors import short_repr
+from bert_mgpu.data.json_lines import unique_keys
+
+FORMAT = "squad"
+COLUMNS = QUESTION, CONTEXT, ANSWERS, ID = ("question", "context", "answers", "id")
+IMPOSSIBLE, PLACE = "is_impossible", "place"
+LONGEST = 1 << 30  # bytes of a line: such files have often one
+_CONTEXTS, _IDS = (CONTEXT, "context_text"), (ID, "query_id")
+_QUESTIONS = (QUESTION, "query_text")
+_NESTED = re.compile(r'"(data|paragraphs|qas)"\s*:')
+_SEVERAL = "Extra data"  # json's words for several values, one behind the other
+_MOST_MISSES = 20  # ids that are looked for in vain, each through the whole file
+
+# Of a question: COLUMNS -> its text, context, id, and as answers an object with those
+# of the file, is_impossible, and its place: data[0].paragraphs[1].qas[2].
+Cells = dict[str, Any]
+
+
+def questions(text: str) -> Iterator[tuple[int, Cells | ValueError]] | None:
+    """Pairs (line of its id, cells or fault) of a file's questions, in its order.
+
+    None where the file has another form. Raises ValueError: it has this form, and is
+    no JSON.
+    """
+    if _NESTED.search(text) is None:
+        return None
+    try:
+        value = json.loads(text, object_pairs_hook=unique_keys)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    except json.JSONDecodeError as error:
+        if error.msg == _SEVERAL:
+            return None
+        raise
+    if isinstance(value, dict) and "data" not in value:
+        return None
+    return _with_lines(value, text)
+
+
+def _with_lines(value: Any, text: str) -> Iterator[tuple[int, Cells | ValueError]]:
+    lines, seen = _Lines(text), dict[str | int, str]()
+    for place, found in _walk(value):
+        if isinstance(found, ValueError):
+            yield lines.current, ValueError(f"{place}: {found}")
+            continue
+        name, line = found[ID], lines.of(found[ID])
+        if name in seen:
+            fault = f"the id {short_repr(name)} is that of {seen[name]}, too"
+            yield line, ValueError(f"{place}: {fault}")
+        else:
+            seen[name] = place
+            yield line, found
+
+
+class _Lines:
+    """The lines of ids, which come in the order of the file."""
+
+    def __init__(self, text: str):
+        self._text, self._at = text, 0
+        self._misses = _MOST_MISSES if "\n" not in text else 0
+        self.current = 1
+
+    def of(self, name: str | int) -> int:
+        """The line of an id; that of the one before where it is written otherwise."""
+        if self._misses >= _MOST_MISSES:
+            return self.current
+        for shown in {json.dumps(name, ensure_ascii=False), json.dumps(name)}:
+            at = self._text.find(shown, self._at)
+            if at >= 0:
+                self.current += self._text.count("\n", self._at, at)
+                self._at = at
+                return self.current
+        self._misses += 1
+        return self.current
+
+
+_Found = Iterator[tuple[str, Cells | ValueError]]  # with the place
+
+
+def _walk(value: Any) -> _Found:
+    entries, at = (value["data"], "data") if isinstance(value, dict) else (value, "")
+    for place, entry in _each(entries, at):
+        if isinstance(entry, dict) and "paragraphs" in entry:
+            for own, paragraph in _each(entry["paragraphs"], f"{place}.paragraphs"):
+                yield from _paragraph(paragraph, own)
+        else:
+            yield from _paragraph(entry, place)
+
+
+def _each(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """The items of a list, with their places; a ValueError where there is none."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield f"{place}[{index}]", item
+    else:
+        yield place, ValueError(f"{short_repr(value)}, where a list is needed")
+
+
+def _paragraph(value: Any, place: str) -> _Found:
+    try:
+        context = _value(value, _CONTEXTS, str)
+    except ValueError as error:
+        yield place, error
+        return
+    for own, item in _each(value.get("qas"), f"{place}.qas"):
+        try:
+            cells = {
+                QUESTION: _value(item, _QUESTIONS, str),
+                CONTEXT: context,
+                ID: _value(item, _IDS, (str, int)),
+            }
+        except ValueError as error:
+            yield own, error
+            continue
+        given = {key: item[key] for key in (ANSWERS, IMPOSSIBLE) if key in item}
+        yield own, cells | {ANSWERS: given | {PLACE: own}}
+
+
+def _value(holder: Any, keys: Sequence[str], types: Any) -> Any:
+    """The value of the first of these keys that there is. Raises ValueError."""
+    if isinstance(holder, ValueError):
+        raise holder
+    if not isinstance(holder, dict):
+        raise ValueError(f"{short_repr(holder)}, where an object is needed")
+    for key in keys:
+        if key in holder:
+            value = holder[key]
+            if isinstance(value, types) and not isinstance(value, bool):
+                return value
+            raise ValueError(f"{key!r} is {short_repr(value)}: a text is needed")
+    raise ValueError(f"there is no {keys[0]!r}")

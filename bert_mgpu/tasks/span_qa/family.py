@@ -1,0 +1,110 @@
+"""The family of tasks that answer questions from a context: the type "qa"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.tasks.base import Family, TaskData
+from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.tasks.span_qa import dataset, reader
+from bert_mgpu.tasks.span_qa.files import NEGATIVE
+from bert_mgpu.tasks.span_qa.scored import Choice
+from bert_mgpu.tasks.span_qa.task import SpanQa
+from bert_mgpu.text.tokenization import Tokenizer
+
+_STRIDE = 128  # Google's default
+_OF_CHOICE = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
+
+
+class SpanQaFamily(Family):
+    """The type "qa"."""
+
+    has_windows = True
+
+    def read_label(
+        self, files: TaskFiles, columns: Columns, cells: Sequence[Any]
+    ) -> Any:
+        return reader.read_label(files, columns, cells)
+
+    def features(
+        self,
+        examples: Sequence[Example],
+        tokenizer: Tokenizer,
+        files: TaskFiles,
+        *,
+        config: FinetuneConfig,
+    ) -> Features:
+        return dataset.featurise(
+            examples,
+            tokenizer,
+            max_seq_length=config.max_seq_length,
+            doc_stride=config.doc_stride or _STRIDE,
+            max_query_length=config.max_query_length,
+        )
+
+    def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
+        return {
+            "doc_stride": config.doc_stride,
+            "max_query_length": config.max_query_length,
+        }
+
+    def prediction_flags(
+        self, config: FinetuneConfig, files: TaskFiles
+    ) -> dict[str, Any]:
+        return {name: getattr(config, name) for name in _OF_CHOICE}
+
+    def task(
+        self,
+        config: FinetuneConfig,
+        model: Pretrained,
+        files: TaskFiles,
+        *,
+        data: TaskData,
+    ) -> SpanQa:
+        room = config.max_seq_length - dataset.SPECIAL
+        stride = config.doc_stride
+        if stride is not None and stride > room:
+            raise UserError(
+                f"--doc_stride={stride}: a row has {room} tokens of question and"
+                f" context (--max_seq_length={config.max_seq_length}): pass less, or"
+                " the words between two windows would be lost"
+            )
+        own = {name: getattr(config, name) for name in _OF_CHOICE}
+        negative = bool(files.options.get(NEGATIVE))
+        return SpanQa(
+            files.name,
+            model.bert_config,
+            max_seq_length=config.max_seq_length,
+            choice=Choice(version_2_with_negative=negative, **own),
+            chinese=self._is_chinese(config, data),
+            recompute=config.recompute,
+        )
+
+    def _is_chinese(self, config: FinetuneConfig, data: TaskData) -> bool:
+        """Whether the contexts of a set that is read have mostly Chinese characters."""
+        split = "train" if config.do_train else "dev"
+        if not (config.do_train or config.do_eval):
+            return False
+        return bool(data.read(split)[0].notes["chinese"])
+
+    def remarks(self, features: Features) -> Iterator[str]:
+        notes = features.notes
+        if notes["misplaced"]:
+            yield (
+                f"{notes['misplaced']} of {notes['answers']} answers are not at their"
+                f" place; {notes['lost']} questions have none that their context has"
+            )
+            yield from notes["misplaced_shown"]
+        if notes["cut_questions"]:
+            yield (
+                f"{notes['cut_questions']} questions are longer than"
+                " --max_query_length: their ends are left out"
+            )
+
+
+FAMILY = SpanQaFamily()

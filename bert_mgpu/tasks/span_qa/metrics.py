@@ -1,0 +1,189 @@
+"""Scores of answers: SQuAD's of versions 1.1 and 2.0, and CMRC 2018's, in per cent.
+
+SQuAD (Rajpurkar et al. 2016, 2018) compares words, so a Chinese answer is one word to
+it; CMRC (Cui et al. 2019) compares characters, and the words of other scripts. Of
+several true answers the best one counts. Letters: Q questions.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import string
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+# What CMRC's script leaves out of answers. Of two characters it never finds one.
+_CMRC_LEFT_OUT = {*"-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』"}
+_CHINESE = re.compile("[\u4e00-\u9fa5]")
+# Where CMRC's script cuts other scripts into words, by NLTK's rules for the Penn
+# Treebank: at this punctuation, at the last full stop, before English endings.
+_CUTS = (
+    (
+        re.compile(r"""(\.{2,}|[;@#$%&?!()\[\]{}<>"«»„‘\u2012-\u2015]|,(?!\d))"""),
+        r" \1 ",
+    ),
+    (re.compile(r"""([^.])(\.)([])}>"' ]*)\s*$"""), r"\1 \2 \3 "),
+    (re.compile(r"(?<!\w)'(?!(?:re|ve|ll|[mtsdn])\b)(?=\w)"), "' "),
+    (re.compile(r"(?<=[^' ])(n't|'(?:s|m|d|ll|re|ve))(?=\s|$)"), r" \1 "),
+)
+
+Score = Callable[[str, str], float]  # (true, predicted) -> 0 to 1
+
+
+def normalized(text: str) -> str:
+    """Lower case without punctuation, English articles and further blanks."""
+    text = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def exact(true: str, predicted: str) -> float:
+    return float(normalized(true) == normalized(predicted))
+
+
+def f1(true: str, predicted: str) -> float:
+    """F1 of the words; where either has none, whether both have none."""
+    words, said = normalized(true).split(), normalized(predicted).split()
+    if not (words and said):
+        return float(words == said)
+    common = (collections.Counter(words) & collections.Counter(said)).total()
+    return _harmonic(common, len(words), len(said))
+
+
+def cmrc_exact(true: str, predicted: str) -> float:
+    sides = (
+        "".join(char for char in text.lower().strip() if char not in _CMRC_LEFT_OUT)
+        for text in (true, predicted)
+    )
+    return float(len({*sides}) == 1)
+
+
+def cmrc_f1(true: str, predicted: str) -> float:
+    """F1 of the longest part that both have, in characters or words."""
+    segments, said = _segments(true), _segments(predicted)
+    return _harmonic(_longest_common(segments, said), len(segments), len(said))
+
+
+def _harmonic(common: int, true: int, predicted: int) -> float:
+    if not common:
+        return 0.0
+    precision, recall = common / predicted, common / true
+    return 2 * precision * recall / (precision + recall)
+
+
+def _segments(text: str) -> list[str]:
+    """Chinese characters, and the words between them."""
+    kept = "".join(c for c in text.lower().strip() if c not in _CMRC_LEFT_OUT)
+    segments, end = list[str](), 0
+    for match in _CHINESE.finditer(kept):
+        segments += [*_words(kept[end : match.start()]), match[0]]
+        end = match.end()
+    return segments + _words(kept[end:])
+
+
+def _words(text: str) -> list[str]:
+    for pattern, cut in _CUTS:
+        text = pattern.sub(cut, text)
+    return text.split()
+
+
+def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of the longest run of segments that stands in both."""
+    best, before = 0, [0] * (len(other) + 1)
+    for segment in one:
+        runs = [
+            before[index] + 1 if segment == right else 0
+            for index, right in enumerate(other)
+        ]
+        best, before = max([best, *runs]), [0, *runs]
+    return best
+
+
+def of_questions(
+    truth: Sequence[Sequence[str]], predicted: Sequence[str], score: Score
+) -> np.ndarray:
+    """The score of each prediction: float64 [Q]. Of no true answer "" is the text."""
+    return np.array(
+        [
+            max(score(text, said) for text in texts or ("",))
+            for texts, said in zip(truth, predicted, strict=True)
+        ]
+    )
+
+
+class Best(NamedTuple):
+    score: float
+    threshold: float
+
+
+def best_threshold(with_answer: np.ndarray, none: np.ndarray, odds: np.ndarray) -> Best:
+    """The highest mean score that any threshold on the null odds gives.
+
+    All float64 [Q]: the scores where an answer is predicted, and where none is. No
+    answer is predicted where the odds are higher than the threshold. Of thresholds
+    with equal scores the lowest one is given, which is one of the odds, or 0.
+    """
+    order = np.argsort(odds, kind="stable")
+    totals = none.sum() + np.cumsum((with_answer - none)[order])
+    # Only behind the last of equal odds is there a threshold.
+    ends = np.flatnonzero(np.diff(odds[order], append=np.inf) > 0)
+    best = Best(float(none.sum()), 0.0)
+    for end in ends:
+        if totals[end] > best.score:
+            best = Best(float(totals[end]), float(odds[order[end]]))
+    return Best(best.score / max(1, len(odds)), best.threshold)
+
+
+def scores(
+    truth: Sequence[Sequence[str]], predicted: Sequence[str], *, chinese: bool
+) -> dict[str, float]:
+    """The scores of a set whose questions all have an answer."""
+    found = {
+        "exact_match": _percent(of_questions(truth, predicted, exact)),
+        "f1": _percent(of_questions(truth, predicted, f1)),
+    }
+    if chinese:
+        found["cmrc_em"] = _percent(of_questions(truth, predicted, cmrc_exact))
+        found["cmrc_f1"] = _percent(of_questions(truth, predicted, cmrc_f1))
+    return found
+
+
+def scores_with_negative(
+    truth: Sequence[Sequence[str]],
+    predicted: Sequence[str],
+    *,
+    answers: Sequence[str],
+    odds: np.ndarray,
+) -> dict[str, Any]:
+    """The scores of a set some of whose questions have no answer.
+
+    answers: the best ones, where an answer is to be given; odds: see `null_odds`.
+    """
+    # As SQuAD's script: an answer without words is none.
+    truth = [[text for text in texts if normalized(text)] for texts in truth]
+    has = np.array([bool(texts) for texts in truth])
+    each = {
+        name: of_questions(truth, predicted, score)
+        for name, score in (("exact", exact), ("f1", f1))
+    }
+    found: dict[str, Any] = {name: _percent(own) for name, own in each.items()}
+    found["total"] = len(has)
+    for part, mask in (("HasAns", has), ("NoAns", ~has)):
+        if mask.any():
+            for name, own in each.items():
+                found[f"{part}_{name}"] = _percent(own[mask])
+            found[f"{part}_total"] = int(mask.sum())
+    for name, score in (("exact", exact), ("f1", f1)):
+        with_answer = of_questions(truth, answers, score)
+        best = best_threshold(with_answer, (~has).astype(float), odds)
+        found[f"best_{name}"] = 100 * best.score
+        found[f"best_{name}_thresh"] = best.threshold
+    return found
+
+
+def _percent(values: np.ndarray) -> float:
+    return 100 * float(values.mean()) if len(values) else 0.0

@@ -1,0 +1,133 @@
+"""The answers of a question, read from its label, and where they stand.
+
+The label is SQuAD's list of objects with text and answer_start, the object of two lists
+that transformers' data sets have, or texts alone, as CMRC's own files have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from bert_mgpu.core.errors import short_repr
+from bert_mgpu.data import squad_json
+from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.tasks.span_qa.files import NEGATIVE
+
+_FLAG = f"--{NEGATIVE}=true"
+_TEXT, _START = "text", "answer_start"
+
+
+class Answers(NamedTuple):
+    """The label of a question."""
+
+    texts: tuple[str, ...]  # as the file has them; none: it has no answer
+    span: tuple[int, int] | None  # characters of the first that the context has
+    misplaced: tuple[str, ...] = ()  # what was done with each that is not at its place
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there are answers, but the context has none of them."""
+        return bool(self.texts) and self.span is None
+
+
+def read_label(files: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Answers:
+    """The label of a row (a `tasks.reader.LabelReader`)."""
+    assert columns.label is not None and columns.text_b is not None
+    label, context = cells[columns.label], cells[columns.text_b]
+    place, is_impossible, given = "", None, label
+    if isinstance(label, dict) and squad_json.PLACE in label:
+        place, given = f"{label[squad_json.PLACE]}: ", label.get(squad_json.ANSWERS)
+        is_impossible = label.get(squad_json.IMPOSSIBLE)
+    try:
+        if not isinstance(context, str):
+            raise ValueError(f"the context is {short_repr(context)}: pass a text")
+        answers = [*_given(given)]
+        _check(len(answers), is_impossible, bool(files.options.get(NEGATIVE)))
+    except ValueError as error:
+        raise ValueError(f"{place}{error}") from None
+    return _located(context, answers)
+
+
+def _given(label: Any) -> Iterator[tuple[str, int | None]]:
+    """The text and the start of each answer. Raises ValueError."""
+    if label is None:
+        return
+    if isinstance(label, dict):
+        texts, starts = label.get(_TEXT), label.get(_START)
+        if not (isinstance(texts, list) and isinstance(starts, list)):
+            raise ValueError(
+                f"answers: {short_repr(label)}: lists {_TEXT!r} and {_START!r} are"
+                " needed"
+            )
+        if len(texts) != len(starts):
+            raise ValueError(f"answers: {len(texts)} texts and {len(starts)} starts")
+        pairs = [*zip(texts, starts, strict=True)]
+    elif isinstance(label, list):
+        pairs = [
+            (item.get(_TEXT), item.get(_START))
+            if isinstance(item, dict)
+            else (item, None)
+            for item in label
+        ]
+    else:
+        pairs = [(label, None)]
+    for text, start in pairs:
+        if not isinstance(text, str):
+            raise ValueError(f"the answer is {short_repr(text)}: a text is needed")
+        if not text.strip():
+            raise ValueError(f"the answer {text!r} is empty")
+        if isinstance(start, bool) or not isinstance(start, int | None):
+            raise ValueError(f"{_START} is {short_repr(start)}: a number is needed")
+        yield text, start
+
+
+def _check(count: int, is_impossible: Any, may_lack: bool) -> None:
+    """Raises ValueError where the number of answers is wrong."""
+    if not isinstance(is_impossible, bool | None):
+        raise ValueError(f"is_impossible is {short_repr(is_impossible)}: pass a bool")
+    if is_impossible and count:
+        raise ValueError(f"is_impossible, but it has {count} answers")
+    if is_impossible is False and not count and may_lack:
+        raise ValueError("no answer, and it is not is_impossible")
+    if not count and not may_lack:
+        raise ValueError(f"a question without an answer needs {_FLAG}")
+
+
+def _located(context: str, answers: Sequence[tuple[str, int | None]]) -> Answers:
+    span, misplaced = None, list[str]()
+    nearest: tuple[int, int] | None = None
+    for text, start in answers:
+        if start is not None and start >= 0 and context.startswith(text, start):
+            span = span or (start, start + len(text))
+            continue
+        at = _nearest(context, text, start or 0)
+        if at is not None:
+            nearest = nearest or (at, at + len(text))
+        if start is not None or at is None:
+            misplaced.append(_told(text, start, at))
+    texts = tuple(text for text, _ in answers)
+    return Answers(texts, span or nearest, tuple(misplaced))
+
+
+def _nearest(context: str, text: str, start: int) -> int | None:
+    """Where a text occurs, next to a place; of two equally near the first."""
+    best, at = None, context.find(text)
+    while at >= 0:
+        if best is None or abs(at - start) < abs(best - start):
+            best = at
+        elif at > start:
+            break
+        at = context.find(text, at + 1)
+    return best
+
+
+def _told(text: str, start: int | None, at: int | None) -> str:
+    where = "" if start is None else f" at {start}"
+    if at is None:
+        done = ", nor elsewhere in the context: left out"
+    else:
+        is_near = start is not None and start >= 0 and abs(at - start) == 1
+        off = ", off by one" if is_near else ""
+        done = f", but at {at}{off}"
+    return f"the answer {short_repr(text)} is not{where}{done}"

@@ -1,0 +1,122 @@
+"""Answering questions: where an answer begins and ends in the context.
+
+Shapes: R rows of S examples at most, T tokens, H width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.core.rows import Features, Outputs
+from bert_mgpu.core.task import (
+    Batch,
+    Display,
+    DropoutKey,
+    Params,
+    Predictions,
+    ReadExamples,
+)
+from bert_mgpu.model import bert, heads
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.tasks.base import FinetuningTask
+from bert_mgpu.tasks.span_qa import metrics, predictions
+from bert_mgpu.tasks.span_qa.dataset import ENDS, STARTS
+from bert_mgpu.tasks.span_qa.files import TYPE
+from bert_mgpu.tasks.span_qa.scored import AnsweredSet, Choice
+
+
+class SpanQa(FinetuningTask):
+    """The start and the end of an answer (a `core.task.Task`)."""
+
+    token_outputs = frozenset({"logits"})
+    score_settings = Choice._fields
+
+    def __init__(
+        self,
+        name: str,
+        bert_config: BertConfig,
+        *,
+        max_seq_length: int,
+        choice: Choice,
+        chinese: bool = False,
+        recompute: str = "none",
+    ):
+        """chinese: whether answers are scored as CMRC's, too."""
+        self.name = name
+        self.max_seq_length = max_seq_length
+        self.facts = {"task_type": TYPE}
+        self._config, self._recompute = bert_config, recompute
+        self._choice, self._chinese = choice, chinese
+        own = (
+            ("exact", "f1") if choice.version_2_with_negative else ("exact_match", "f1")
+        )
+        if chinese and not choice.version_2_with_negative:
+            own = "cmrc_em", "cmrc_f1"
+        self.metric = own[-1]
+        self.shown = "eval_loss", *own
+
+    def param_specs(self) -> params_lib.Specs:
+        specs = params_lib.bert_specs(self._config, pooled=False)
+        return specs | params_lib.span_specs(self._config)
+
+    def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
+        is_real = batch["is_real_example"] * (batch[STARTS] >= 0)
+        return {"loss": np.sum(is_real, dtype=np.float32)}
+
+    def loss_sums(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> dict[str, tf.Tensor]:
+        logits = self._logits(params, batch, dropout_key)
+        places = tf.stack([batch[STARTS], batch[ENDS]], 1)
+        losses = heads.span_losses(
+            logits,
+            batch["input_mask"],
+            places,
+            first_tokens=batch.get("first_tokens"),
+        )
+        has_target = tf.cast(batch[STARTS] >= 0, tf.float32)
+        return {"loss": tf.reduce_sum(losses * batch["is_real_example"] * has_target)}
+
+    def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
+        return {"logits": self._logits(params, batch, None)}
+
+    def _logits(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> tf.Tensor:
+        hidden = bert.encode(
+            params,
+            self._config,
+            batch,
+            dropout_key=dropout_key,
+            recompute=self._recompute,
+        )[-1]  # [R, T, H]
+        return heads.span_logits(params, hidden)
+
+    def scored_rows(
+        self, outputs: Outputs, rows: Features, examples: ReadExamples
+    ) -> AnsweredSet:
+        return AnsweredSet(outputs, rows, examples, choice=self._choice)
+
+    def scores(self, scored: AnsweredSet) -> dict[str, Any]:
+        loss = float(scored.losses.mean()) if len(scored.losses) else 0.0
+        truth = [example.label.texts for example in scored.examples]
+        said = [answer.text for answer in scored.chosen]
+        if scored.odds is None:
+            found = metrics.scores(truth, said, chinese=self._chinese)
+        else:
+            best = [answer.text for answer in scored.best]
+            found = metrics.scores_with_negative(
+                truth, said, answers=best, odds=scored.odds
+            )
+        return {"eval_loss": loss, **found}
+
+    def decide(self, scored: AnsweredSet) -> Predictions:
+        return predictions.decide(scored)
+
+    def display(self, record: Mapping[str, Any]) -> Display:
+        return predictions.display(record)

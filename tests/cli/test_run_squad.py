@@ -1,0 +1,108 @@
+"""run_squad_mgpu.py: google-research/bert's flags, defaults and files."""
+
+import json
+
+import pytest
+
+from bert_mgpu.cli import run_squad
+from bert_mgpu.config import parsing
+from bert_mgpu.config.squad import SquadConfig
+from bert_mgpu.core.errors import UserError
+from tests.support import questions
+
+# Those of run_squad.py but for its TPUs; None is not given.
+DEFAULTS = {
+    "bert_config_file": None,
+    "vocab_file": None,
+    "output_dir": None,
+    "train_file": None,
+    "predict_file": None,
+    "init_checkpoint": None,
+    "do_lower_case": True,
+    "max_seq_length": 384,
+    "doc_stride": 128,
+    "max_query_length": 64,
+    "do_train": False,
+    "do_predict": False,
+    "train_batch_size": 32,
+    "learning_rate": 5e-5,
+    "num_train_epochs": 3.0,
+    "warmup_proportion": 0.1,
+    "save_checkpoints_steps": 1000,
+    "n_best_size": 20,
+    "max_answer_length": 30,
+    "verbose_logging": False,
+    "null_score_diff_threshold": 0.0,
+}
+
+
+def parsed(*flags):
+    return parsing.parse(["run_squad_mgpu.py", *flags], "", SquadConfig)[0]
+
+
+def test_the_flags_have_googles_defaults():
+    config = parsed()
+    assert {name: getattr(config, name) for name in DEFAULTS} == DEFAULTS
+    assert config.prediction_batch == 8 and not config.version_2_with_negative
+    # Those of TPUs and of the Estimator are taken, and do nothing.
+    parsed("--use_tpu=False", "--iterations_per_loop=1000", "--num_tpu_cores=8")
+
+
+@pytest.mark.parametrize(
+    ("flags", "missing"),
+    [
+        (["--do_train=true"], "--train_file"),
+        (["--do_predict=true"], "--predict_file"),
+        (["--do_eval=true"], "--dev_file"),
+    ],
+)
+def test_files_that_are_needed(tmp_path, flags, missing):
+    with pytest.raises(UserError, match=f"{missing}.*missing|{missing} is missing"):
+        run_squad.check(parsed(f"--output_dir={tmp_path}", *flags))
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_googles_commands(tiny, started, tmp_path, negative):
+    """Those of its README, on drawn data; a second one predicts with a threshold."""
+    version = "v2.0" if negative else "v1.1"
+    for part, seed in (("train", 1), ("dev", 2)):
+        value = questions.small(48, seed, 0.4 * negative)
+        (tmp_path / f"{part}-{version}.json").write_text(json.dumps(value))
+    out = tmp_path / "out"
+    flags = {
+        "vocab_file": tiny.model / "vocab.txt",
+        "bert_config_file": tiny.model / "bert_config.json",
+        "init_checkpoint": tiny.model / "bert_model.ckpt",
+        "do_train": True,
+        "train_file": tmp_path / f"train-{version}.json",
+        "do_predict": True,
+        "predict_file": tmp_path / f"dev-{version}.json",
+        "train_batch_size": 12,
+        "learning_rate": 3e-3,
+        "num_train_epochs": 4.0,
+        "max_seq_length": 40,
+        "doc_stride": 16,
+        "output_dir": out,
+        "use_tpu": False,
+    }
+    flags |= {"version_2_with_negative": True} if negative else {}
+
+    def run(**changed):
+        given = [f"--{name}={value}" for name, value in {**flags, **changed}.items()]
+        return started(run_squad.main, [*given, "--xla=off", "--report=false"])
+
+    code, _, err = run(do_eval=True)
+    assert code == 0, err
+    answers = json.loads((out / "predictions.json").read_text())
+    assert len(answers) == 48 and (out / "nbest_predictions.json").exists()
+    scores = (out / "eval_results.txt").read_text()
+    assert ("best_f1_thresh" in scores) == negative == (out / "null_odds.json").exists()
+    if negative:
+        some = sum(not text for text in answers.values())
+        code, _, err = run(do_train=False, null_score_diff_threshold=-100.0)
+        assert code == 0, err
+        answers = json.loads((out / "predictions.json").read_text())
+        assert not any(answers.values()) and 0 < some < 48
+    else:
+        code, _, err = run(train_file=tmp_path / "absent.json", output_dir=tmp_path)
+        assert code == 2 and "absent.json: no such file" in err

@@ -1,0 +1,118 @@
+"""Questions of JSON files: their forms, their lines, and what is wrong with them."""
+
+import json
+
+import pytest
+
+from bert_mgpu.data import tables
+from bert_mgpu.data.squad_json import COLUMNS
+
+FORM = tables.TableFormat("squad")
+
+
+def question(name, **more):
+    return {"id": name, "question": f"who {name}?", "answers": [], **more}
+
+
+def nested(*paragraphs):
+    return {"data": [{"title": "x", "paragraphs": [*paragraphs]}]}
+
+
+def paragraph(*questions, context="sun joy"):
+    return {"context": context, "qas": [*questions]}
+
+
+def read(path, text, names=COLUMNS):
+    """The rows of a file of this text, and the faults."""
+    path.write_text(text if isinstance(text, str) else json.dumps(text, indent=1))
+    faults = []
+    rows = tables.rows(
+        path,
+        FORM,
+        names,
+        id_at=3,
+        nested_at=2,
+        faults=lambda line, fault: faults.append((line, fault.partition(": ")[2])),
+    )
+    return [*rows], faults
+
+
+def test_each_question_has_the_line_of_its_id(tmp_path):
+    value = nested(paragraph(question("a"), question("é")), paragraph(question(7)))
+    rows, faults = read(tmp_path / "x.json", value)
+    lines = (tmp_path / "x.json").read_text().splitlines()
+    assert not faults and [cells[3] for _, cells in rows] == ["a", "é", 7]
+    for (line, cells), place in zip(
+        rows,
+        ("paragraphs[0].qas[0]", "paragraphs[0].qas[1]", "paragraphs[1].qas[0]"),
+        strict=True,
+    ):
+        assert json.dumps(cells[3]) in lines[line - 1]
+        assert cells[1] == "sun joy" and cells[2]["place"] == f"data[0].{place}"
+    rows, _ = read(tmp_path / "x.json", json.dumps(value, ensure_ascii=False))
+    assert [line for line, _ in rows] == [1, 1, 1]
+
+
+def test_cmrcs_own_form(tmp_path):
+    own = {"query_id": "Q", "query_text": "who?", "answers": ["joy", "sun"]}
+    value = [{"context_id": "C", "context_text": "sun joy", "qas": [own]}]
+    rows, faults = read(tmp_path / "x.json", value)
+    assert not faults
+    assert rows[0][1] == [
+        *("who?", "sun joy"),
+        {"answers": ["joy", "sun"], "place": "[0].qas[0]"},
+        "Q",
+    ]
+
+
+def test_a_file_of_json_objects_is_read_as_such(tmp_path):
+    records = [
+        {"id": str(i), "question": "who?", "context": "c", "answers": ["c"]}
+        for i in range(3)
+    ]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    for text in (lines, json.dumps(records, indent=1)):
+        rows, faults = read(tmp_path / "x.json", text)
+        assert not faults and [cells[3] for _, cells in rows] == ["0", "1", "2"]
+
+
+FAULTS = {
+    "cut off": (json.dumps(nested(paragraph(question("a"))))[:-9], "not a JSON file"),
+    "nested deep": ('{"data": ' + "[" * 100_000, "nested too deep"),
+    "a key twice": ('{"data": [], "data": []}', "'data' appears 2 times"),
+    "no list": ({"data": {}}, "data: {}, where a list is needed"),
+    "no object": (nested(3), "data[0].paragraphs[0]: 3, where an object"),
+    "no context": (
+        nested({"qas": [question("a")]}),
+        "data[0].paragraphs[0]: there is no 'context'",
+    ),
+    "no questions": (
+        nested({"context": "c"}),
+        "data[0].paragraphs[0].qas: None, where a list is needed",
+    ),
+    "a context that is none": (
+        nested(paragraph(question("a"), context=5)),
+        "'context' is 5: a text is needed",
+    ),
+    "no id": (nested(paragraph({"question": "q"})), "qas[0]: there is no 'id'"),
+    "an id that is none": (nested(paragraph(question(None))), "'id' is None"),
+    "an id twice": (
+        nested(paragraph(question("a"), question("b")), paragraph(question("a"))),
+        "data[0].paragraphs[1].qas[0]: the id 'a' is that of"
+        " data[0].paragraphs[0].qas[0], too",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_have_their_place(tmp_path, name):
+    text, wanted = FAULTS[name]
+    _, faults = read(tmp_path / "x.json", text)
+    assert len(faults) == 1 and wanted in faults[0][1], faults
+
+
+def test_a_column_of_another_name_is_refused(tmp_path):
+    from bert_mgpu.core.errors import UserError
+
+    with pytest.raises(UserError, match="no column 'q' .there are 'question', 'con"):
+        read(tmp_path / "x.json", nested(), ["q", "context"])

@@ -1,0 +1,176 @@
+"""Rows of questions: those of google-research/bert's run_squad.py."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bert_mgpu.core.rows import Example
+from bert_mgpu.data import cache
+from bert_mgpu.tasks import reader as rows_reader
+from bert_mgpu.tasks.span_qa import dataset, files
+from bert_mgpu.tasks.span_qa.reader import Answers, read_label
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.reference import google_squad
+from tests.support import questions
+from tests.support.marks import rarely
+from tests.support.paths import DATA
+from tests.support.tiny import VOCAB
+
+FLAGS = {"max_seq_length": 256, "doc_stride": 100, "max_query_length": 20}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in VOCAB))
+    return Tokenizer(path)
+
+
+def examples_of(path):
+    own = files.BUILTIN["squad"]
+    return rows_reader.read_examples(
+        own, path, "train", label=read_label, with_label=True
+    )
+
+
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason="the folder ../shared with data and models is absent"
+)
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("english", 80), ("chinese", 80), *rarely(("english", 500), ("chinese", 500))],
+)
+def test_features_are_those_of_run_squad(tmp_path, name, count):
+    """Ids, segments, windows and cores; and, but for named ones, the answers.
+
+    Of an answer that begins or ends inside of a word and is no row of its pieces,
+    Google's code takes the whole words, and so the punctuation beside it. Ours takes
+    the pieces that have its characters.
+    """
+    is_english = name == "english"
+    value = questions.english(count, 1) if is_english else questions.chinese(count)
+    (tmp_path / "data.json").write_text(json.dumps(value, ensure_ascii=False))
+    vocab = "uncased_vocab.txt" if is_english else "chinese_vocab.txt"
+    vocab_file = DATA / "vocab" / vocab
+    request = {"what": "features", "data": f"{tmp_path / 'data.json'}"}
+    request |= {"vocab_file": str(vocab_file), "flags": FLAGS}
+    google_squad.ask(tmp_path, request)
+    theirs = json.loads((tmp_path / "features.json").read_text())
+    examples = examples_of(tmp_path / "data.json")
+    ours = dataset.featurise(examples, Tokenizer(vocab_file), **FLAGS)
+    assert len(examples) == count and len(theirs) == len(ours) > count
+    block, windows = ours.take(np.arange(len(ours))), dataset.windows_of(ours)
+    others = set()
+    for row, wanted in enumerate(theirs):
+        length = wanted["length"]
+        assert int(ours.owners[row]) == wanted["example_index"]
+        for column in ("input_ids", "segment_ids"):
+            actual = block.ragged[column].row(row).tolist()
+            assert actual == wanted[column][:length] and not any(
+                wanted[column][length:]
+            )
+        core = windows.heads[row] + ours.unread[dataset.CORES].row(row)[0]
+        assert [*range(*core)] == wanted["core"]
+        places = [int(ours.dense[key][row]) for key in (dataset.STARTS, dataset.ENDS)]
+        if places != [wanted["start_position"], wanted["end_position"]]:
+            others.add(int(ours.owners[row]))
+    print(f"{name}: {len(others)} of {len(examples)} answers at other tokens")
+    assert len(others) <= (count // 20 if is_english else 0)
+    for number in others:
+        own = examples[number]
+        start, end = own.label.span
+        borders = own.text_b[start - 1 : start + 1], own.text_b[end - 1 : end + 1]
+        assert any(len(pair) == 2 and " " not in pair for pair in borders)
+
+
+def featurise(tokenizer, *examples, **changed):
+    flags = {"max_seq_length": 16, "doc_stride": 5, "max_query_length": 4, **changed}
+    return dataset.featurise(examples, tokenizer, **flags)
+
+
+def test_each_text_is_held_once(tokenizer):
+    context = "the sun of joy in it " * 3
+    labels = [Answers(("sun",), (4, 7)), Answers(("joy",), (11, 14)), None]
+    rows = featurise(
+        tokenizer,
+        *(
+            Example(str(i), "the sun", context, label=own)
+            for i, own in enumerate(labels)
+        ),
+    )
+    tokens = len(rows.spliced["input_ids"].values)
+    assert tokens == 18 + 2 + 2  # the context, the question, [CLS] and [SEP]
+    assert len(rows) == 9 and rows.first_rows.tolist() == [0, 3, 6]
+    assert (rows.dense[dataset.STARTS][6:] == dataset.NO_TARGET).all()
+    assert rows.notes["answers"] == 2
+
+
+def test_the_targets_of_windows(tokenizer):
+    """In the windows that have the whole answer; [CLS] in the others."""
+    context = "the of in it a joy sun the of in it a the of in it"
+    label = Answers(("joy sun",), (15, 22))
+    rows = featurise(tokenizer, Example("", "a", context, label=label))
+    windows = dataset.windows_of(rows)
+    begins = windows.firsts.tolist()
+    assert begins == [0, 5] and windows.sizes.tolist() == [12, 11]
+    head = 3  # [CLS] a [SEP]
+    assert rows.dense[dataset.STARTS].tolist() == [5 + head, 0 + head]
+    assert rows.dense[dataset.ENDS].tolist() == [6 + head, 1 + head]
+    rows = featurise(tokenizer, Example("", "a", context, label=Answers((), None)))
+    assert not rows.dense[dataset.STARTS].any()
+    lost = Answers(("rain",), None)
+    rows = featurise(tokenizer, Example("", "a", context, label=lost))
+    assert (rows.dense[dataset.ENDS] == dataset.NO_TARGET).all()
+    assert rows.notes["lost"] == 1
+
+
+@pytest.mark.parametrize("stride", [1, 3, 500])
+def test_every_token_is_in_one_core(tokenizer, stride):
+    context = "the sun of joy in it " * 9
+    rows = featurise(tokenizer, Example("", "a", context), doc_stride=stride)
+    windows = dataset.windows_of(rows)
+    cores = windows.firsts[:, None] + rows.unread[dataset.CORES].values
+    owned = np.concatenate([np.arange(*core) for core in cores])
+    assert owned.tolist() == [*range(54)]
+    assert (rows.lengths <= 16).all()
+
+
+def test_odd_texts(tokenizer):
+    """Each has a row: no context, no question, one that fills the row."""
+    long = "the sun of joy in it a the sun of joy in it a"
+    rows = featurise(
+        tokenizer,
+        Example("", "", ""),
+        Example("", "sun", None),
+        Example("", long, "joy " * 20),
+        max_query_length=64,
+    )
+    assert len(rows.first_rows) == 3 and rows.notes["cut_questions"] == 1
+    assert dataset.windows_of(rows).sizes[:2].tolist() == [0, 0]
+    assert dataset.windows_of(rows).sizes[2:].tolist() == [1] * 20
+
+
+def test_places_are_those_of_the_text(tokenizer):
+    """An accent that no token has belongs to the one before it."""
+    context = "sun\u0301 (joy) 好新"
+    rows = featurise(tokenizer, Example("", "a", context))
+    places = rows.unread[dataset.PLACES].values.tolist()
+    cut = [context[start:end] for start, end in places]
+    assert cut == ["sun\u0301", "(", "joy", ")", "好", "新"]
+
+
+def test_the_cache_keeps_all(tokenizer):
+    context = "the sun of joy in it " * 3
+    rows = featurise(tokenizer, Example("", "the sun", context))
+    tensors = cache.to_tensors(rows)
+    again = cache.from_tensors(tensors, rows.notes)
+    for name in ("input_ids", "segment_ids"):
+        taken = [
+            each.take(np.arange(len(rows))).ragged[name].values.tolist()
+            for each in (rows, again)
+        ]
+        assert taken[0] == taken[1]
+    assert again.unread[dataset.CORES].values.tolist() == (
+        rows.unread[dataset.CORES].values.tolist()
+    )

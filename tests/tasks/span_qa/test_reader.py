@@ -1,0 +1,109 @@
+"""The answers of questions: where they stand, and what is wrong with them."""
+
+import pytest
+
+from bert_mgpu.tasks.span_qa import files, reader
+from tests.support.paths import DATA
+
+CONTEXT = "sun joy sun joy the sun"
+CELLS = {"text_a": 0, "text_b": 1, "label": 2, "id": 3}
+
+
+def label_of(answers, context=CONTEXT, task="squad"):
+    own = files.BUILTIN[task]
+    return reader.read_label(own, own.columns, ["who?", context, answers, "x"])
+
+
+def at(text, start):
+    return {"text": text, "answer_start": start}
+
+
+@pytest.mark.parametrize(
+    ("answers", "span", "misplaced"),
+    [
+        ([at("joy", 4), at("sun", 0)], (4, 7), 0),
+        ([at("joy", 5), at("sun", 8)], (8, 11), 1),  # the first at its place
+        ([at("joy", 11)], (12, 15), 1),  # the nearest one
+        ([at("joy", 8)], (4, 7), 1),  # of two equally near the first
+        ([at("sun", -1)], (0, 3), 1),
+        ([at("rain", 0), at("the", 16)], (16, 19), 1),
+        ([at("rain", 0)], None, 1),
+        (["the"], (16, 19), 0),  # as CMRC's own files have them
+        ("the", (16, 19), 0),
+        ({"text": ["the", "joy"], "answer_start": [16, 4]}, (16, 19), 0),
+    ],
+)
+def test_the_place_of_an_answer(answers, span, misplaced):
+    label = label_of(answers)
+    assert label.span == span and len(label.misplaced) == misplaced
+    assert label.is_lost == (span is None)
+
+
+def test_what_is_told_of_misplaced_answers():
+    told = label_of([at("joy", 5), at("rain", 3), at("sun", -1)]).misplaced
+    assert told == (
+        "the answer 'joy' is not at 5, but at 4, off by one",
+        "the answer 'rain' is not at 3, nor elsewhere in the context: left out",
+        "the answer 'sun' is not at -1, but at 0",
+    )
+
+
+def test_questions_without_an_answer():
+    for answers in ([], None, {"text": [], "answer_start": []}):
+        assert label_of(answers, task="squad2") == reader.Answers((), None)
+    nested = {"place": "data[0]", "is_impossible": True, "answers": []}
+    assert label_of(nested, task="squad2").texts == ()
+
+
+WRONG = {
+    "no answer": ([], "a question without an answer needs --version_2_with_negative"),
+    "answers of an impossible one": (
+        {"place": "p", "is_impossible": True, "answers": [at("joy", 4)]},
+        "p: is_impossible, but it has 1 answers",
+    ),
+    "is_impossible": ({"place": "p", "is_impossible": 1}, "is_impossible is 1"),
+    "a number": ([at(5, 4)], "the answer is 5: a text is needed"),
+    "empty": ([at(" ", 4)], "the answer ' ' is empty"),
+    "offsets as text": ([at("joy", "4")], "answer_start is '4': a number is needed"),
+    "offsets as bool": ([at("joy", True)], "answer_start is True"),
+    "lists": ({"text": "joy", "answer_start": 4}, "lists 'text' and 'answer_start'"),
+    "lengths": ({"text": ["joy"], "answer_start": []}, "1 texts and 0 starts"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_answers_are_refused(name):
+    answers, message = WRONG[name]
+    with pytest.raises(ValueError, match="^") as error:
+        label_of(answers)
+    assert message in str(error.value)
+
+
+def test_a_question_that_has_no_answer_says_so():
+    nested = {"place": "p", "is_impossible": False, "answers": []}
+    with pytest.raises(ValueError, match="no answer, and it is not is_impossible"):
+        label_of(nested, task="squad2")
+
+
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason="the folder ../shared with data and models is absent"
+)
+def test_the_misplaced_answers_of_cmrc2018():
+    """200 of 9,657 in dev, 5 of 1,002 in trial; no question loses all of its own."""
+    from bert_mgpu.tasks import reader as rows
+
+    own = files.BUILTIN["cmrc2018"]
+    found = {}
+    for part in ("dev", "trial"):
+        examples = rows.read_examples(
+            own,
+            DATA / "cmrc2018" / f"cmrc2018_{part}.json",
+            "dev",
+            label=reader.read_label,
+            with_label=True,
+        )
+        labels = [example.label for example in examples]
+        answers = sum(len(label.texts) for label in labels)
+        misplaced = sum(len(label.misplaced) for label in labels)
+        found[part] = answers, misplaced, sum(label.is_lost for label in labels)
+    assert found == {"dev": (9657, 200, 0), "trial": (1002, 5, 0)}
