@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import unicodedata
+from collections.abc import Iterable
 from typing import NamedTuple
 
 # Ideographs and their compatibility forms; kana and Hangul are words with
@@ -61,16 +62,29 @@ class Normalizer:
         return normalized.split()
 
     def sourced_words(self, text: str) -> list[Word]:
-        """The same words with their sources, about 25 times as slow."""
-        groups = itertools.groupby(
-            _normalize(text, self.lower_case), lambda item: item[0].isspace()
+        """The same words with their sources, eight times as slow."""
+        pieces = list(map(self._table.__getitem__, map(ord, text)))
+        if _CONTEXT in "".join(pieces):
+            return _grouped(_normalize(text, self.lower_case))
+        return _grouped(
+            (char, source) for source, piece in enumerate(pieces) for char in piece
         )
-        return [
-            Word("".join(chars), list(sources))
-            for is_space, group in groups
-            if not is_space
-            for chars, sources in [zip(*group, strict=True)]
-        ]
+
+
+def _grouped(characters: Iterable[tuple[str, int]]) -> list[Word]:
+    """The words of a normalised text: what stands between blanks."""
+    words, chars, sources = list[Word](), list[str](), list[int]()
+    for char, source in characters:
+        if char.isspace():
+            if chars:
+                words.append(Word("".join(chars), sources))
+                chars, sources = [], []
+        else:
+            chars.append(char)
+            sources.append(source)
+    if chars:
+        words.append(Word("".join(chars), sources))
+    return words
 
 
 class _Table(dict[int, str]):

@@ -8,7 +8,9 @@ Letters: W windows, C tokens of all distinct contexts.
 
 from __future__ import annotations
 
+import array
 import hashlib
+import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,49 +34,70 @@ _CHINESE = re.compile("[\u3400-\u9fff]")
 _SHOWN = 20  # misplaced answers that are named
 
 
-class _Text(NamedTuple):
-    """The tokens of a text: where they stand among those of all, and in it."""
+class _Contexts:
+    """The tokens of distinct contexts, one after the other."""
 
-    first: int
-    ids: np.ndarray  # int32 [tokens]
-    places: np.ndarray  # int32 [tokens, 2]
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._known: dict[str, tuple[int, int]] = {}  # the first token, and the last
+        self._ids, self._places = array.array("i"), array.array("i")
+        self._ends = array.array("q", [0])
 
-
-class _Texts:
-    """The tokens of distinct texts, one after the other."""
-
-    def __init__(self, tokenizer: Tokenizer, most: int | None = None):
-        """most: tokens of a text."""
-        self._tokenizer, self._most = tokenizer, most
-        self._known: dict[str, _Text] = {}
-        self.count = self.cut = 0  # tokens; texts that lost some
-
-    def of(self, text: str) -> _Text:
+    def of(self, text: str) -> tuple[int, int]:
+        """The first and the excluded last token of a context among all."""
         if text not in self._known:
             located = self._tokenizer.ids_with_offsets(text)
             places = [[start, end] for _, start, end in located]
             take_dropped(text, places)
-            ids = np.array([token for token, _, _ in located], np.int32)[: self._most]
-            own = np.array(places, np.int32).reshape(-1, 2)[: self._most]
-            self._known[text] = _Text(self.count, ids, own)
-            self.count += len(ids)
-            self.cut += len(ids) < len(located)
+            first = len(self._ids)
+            self._ids.extend(token for token, _, _ in located)
+            self._places.extend(itertools.chain.from_iterable(places))
+            self._ends.append(len(self._ids))
+            self._known[text] = first, len(self._ids)
         return self._known[text]
+
+    def places_of(self, first: int, end: int) -> np.ndarray:
+        """int32 [tokens, 2], of a context."""
+        return np.array(self._places[2 * first : 2 * end], np.int32).reshape(-1, 2)
+
+    @property
+    def ids(self) -> np.ndarray:
+        return np.array(self._ids, np.int32)
+
+    @property
+    def places(self) -> Ragged:
+        places = np.array(self._places, np.int32).reshape(-1, 2)
+        return Ragged(places, np.array(self._ends, np.int64))
 
     def are_chinese(self) -> bool:
         """Whether most of their characters but blanks are Chinese."""
-        text = "".join(self._known)
-        return len(_CHINESE.findall(text)) > len("".join(text.split())) / 2
+        counts = [
+            (len(_CHINESE.findall(text)), len("".join(text.split())))
+            for text in self._known
+        ]
+        return 2 * sum(own for own, _ in counts) > sum(all_ for _, all_ in counts)
 
-    def ids(self) -> np.ndarray:
-        none = np.zeros(0, np.int32)
-        return np.concatenate([none, *(text.ids for text in self._known.values())])
 
-    def places(self) -> Ragged:
-        parts = [text.places for text in self._known.values()]
-        offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-        values = np.concatenate([np.zeros((0, 2), np.int32), *parts])
-        return Ragged(values, offsets.astype(np.int64))
+class _Questions:
+    """The tokens of distinct questions, each with [CLS] before and [SEP] behind it."""
+
+    def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, most: int):
+        """most: tokens of a question."""
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        made = tokenizer.batch_ids([*numbers])
+        sizes = np.minimum(made.lengths, most)
+        self.cut = int((made.lengths > most).sum())
+        rows = np.stack([made.offsets[:-1], sizes], 1)[:, None]
+        kept = Spliced(made.values, rows.astype(np.int32)).take(np.arange(len(rows)))
+        special = np.array([tokenizer.cls_id, tokenizer.sep_id], np.int32)
+        ends = kept.offsets[1:] + 2 * np.arange(1, len(rows) + 1)
+        self.ids = np.full(len(kept.values) + 2 * len(rows), special[1], np.int32)
+        starts = ends - sizes - 2
+        self.ids[starts] = special[0]
+        inside = np.repeat(starts + 1, sizes) + kept.positions
+        self.ids[inside] = kept.values
+        pairs = zip(starts.tolist(), (sizes + 2).tolist(), strict=True)
+        self.slices = dict(zip(numbers, pairs, strict=True))  # the start and the length
 
 
 def featurise(
@@ -92,31 +115,30 @@ def featurise(
     """
     # A question leaves room for a token of its context.
     longest = max(1, min(max_query_length, max_seq_length - SPECIAL - 1))
-    contexts, questions = _Texts(tokenizer), _Texts(tokenizer, longest)
-    owners, slices = list[int](), list[tuple[int, ...]]()
-    cores, targets = list[tuple[int, int]](), list[tuple[int, int]]()
+    contexts = _Contexts(tokenizer)
+    questions = _Questions([each.text_a for each in examples], tokenizer, longest)
+    # Of each window its example, its slices, its core, and its target.
+    owners, slices, cores, targets = (array.array("i") for _ in range(4))
     for number, example in enumerate(examples):
-        question = questions.of(example.text_a)
-        context = contexts.of(example.text_b or "")
-        head, size = len(question.ids) + 2, len(context.ids)
+        question, head = questions.slices[example.text_a]
+        first, last = contexts.of(example.text_b or "")
         room = max_seq_length - head - 1
-        cut = windows(np.ones(size, np.int64), room, min(doc_stride, room))
-        answer = _tokens_of(example.label, context.places)
+        sizes = np.ones(last - first, np.int64)
+        cut = windows(sizes, room, min(doc_stride, room))
+        answer = _tokens_of(example.label, contexts, first, last=last)
         for window in zip(*(each.tolist() for each in cut), strict=True):
             start, end, core_start, core_end = window
-            slices.append(
-                (question.first, head - 2, context.first + start, end - start)
-            )
-            cores.append((core_start - start, core_end - start))
-            targets.append(_target(answer, start, end, head=head))
             owners.append(number)
+            slices.extend((question, head, first + start, end - start))
+            cores.extend((core_start - start, core_end - start))
+            targets.extend(_target(answer, start, end, head=head))
     numbers = np.array(owners, np.int64)
     labels = [each.label for each in examples if isinstance(each.label, Answers)]
     lines = np.array([example.line for example in examples], np.int64)
     keys = np.array([_key(each.text_a, each.text_b) for each in examples], np.uint64)
-    rows = np.array(slices, np.int32).reshape(-1, 4)
     starts, ends = np.array(targets, np.int32).reshape(-1, 2).T.copy()
-    columns = _columns(rows, contexts.ids(), questions.ids(), tokenizer=tokenizer)
+    rows = np.array(slices, np.int32).reshape(-1, 4)
+    columns = _columns(rows, contexts.ids, questions.ids, sep=tokenizer.sep_id)
     notes = cache.length_notes(columns["input_ids"].lengths, 0)
     misplaced = [
         f"{example.guid}: {told}"
@@ -132,28 +154,29 @@ def featurise(
         | {"answers": sum(len(label.texts) for label in labels)}
         | {"misplaced": len(misplaced), "misplaced_shown": misplaced[:shown]}
         | {"lost": sum(label.is_lost for label in labels)}
-        | {"cut_questions": questions.cut, "contexts": contexts.count}
-        | {"chinese": contexts.are_chinese()},
+        | {"cut_questions": questions.cut, "chinese": contexts.are_chinese()},
         keys=keys[numbers],
         owners=numbers if len(numbers) > len(examples) else None,
         unread={
-            PLACES: contexts.places(),
+            PLACES: contexts.places,
             CORES: _each_in_a_row(np.array(cores, np.int32).reshape(-1, 2)),
         },
         spliced=columns,
     )
 
 
-def _tokens_of(label: object, places: np.ndarray) -> tuple[int, int] | None:
+def _tokens_of(
+    label: object, contexts: _Contexts, first: int, *, last: int
+) -> tuple[int, int] | None:
     """The first and the last token of an answer; (-1, -1): it has none.
 
-    None: the answer is not known, or has no token.
+    None: the answer is not known, or has no token. first, last: see `_Contexts.of`.
     """
     if not isinstance(label, Answers) or label.is_lost:
         return None
     if label.span is None:
         return -1, -1
-    start, end = label.span
+    places, (start, end) = contexts.places_of(first, last), label.span
     inside = np.flatnonzero((places[:, 1] > start) & (places[:, 0] < end))
     return (int(inside[0]), int(inside[-1])) if len(inside) else None
 
@@ -174,36 +197,31 @@ def _target(
 
 
 def _columns(
-    rows: np.ndarray,
-    contexts: np.ndarray,
-    questions: np.ndarray,
-    *,
-    tokenizer: Tokenizer,
+    rows: np.ndarray, contexts: np.ndarray, questions: np.ndarray, *, sep: int
 ) -> dict[str, Spliced]:
     """input_ids and segment_ids.
 
-    rows: int32 [W, 4], the first token and the number of tokens of the question and of
-    the window, among those of all questions and contexts.
+    rows: int32 [W, 4], the first token and the number of tokens of the question with
+    its [CLS] and [SEP], and of the window, among those of all questions and contexts.
     """
-    special = np.array([tokenizer.cls_id, tokenizer.sep_id], np.int32)
-    values = np.concatenate([contexts, questions, special])
-    cls = np.full(len(rows), len(values) - 2)
-    sep, one = cls + 1, np.ones(len(rows), int)
-    question, size, window, length = rows.T
-    parts = [
-        (cls, one),
-        (len(contexts) + question, size),
-        (sep, one),
-        (window, length),
-        (sep, one),
-    ]
-    ids = np.stack([np.stack(part, -1) for part in parts], 1).astype(np.int32)
-    longest = int(max(size.max(initial=0), length.max(initial=0))) + 2
+    values = np.concatenate([contexts, questions, np.array([sep], np.int32)])
+    question, head, window, length = rows.T
+    end = np.full(len(rows), len(values) - 1, np.int32)
+    one = np.ones(len(rows), np.int32)
+    parts = (len(contexts) + question, head), (window, length), (end, one)
+    longest = int(max(head.max(initial=0), length.max(initial=0))) + 1
     marks = np.repeat(np.arange(2, dtype=np.int32), longest)
-    zero = np.zeros(len(rows), int)
-    halves = [(zero, size + 2), (zero + longest, length + 1)]
-    segments = np.stack([np.stack(half, -1) for half in halves], 1).astype(np.int32)
-    return {"input_ids": Spliced(values, ids), "segment_ids": Spliced(marks, segments)}
+    zero = np.zeros(len(rows), np.int32)
+    halves = (zero, head), (zero + longest, length + 1)
+    return {
+        "input_ids": Spliced(values, _slices(parts)),
+        "segment_ids": Spliced(marks, _slices(halves)),
+    }
+
+
+def _slices(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Starts and lengths [W] of each part -> int32 [W, parts, 2]."""
+    return np.stack([np.stack(part, -1) for part in parts], 1).astype(np.int32)
 
 
 def _each_in_a_row(values: np.ndarray) -> Ragged:
@@ -227,4 +245,4 @@ class WindowTokens(NamedTuple):
 
 def windows_of(rows: Features) -> WindowTokens:
     slices = rows.spliced["input_ids"].slices.astype(np.int64)
-    return WindowTokens(slices[:, :3, 1].sum(1), slices[:, 3, 1], slices[:, 3, 0])
+    return WindowTokens(slices[:, 0, 1], slices[:, 1, 1], slices[:, 1, 0])

@@ -100,7 +100,7 @@ def test_each_text_is_held_once(tokenizer):
         ),
     )
     tokens = len(rows.spliced["input_ids"].values)
-    assert tokens == 18 + 2 + 2  # the context, the question, [CLS] and [SEP]
+    assert tokens == 18 + 4 + 1  # the context, [CLS] question [SEP], and [SEP]
     assert len(rows) == 9 and rows.first_rows.tolist() == [0, 3, 6]
     assert (rows.dense[dataset.STARTS][6:] == dataset.NO_TARGET).all()
     assert rows.notes["answers"] == 2
