@@ -20,6 +20,8 @@ from bert_mgpu.checkpoints import google_read
 from tests.reference import google_graph
 from tests.support.paths import ROOT
 
+SPAN_LOGITS = "span_logits"
+
 
 def run(config, params, batches, schedule, how):
     """Weights and losses after the batches, as Google's code computes them.
@@ -63,7 +65,9 @@ def _main(folder, how):
     if how == "densify":
         gradients = tf.gradients
         tf.gradients = lambda loss, variables: [
-            tf.convert_to_tensor(grad) for grad in gradients(loss, variables)
+            # Without the pooler's, on which some losses do not depend.
+            None if grad is None else tf.convert_to_tensor(grad)
+            for grad in gradients(loss, variables)
         ]
     # create_model hard-codes dropout 0.1 before the classifier while training.
     tf.nn.dropout = lambda values, *args, **kwargs: values
@@ -73,8 +77,9 @@ def _main(folder, how):
         name: tf.placeholder(value.dtype, value.shape[1:])
         for name, value in batches.items()
     }
-    pretrains = "masked_lm_ids" in inputs
-    loss = (_pretraining if pretrains else _classification)(tf, config, inputs, folder)
+    makers = {"masked_lm_ids": _pretraining, "start_positions": _answers}
+    make = next((makers[name] for name in makers if name in inputs), _classification)
+    loss = make(tf, config, inputs, folder)
     tf.train.get_or_create_global_step()
     train_op = optimization.create_optimizer(loss, rate, steps, warmup, False)
     variables = tf.trainable_variables()
@@ -89,6 +94,8 @@ def _main(folder, how):
             feed["global_step/read:0"] = step
             losses.append(session.run([loss, train_op], feed)[0])
         weights = session.run({v.op.name: v for v in variables})
+        if make is _answers:  # of the last batch, with the weights after all steps
+            weights[SPAN_LOGITS] = session.run(f"{SPAN_LOGITS}:0", feed)
     np.savez(folder / "outputs.npz", losses=np.array(losses), **weights)
 
 
@@ -99,6 +106,21 @@ def _classification(tf, config, inputs, folder):
     texts = (inputs[name] for name in ("input_ids", "input_mask", "segment_ids"))
     create = run_classifier.create_model
     return create(config, True, *texts, inputs["label_ids"], len(bias), False)[0]
+
+
+def _answers(tf, config, inputs, folder):
+    """The loss of run_squad.py's model_fn, which is a function inside of it."""
+    from bert import run_squad
+
+    texts = (inputs[name] for name in ("input_ids", "input_mask", "segment_ids"))
+    logits = run_squad.create_model(config, True, *texts, False)
+    tf.stack(logits, -1, name=SPAN_LOGITS)  # [B, T, 2]
+    losses = []
+    for own, place in zip(logits, ("start_positions", "end_positions"), strict=True):
+        one_hot = tf.one_hot(inputs[place], own.shape[1], dtype=tf.float32)
+        log_probs = tf.nn.log_softmax(own, axis=-1)
+        losses.append(-tf.reduce_mean(tf.reduce_sum(one_hot * log_probs, -1)))
+    return sum(losses) / 2
 
 
 def _pretraining(tf, config, inputs, folder):
