@@ -106,7 +106,7 @@ def evaluator(run: FinetuningRun) -> Evaluator | None:
     metric = evaluations.choose_metric(config.best_metric, task.metric, names)
     trained, _ = data.read("train")  # by all processes, like every reading
     if run.topology.group.rank == 0:
-        baseline = data.family.baseline(trained, sets, task)
+        baseline = data.family.baseline(trained, sets, task, examples=data.examples)
         for name, scores in baseline.items():
             say(f"{data.family.baseline_name}  {name}: {task.line(scores)}")
         result_files.write_baseline(run.output_dir, baseline)

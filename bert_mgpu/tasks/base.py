@@ -10,7 +10,7 @@ import abc
 import json
 import pathlib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -260,7 +260,15 @@ class Family(abc.ABC):
         raise UserError(f"{files.name}: labels of its type are not repaired")
 
     def baseline(
-        self, train: Features, sets: Mapping[str, Features], task: FinetuningTask
+        self,
+        train: Features,
+        sets: Mapping[str, Features],
+        task: FinetuningTask,
+        *,
+        examples: Callable[[str], Sequence[Example]],
     ) -> dict[str, dict[str, float]]:
-        """Name of a set -> scores of a trivial model to beat; empty: there is none."""
+        """Name of a set -> scores of a trivial model to beat; empty: there is none.
+
+        examples: reads the texts of a set.
+        """
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
@@ -159,7 +159,12 @@ class ClassificationFamily(Family):
         return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets))]
 
     def baseline(
-        self, train: Features, sets: Mapping[str, Features], task: FinetuningTask
+        self,
+        train: Features,
+        sets: Mapping[str, Features],
+        task: FinetuningTask,
+        *,
+        examples: Callable[[str], Sequence[Example]],
     ) -> dict[str, dict[str, float]]:
         assert isinstance(task, Classification)
         return naive_bayes.scores(

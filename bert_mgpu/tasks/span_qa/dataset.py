@@ -31,7 +31,7 @@ PLACES, CORES = "places", "cores"
 STARTS, ENDS = "start_positions", "end_positions"
 NO_TARGET = -1  # of a row without a known answer: it has no loss
 _CHINESE = re.compile("[\u3400-\u9fff]")
-_SHOWN = 20  # misplaced answers that are named
+SHOWN = 20  # misplaced answers that are named
 
 
 class _Contexts:
@@ -107,11 +107,13 @@ def featurise(
     max_seq_length: int,
     doc_stride: int,
     max_query_length: int,
-    shown: int | None = _SHOWN,
+    max_answer_length: int | None = None,
+    shown: int | None = SHOWN,
 ) -> Features:
     """An example has as many rows as its context has windows.
 
-    shown: misplaced answers in the notes; None: all.
+    max_answer_length: longer answers are counted; None: none is. shown: misplaced
+    answers in the notes; None: all.
     """
     # A question leaves room for a token of its context.
     longest = max(1, min(max_query_length, max_seq_length - SPECIAL - 1))
@@ -119,6 +121,7 @@ def featurise(
     questions = _Questions([each.text_a for each in examples], tokenizer, longest)
     # Of each window its example, its slices, its core, and its target.
     owners, slices, cores, targets = (array.array("i") for _ in range(4))
+    answer_sizes = array.array("i")  # tokens
     for number, example in enumerate(examples):
         question, head = questions.slices[example.text_a]
         first, last = contexts.of(example.text_b or "")
@@ -126,6 +129,8 @@ def featurise(
         sizes = np.ones(last - first, np.int64)
         cut = windows(sizes, room, min(doc_stride, room))
         answer = _tokens_of(example.label, contexts, first, last=last)
+        if answer is not None and answer[0] >= 0:
+            answer_sizes.append(answer[1] - answer[0] + 1)
         for window in zip(*(each.tolist() for each in cut), strict=True):
             start, end, core_start, core_end = window
             owners.append(number)
@@ -141,7 +146,7 @@ def featurise(
     columns = _columns(rows, contexts.ids, questions.ids, sep=tokenizer.sep_id)
     notes = cache.length_notes(columns["input_ids"].lengths, 0)
     misplaced = [
-        f"{example.guid}: {told}"
+        (example.line, f"{example.guid}: {told}")
         for example in examples
         if isinstance(example.label, Answers)
         for told in example.label.misplaced
@@ -154,7 +159,10 @@ def featurise(
         | {"answers": sum(len(label.texts) for label in labels)}
         | {"misplaced": len(misplaced), "misplaced_shown": misplaced[:shown]}
         | {"lost": sum(label.is_lost for label in labels)}
-        | {"cut_questions": questions.cut, "chinese": contexts.are_chinese()},
+        | {"cut_questions": questions.cut, "chinese": contexts.are_chinese()}
+        | {"room": max_seq_length - 1, "without": sum(not own.texts for own in labels)}
+        | {"longest_answer": max(answer_sizes, default=0)}
+        | {"long_answers": sum(n > (max_answer_length or n) for n in answer_sizes)},
         keys=keys[numbers],
         owners=numbers if len(numbers) > len(examples) else None,
         unread={

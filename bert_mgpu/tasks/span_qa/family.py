@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example, Features
-from bert_mgpu.tasks.base import Family, TaskData
+from bert_mgpu.core.text_files import Faults
+from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
+from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
-from bert_mgpu.tasks.span_qa import dataset, reader
+from bert_mgpu.tasks.span_qa import (
+    dataset,
+    question_checks,
+    reader,
+    similar_sentence,
+)
 from bert_mgpu.tasks.span_qa.files import NEGATIVE
 from bert_mgpu.tasks.span_qa.scored import Choice
 from bert_mgpu.tasks.span_qa.task import SpanQa
@@ -24,12 +33,19 @@ _OF_CHOICE = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
 class SpanQaFamily(Family):
     """The type "qa"."""
 
+    baseline_name = similar_sentence.NAME
     has_windows = True
 
     def read_label(
         self, files: TaskFiles, columns: Columns, cells: Sequence[Any]
     ) -> Any:
         return reader.read_label(files, columns, cells)
+
+    def complete(
+        self, files: TaskFiles, path: Any, examples: list[Example], *, faults: Faults
+    ) -> list[Example]:
+        reader.check_ids(path, examples, faults)
+        return examples
 
     def features(
         self,
@@ -45,13 +61,13 @@ class SpanQaFamily(Family):
             max_seq_length=config.max_seq_length,
             doc_stride=config.doc_stride or _STRIDE,
             max_query_length=config.max_query_length,
+            max_answer_length=config.max_answer_length,
+            shown=None if config.verbose_logging else dataset.SHOWN,
         )
 
     def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
-        return {
-            "doc_stride": config.doc_stride,
-            "max_query_length": config.max_query_length,
-        }
+        names = "doc_stride", "max_query_length", "max_answer_length", "verbose_logging"
+        return {name: getattr(config, name) for name in names}
 
     def prediction_flags(
         self, config: FinetuneConfig, files: TaskFiles
@@ -92,19 +108,31 @@ class SpanQaFamily(Family):
             return False
         return bool(data.read(split)[0].notes["chinese"])
 
+    def baseline(
+        self,
+        train: Features,
+        sets: Mapping[str, Features],
+        task: FinetuningTask,
+        *,
+        examples: Callable[[str], Sequence[Example]],
+    ) -> dict[str, dict[str, float]]:
+        assert isinstance(task, SpanQa)
+        found = {}
+        for name in sets:
+            own = examples(name)
+            said = similar_sentence.answers(own)
+            odds = np.zeros(len(own)) if task.choice.version_2_with_negative else None
+            found[name] = task.scores_of(own, said, best=said, odds=odds)
+        return found
+
     def remarks(self, features: Features) -> Iterator[str]:
-        notes = features.notes
-        if notes["misplaced"]:
-            yield (
-                f"{notes['misplaced']} of {notes['answers']} answers are not at their"
-                f" place; {notes['lost']} questions have none that their context has"
-            )
-            yield from notes["misplaced_shown"]
-        if notes["cut_questions"]:
-            yield (
-                f"{notes['cut_questions']} questions are longer than"
-                " --max_query_length: their ends are left out"
-            )
+        return question_checks.remarks(features.notes)
+
+    def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:
+        return question_checks.warnings(checked)
+
+    def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
+        return question_checks.tables(sets)
 
 
 FAMILY = SpanQaFamily()

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.core.errors import short_repr
+from bert_mgpu.core.rows import Example
+from bert_mgpu.core.text_files import Faults, report_faults
 from bert_mgpu.data import squad_json
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.tasks.span_qa.files import NEGATIVE
@@ -47,6 +49,16 @@ def read_label(files: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Answ
     except ValueError as error:
         raise ValueError(f"{place}{error}") from None
     return _located(context, answers)
+
+
+def check_ids(path: Any, examples: Sequence[Example], faults: Faults) -> None:
+    """Reports each id that is that of an earlier question: answers go by their ids."""
+    lines = dict[str | int, int]()
+    for example in examples:
+        first = lines.setdefault(example.guid, example.line)
+        if first != example.line:
+            fault = f"the id {short_repr(example.guid)} is that of line {first}, too"
+            report_faults(path, example.line, ValueError(fault), faults=faults)
 
 
 def _given(label: Any) -> Iterator[tuple[str, int | None]]:

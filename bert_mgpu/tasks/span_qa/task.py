@@ -5,13 +5,13 @@ Shapes: R rows of S examples at most, T tokens, H width.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.rows import Features, Outputs
+from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
     Display,
@@ -51,7 +51,7 @@ class SpanQa(FinetuningTask):
         self.max_seq_length = max_seq_length
         self.facts = {"task_type": TYPE}
         self._config, self._recompute = bert_config, recompute
-        self._choice, self._chinese = choice, chinese
+        self.choice, self._chinese = choice, chinese
         own = (
             ("exact", "f1") if choice.version_2_with_negative else ("exact_match", "f1")
         )
@@ -100,20 +100,28 @@ class SpanQa(FinetuningTask):
     def scored_rows(
         self, outputs: Outputs, rows: Features, examples: ReadExamples
     ) -> AnsweredSet:
-        return AnsweredSet(outputs, rows, examples, choice=self._choice)
+        return AnsweredSet(outputs, rows, examples, choice=self.choice)
 
     def scores(self, scored: AnsweredSet) -> dict[str, Any]:
         loss = float(scored.losses.mean()) if len(scored.losses) else 0.0
-        truth = [example.label.texts for example in scored.examples]
         said = [answer.text for answer in scored.chosen]
-        if scored.odds is None:
-            found = metrics.scores(truth, said, chinese=self._chinese)
-        else:
-            best = [answer.text for answer in scored.best]
-            found = metrics.scores_with_negative(
-                truth, said, answers=best, odds=scored.odds
-            )
+        best = [answer.text for answer in scored.best]
+        found = self.scores_of(scored.examples, said, best=best, odds=scored.odds)
         return {"eval_loss": loss, **found}
+
+    def scores_of(
+        self,
+        examples: Sequence[Example],
+        said: Sequence[str],
+        *,
+        best: Sequence[str],
+        odds: np.ndarray | None,
+    ) -> dict[str, Any]:
+        """The scores of predicted texts; best, odds: see `scores_with_negative`."""
+        truth = [example.label.texts for example in examples]
+        if odds is None:
+            return metrics.scores(truth, said, chinese=self._chinese)
+        return metrics.scores_with_negative(truth, said, answers=best, odds=odds)
 
     def decide(self, scored: AnsweredSet) -> Predictions:
         return predictions.decide(scored)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_mgpu.checkpoints import train_state
@@ -195,7 +195,12 @@ class TaggingFamily(Family):
         )
 
     def baseline(
-        self, train: Features, sets: Mapping[str, Features], task: FinetuningTask
+        self,
+        train: Features,
+        sets: Mapping[str, Features],
+        task: FinetuningTask,
+        *,
+        examples: Callable[[str], Sequence[Example]],
     ) -> dict[str, dict[str, float]]:
         return dictionary.scores(train, sets, task.labels)
 

@@ -167,7 +167,7 @@ class TokenFamily(PointingFamily):
             model.required_tokenizer.tokens,
         )
 
-    def baseline(self, train, sets, task):
+    def baseline(self, train, sets, task, *, examples):
         return {}
 
 

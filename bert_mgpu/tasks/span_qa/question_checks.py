@@ -1,0 +1,124 @@
+"""Tables of questions, and warnings about those that are likely mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.core import terminal
+from bert_mgpu.core.rows import Features
+from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.span_qa import dataset
+from bert_mgpu.tasks.span_qa.dataset import ENDS, PLACES, STARTS
+
+_NUMBER_WIDTH = 16  # columns of the terminal
+_STRIDES = (64, 128, 256)
+_LONG, _CUT = 0.05, 0.05  # shares of answers, and of questions, from which to warn
+
+
+def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for the log on a set."""
+    if notes["misplaced"]:
+        yield (
+            f"{notes['misplaced']} of {notes['answers']} answers are not at their"
+            f" place; {_questions(notes['lost'])} with none that the context has"
+        )
+        for line, told in notes["misplaced_shown"]:
+            yield f"  line {line}: {told}"
+        if more := notes["misplaced"] - len(notes["misplaced_shown"]):
+            yield f"  and {more} more: --verbose_logging=true names all"
+    if notes["cut_questions"]:
+        yield (
+            f"{_questions(notes['cut_questions'])} longer than --max_query_length:"
+            " the ends are left out"
+        )
+
+
+def warnings(checked: CheckedSet) -> Iterator[str]:
+    """A line for each likely mistake in a set."""
+    notes, path = checked.features.notes, checked.path
+    count = len(checked.features.first_rows)
+    if notes["cut_questions"] > _CUT * count:
+        yield (
+            f"{path}: {_questions(notes['cut_questions'])} longer than"
+            " --max_query_length: raise it"
+        )
+    if not checked.labelled:
+        return
+    for line, told in notes["misplaced_shown"]:
+        yield f"{path}:{line}: {told}"
+    if more := notes["misplaced"] - len(notes["misplaced_shown"]):
+        yield f"{path}: and {more} more answers that are not at their place"
+    with_answer = count - notes["without"]
+    if notes["long_answers"] > _LONG * with_answer:
+        share = notes["long_answers"] / with_answer
+        yield (
+            f"{path}: {share:.1%} of the answers have more tokens than"
+            f" --max_answer_length, up to {notes['longest_answer']}: they cannot be"
+            " predicted: raise it"
+        )
+    if with_answer and checked.split == "train" and not _learnt(checked.features):
+        yield f"{path}: no answer fits into a window: lower --doc_stride"
+
+
+def tables(sets: Sequence[CheckedSet]) -> list[str]:
+    """Facts on questions, and what a stride would cost, by set."""
+    features = [checked.features for checked in sets]
+    train = next((each.features for each in sets if each.split == "train"), None)
+    known = _contexts(train) if train is not None else set()
+    rows: list[tuple[str, list[Any]]] = [
+        ("contexts", [len(each.unread[PLACES].lengths) for each in features]),
+        ("questions without an answer", [each.notes["without"] for each in features]),
+        ("answers not at their place", [each.notes["misplaced"] for each in features]),
+        ("questions without a right place", [each.notes["lost"] for each in features]),
+        (
+            "answers that are too long",
+            [each.notes["long_answers"] for each in features],
+        ),
+        ("questions that are cut", [each.notes["cut_questions"] for each in features]),
+    ]
+    shared = [
+        "-" if each is train or train is None else len(known & _contexts(each))
+        for each in features
+    ]
+    rows.append(("contexts that are in train, too", shared))
+    for stride in _STRIDES:
+        costs = [_cost(each, stride) for each in features]
+        shown = [f"{windows} ({tokens / 1e6:.2f} M)" for windows, tokens in costs]
+        rows.append((f"rows (tokens) at doc_stride={stride}", shown))
+    lines = [["", *(checked.split for checked in sets)]]
+    lines += [[name, *map(str, values)] for name, values in rows]
+    return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets))]
+
+
+def _questions(count: int) -> str:
+    return f"{count} question{'s' * (count != 1)}"
+
+
+def _learnt(features: Features) -> bool:
+    return bool((features.dense[ENDS] >= features.dense[STARTS])[
+        features.dense[STARTS] > 0].any())  # fmt: skip
+
+
+def _contexts(features: Features) -> set[bytes]:
+    """The tokens of each distinct context."""
+    places, values = features.unread[PLACES], features.spliced["input_ids"].values
+    pairs = zip(places.offsets[:-1], places.offsets[1:], strict=True)
+    return {values[start:end].tobytes() for start, end in pairs}
+
+
+def _cost(features: Features, stride: int) -> tuple[int, int]:
+    """The rows of a set, and their tokens, with this stride."""
+    windows = dataset.windows_of(features)
+    first = features.first_rows
+    last = np.append(first[1:], len(features)) - 1
+    sizes = windows.firsts[last] + windows.sizes[last] - windows.firsts[first]
+    heads = windows.heads[first]
+    room = features.notes["room"] - heads
+    step = np.minimum(stride, room)
+    more = np.maximum(0, -(-(sizes - room) // step))
+    # All windows but the last are full.
+    tokens = more * room + sizes - more * step + (more + 1) * (heads + 1)
+    return int((more + 1).sum()), int(tokens.sum())
