@@ -51,6 +51,16 @@ class AnsweredSet:
         return self._examples()
 
     @functools.cached_property
+    def windows(self) -> np.ndarray:
+        """The windows of each question: int64 [Q]."""
+        return np.bincount(self._owners, minlength=len(self))
+
+    def probability(self, number: int) -> float:
+        """That of the predicted answer of a question, among its n-best list."""
+        own = self.n_best[number]
+        return answers.probabilities(own)[own.index(self.chosen[number])]
+
+    @functools.cached_property
     def null(self) -> np.ndarray | None:
         """The logits of no answer, float64 [Q, 2]; None where all have an answer."""
         if not self.choice.version_2_with_negative:

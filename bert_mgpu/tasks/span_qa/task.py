@@ -5,12 +5,14 @@ Shapes: R rows of S examples at most, T tokens, H width.
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.core.report import ReportSection
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
@@ -24,7 +26,7 @@ from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.base import FinetuningTask
-from bert_mgpu.tasks.span_qa import metrics, predictions
+from bert_mgpu.tasks.span_qa import metrics, predictions, report
 from bert_mgpu.tasks.span_qa.dataset import ENDS, STARTS
 from bert_mgpu.tasks.span_qa.files import TYPE
 from bert_mgpu.tasks.span_qa.scored import AnsweredSet, Choice
@@ -122,6 +124,18 @@ class SpanQa(FinetuningTask):
         if odds is None:
             return metrics.scores(truth, said, chinese=self._chinese)
         return metrics.scores_with_negative(truth, said, answers=best, odds=odds)
+
+    def sections(
+        self,
+        name: str,
+        scored: AnsweredSet,
+        path: pathlib.Path,
+        *,
+        examples: ReadExamples,
+    ) -> list[ReportSection]:
+        chinese = self._chinese and scored.odds is None
+        scores = self.scores(scored)
+        return report.sections(name, scored, scores, path=path, chinese=chinese)
 
     def decide(self, scored: AnsweredSet) -> Predictions:
         return predictions.decide(scored)

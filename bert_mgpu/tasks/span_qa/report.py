@@ -1,0 +1,156 @@
+"""The sections of report.html on a set of questions."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.core.report import ReportSection, ReportTable
+from bert_mgpu.tasks.span_qa import metrics
+from bert_mgpu.tasks.span_qa.scored import AnsweredSet
+
+_MAX_SHOWN, _AROUND = 20, 40  # questions; characters on each side of an answer
+_LONGEST = 200  # characters of a text
+_LENGTHS = (5, 10, 20, 40)  # characters of true answers, at which groups end
+_WINDOWS = (1, 2, 4)  # of a question
+_POINTS = 11  # of the threshold curve
+
+
+class Scored:
+    """The score of each question by the metrics that a report shows."""
+
+    def __init__(self, scored: AnsweredSet, *, chinese: bool):
+        self.truth = [example.label.texts for example in scored.examples]
+        self.said = [answer.text for answer in scored.chosen]
+        pair = metrics.exact, metrics.f1
+        if chinese:
+            pair = metrics.cmrc_exact, metrics.cmrc_f1
+        self.exact, self.f1 = (
+            metrics.of_questions(self.truth, self.said, score) for score in pair
+        )
+        self.names = ("cmrc_em", "cmrc_f1") if chinese else ("exact", "f1")
+        self.pair = pair
+
+
+def sections(
+    name: str,
+    scored: AnsweredSet,
+    scores: Mapping[str, Any],
+    *,
+    path: pathlib.Path,
+    chinese: bool,
+) -> list[ReportSection]:
+    """The sections of a labelled set."""
+    own = Scored(scored, chinese=chinese)
+    rows: list[tuple[object, ...]] = [("score", "value")]
+    rows += [(key, f"{value:.4f}") for key, value in scores.items()]
+    blocks: list[Any] = [f"{len(scored)} questions of {path}", ReportTable(rows, "wn")]
+    head = "questions", "number", *own.names
+    for title, groups in (
+        ("by the length of the longest true answer", _by_length(own.truth)),
+        ("by the windows of their contexts", _by_windows(scored)),
+    ):
+        lines = [
+            (label, int(mask.sum()), *_means((own.exact, own.f1), mask))
+            for label, mask in groups
+            if mask.any()
+        ]
+        blocks.append(ReportTable([head, *lines], "wnnn", note=title))
+    if scored.odds is not None:
+        blocks.append(_thresholds(scored, own))
+    return [
+        ReportSection(name, blocks),
+        ReportSection(f"{name}: worst answers", [_worst(scored, own, path)]),
+    ]
+
+
+def _means(columns: Sequence[np.ndarray], mask: np.ndarray) -> list[str]:
+    return [f"{100 * column[mask].mean():.1f}" for column in columns]
+
+
+def _by_length(truth: Sequence[Sequence[str]]) -> Iterator[tuple[str, np.ndarray]]:
+    sizes = np.array([max(map(len, texts), default=0) for texts in truth])
+    yield "without an answer", sizes == 0
+    low = 1
+    for high in _LENGTHS:
+        yield f"{low} to {high} characters", (sizes >= low) & (sizes <= high)
+        low = high + 1
+    yield f"{low} characters and more", sizes >= low
+
+
+def _by_windows(scored: AnsweredSet) -> Iterator[tuple[str, np.ndarray]]:
+    counts, low = scored.windows, 1
+    for high in _WINDOWS:
+        label = str(high) if low == high else f"{low} to {high}"
+        yield label, (counts >= low) & (counts <= high)
+        low = high + 1
+    yield f"{low} and more", counts >= low
+
+
+def _thresholds(scored: AnsweredSet, own: Scored) -> ReportTable:
+    """The scores that other thresholds would give."""
+    assert scored.odds is not None
+    best = [answer.text for answer in scored.best]
+    with_answer = [metrics.of_questions(own.truth, best, score) for score in own.pair]
+    none = np.array([float(not texts) for texts in own.truth])
+    rows: list[tuple[object, ...]] = [("threshold", "no answer", *own.names)]
+    shares = np.linspace(0, 1, _POINTS)
+    for threshold in np.unique(np.quantile(scored.odds, shares)).tolist():
+        is_none = scored.odds > threshold
+        means = [100 * np.where(is_none, none, each).mean() for each in with_answer]
+        rows.append(
+            (
+                f"{threshold:.3f}",
+                f"{is_none.mean():.1%}",
+                *(f"{mean:.1f}" for mean in means),
+            )
+        )
+    return ReportTable(rows, "nnnn", note="by --null_score_diff_threshold")
+
+
+def _worst(scored: AnsweredSet, own: Scored, path: pathlib.Path) -> str | ReportTable:
+    """The questions with the lowest scores, the most certain answers first."""
+    wrong = np.flatnonzero(own.f1 < 1)
+    if not len(wrong):
+        return "none: every answer is right"
+    certain = np.array([scored.probability(number) for number in wrong.tolist()])
+    order = np.lexsort((-certain, own.f1[wrong]))
+    rows: list[tuple[object, ...]] = [
+        ("line", own.names[-1], "probability", "question", "true answer", "predicted")
+    ]
+    for index in order[:_MAX_SHOWN].tolist():
+        number = int(wrong[index])
+        example = scored.examples[number]
+        answer = scored.chosen[number]
+        place = None if answer.start < 0 else (answer.start, answer.end)
+        rows.append(
+            (
+                example.line,
+                f"{100 * own.f1[number]:.1f}",
+                f"{certain[index]:.3f}",
+                _cut(example.text_a),
+                _around(example.text_b or "", example.label.span)
+                or " / ".join(own.truth[number]),
+                _around(example.text_b or "", place) or "no answer",
+            )
+        )
+    count = len(rows) - 1
+    note = f"the {count} with the lowest score of {len(wrong)}; lines of {path}"
+    return ReportTable(rows, "nnnttt", note=note)
+
+
+def _around(context: str, place: tuple[int, int] | None) -> str:
+    """An answer in brackets, and what stands around it; "" where there is none."""
+    if place is None:
+        return ""
+    start, end = place
+    before = context[max(0, start - _AROUND) : start]
+    behind = context[end : end + _AROUND]
+    return f"{before}[{_cut(context[start:end])}]{behind}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."

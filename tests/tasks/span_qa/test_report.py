@@ -1,0 +1,88 @@
+"""The sections of a report on questions."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks.span_qa import report
+from bert_mgpu.tasks.span_qa.reader import Answers
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.support.tiny import VOCAB
+from tests.tasks.span_qa.test_answers import answered, drawn_logits
+
+LONG = "the of in it a " * 9 + "sun joy"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in VOCAB))
+    return Tokenizer(path)
+
+
+def sections(tokenizer, *examples, negative=False, chinese=False):
+    scored = answered(
+        tokenizer,
+        *examples,
+        logits=lambda rows: drawn_logits(rows, 3),
+        negative=negative,
+    )
+    path = pathlib.Path("dev.json")
+    made = report.sections("dev", scored, {"f1": 50.0}, path=path, chinese=chinese)
+    return scored, made
+
+
+def tables(section):
+    return {b.note: b.rows for b in section.blocks if not isinstance(b, str)}
+
+
+def test_scores_by_length_and_by_windows(tokenizer):
+    examples = [
+        Example("1", "a", "sun joy", label=Answers(("sun joy",), (0, 7)), line=2),
+        Example("2", "a", LONG, label=Answers(("joy",), (139, 142)), line=3),
+        Example("3", "a", LONG, label=Answers((LONG[:100],), (0, 100)), line=4),
+    ]
+    scored, (first, worst) = sections(tokenizer, *examples)
+    found = tables(first)
+    lengths = found["by the length of the longest true answer"]
+    assert [row[:2] for row in lengths[1:]] == [
+        ("1 to 5 characters", 1),
+        ("6 to 10 characters", 1),
+        ("41 characters and more", 1),
+    ]
+    own = report.Scored(scored, chinese=False)
+    means = [f"{100 * each[0]:.1f}" for each in (own.exact, own.f1)]
+    assert [*lengths[2][2:]] == means
+    windows = found["by the windows of their contexts"]
+    assert [row[1] for row in windows[1:]] == [1, 2]
+    shown = worst.blocks[0]
+    assert len(shown.rows) == 1 + (own.f1 < 1).sum()
+    row = next(row for row in shown.rows[1:] if row[0] == 3)
+    assert row[4].endswith("sun [joy]") and row[3] == "a"
+    answer = scored.chosen[1]
+    assert f"[{LONG[answer.start : answer.end]}]" in row[5]
+
+
+def test_the_scores_of_other_thresholds(tokenizer):
+    examples = [
+        Example(str(i), "a", LONG, label=Answers((), None) if i % 2 else
+                Answers(("joy",), (139, 142)))
+        for i in range(8)
+    ]  # fmt: skip
+    scored, (first, _) = sections(tokenizer, *examples, negative=True)
+    rows = tables(first)["by --null_score_diff_threshold"]
+    assert rows[1][1] != rows[-1][1] == "0.0%" and len(rows) > 3
+    # Where an answer is always given, half of the questions cannot be right.
+    best = [answer.text for answer in scored.best]
+    wanted = np.mean([text == "joy" and not i % 2 for i, text in enumerate(best)])
+    assert rows[-1][2] == f"{100 * wanted:.1f}"
+
+
+def test_a_set_without_a_mistake(tokenizer):
+    scored, _ = sections(tokenizer, Example("1", "a", LONG, label=Answers((), None)))
+    answer = scored.chosen[0]
+    label = Answers((answer.text,), (answer.start, answer.end))
+    _, (_, worst) = sections(tokenizer, Example("1", "a", LONG, label=label))
+    assert worst.blocks == ["none: every answer is right"]
