@@ -153,6 +153,7 @@ class LoadedModel:
                 f"--model_name={self.name}: pass letters, digits, _, . and - alone"
             )
         self.inputs = ("text_a", "text_b")[: 1 + self._model.takes_pairs]
+        self.titles = self._model.predictor.data.family.titles[: len(self.inputs)]
         self.batch = self._model.predictor.batch
         if folder.name == run_files.BEST:  # it stands in the folder of its run
             folder = folder.parent

@@ -129,5 +129,5 @@ class Display(NamedTuple):
 
     text: str
     bars: Sequence[tuple[str, float]] = ()  # a name and its share, 0 to 1
-    # Parts of the example's text: start, excluded end, and a word on each.
+    # Parts of the example's last text: start, excluded end, and a word on each, or "".
     spans: Sequence[tuple[int, int, str]] = ()

@@ -58,6 +58,7 @@ class ServedModel(Protocol):
 
     name: str
     inputs: tuple[str, ...]  # the fields of an instance: "text_a", "text_b"
+    titles: tuple[str, ...]  # of these fields, among the words of page.js
     batch: int  # rows that it takes at once
     report: pathlib.Path | None
 
@@ -250,6 +251,7 @@ class _Server:
             {
                 "name": self._model.name,
                 "inputs": self._model.inputs,
+                "titles": self._model.titles,
                 "report": bool(report and report.is_file()),
             }
         )

@@ -152,6 +152,7 @@ class Family(abc.ABC):
     # example that fits in it: exported models do no more.
     exportable = True
     has_windows = False  # whether an example that does not fit has several rows
+    titles = ("text", "second")  # of an example's texts, among the words of page.js
     # Whether predictions of a file show its labels, too, where it has them.
     shows_labels = False
 

@@ -79,6 +79,7 @@ def test_the_page_knows_the_model(served, tmp_path):
     report = tmp_path / "report.html"
     client = served(Reverser(("text_a", "text_b"), report))
     page = {"name": "turn", "inputs": ["text_a", "text_b"], "report": False}
+    page["titles"] = ["text", "second"]
     assert json.loads(client("GET", "/page.json")[2]) == page
     assert client("GET", "/report")[0] == 404
     report.write_text("<!doctype html>")

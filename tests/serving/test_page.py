@@ -26,7 +26,7 @@ class Named:
     """A model that names what it was asked."""
 
     name, batch = "reviews", 4
-    spans = ()
+    spans, titles = (), ("text", "second")
 
     def __init__(self, inputs, report):
         self.inputs, self.report, self.asked = inputs, report, []
@@ -123,6 +123,27 @@ def test_entities_are_marked_in_the_text(served, tmp_path):
         text = "document.querySelector('.marked').textContent"
         assert page.evaluate(text) == "👍 sun<b> <i>xLOC"
         assert page.errors == []
+
+
+def test_an_answer_is_marked_in_its_context(served, tmp_path):
+    model, address = served(("text_a", "text_b"))
+    model.titles, model.spans = ("question", "context"), [[4, 7, ""]]
+    with browser.Page(tmp_path / "profile", 768) as page:
+        page.open(address)
+        page.wait("!document.querySelector('#second').hidden")
+        labels = "[...document.querySelectorAll('label')].map((m) => m.textContent)"
+        assert page.evaluate(labels) == ["Question", "Context"]
+        page.type("who?")
+        page.press("Tab", 9)
+        page.type("the sun x")
+        page.press("Enter", 13, 2)
+        page.wait("document.querySelector('mark') !== null")
+        assert page.evaluate("document.querySelector('mark').textContent") == "sun"
+        text = "document.querySelector('.marked').textContent"
+        assert page.evaluate(text) == "the sun x"
+        assert page.evaluate("document.querySelector('.label').textContent") == "who?"
+        assert page.errors == []
+    assert model.asked == [("who?", "the sun x")]
 
 
 def test_a_pair(served, tmp_path):

@@ -18,6 +18,7 @@ class Reverser:
 
     def __init__(self, inputs=("text_a",), report=None):
         self.inputs, self.report = inputs, report
+        self.titles = ("text", "second")[: len(inputs)]
         self.may_go, self.asked = threading.Event(), threading.Event()
         self.may_go.set()
         self.error = self.bad = None  # raised: for all rows, for those with this text

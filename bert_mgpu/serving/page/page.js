@@ -6,6 +6,8 @@ const TEXTS = {
     try: "Try the model",
     text: "Text",
     second: "Second text",
+    question: "Question",
+    context: "Context",
     send: "Predict",
     keys: "Ctrl+Enter",
     report: "The latest report",
@@ -20,6 +22,8 @@ const TEXTS = {
     try: "试用模型",
     text: "文本",
     second: "第二条文本",
+    question: "问题",
+    context: "文章",
     send: "预测",
     keys: "Ctrl+Enter",
     report: "最新报告",
@@ -42,7 +46,7 @@ function add(parent, tag, className, text) {
   return element;
 }
 
-// A text with its entities marked. Their places count characters, not UTF-16 units.
+// A text with marked parts. Their places count characters, not UTF-16 units.
 function addMarked(parent, text, spans) {
   const characters = Array.from(text);
   const place = add(parent, "p", "marked");
@@ -50,7 +54,7 @@ function addMarked(parent, text, spans) {
   for (const [start, stop, type] of spans) {
     place.append(characters.slice(end, start).join(""));
     const mark = add(place, "mark", "", characters.slice(start, stop).join(""));
-    add(mark, "small", "", type);
+    if (type) add(mark, "small", "", type);
     end = stop;
   }
   place.append(characters.slice(end).join(""));
@@ -63,11 +67,10 @@ function show(answer, asked) {
     add(place, "p", "error", answer.error);
     return;
   }
-  if (answer.spans && answer.spans.length) {
-    addMarked(place, asked, answer.spans);
-  } else {
-    add(place, "p", "label", answer.text);
-  }
+  const marks = answer.spans && answer.spans.length;
+  // The entities of a text say all; an answer is read more easily by itself.
+  if (!marks || inputs.length > 1) add(place, "p", "label", answer.text);
+  if (marks) addMarked(place, asked, answer.spans);
   const bars = add(place, "div", "bars");
   for (const [name, share] of answer.bars) {
     add(bars, "span", "", name);
@@ -114,7 +117,7 @@ async function send(event) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(row),
     });
-    show(await response.json(), row.text_a);
+    show(await response.json(), row[inputs.at(-1)]);
   } catch {
     show({ error: words.unreachable });
   }
@@ -132,6 +135,10 @@ async function start() {
   });
   const page = await (await fetch("/page.json")).json();
   inputs = page.inputs;
+  inputs.forEach((name, index) => {
+    const title = words[page.titles[index]];
+    document.querySelector(`label[for=${name}]`).textContent = title;
+  });
   find("name").textContent = page.name;
   document.title = `${page.name} · bert_mgpu`;
   find("second").hidden = inputs.length < 2;

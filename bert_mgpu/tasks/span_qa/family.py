@@ -35,6 +35,7 @@ class SpanQaFamily(Family):
 
     baseline_name = similar_sentence.NAME
     has_windows = True
+    titles = ("question", "context")
 
     def read_label(
         self, files: TaskFiles, columns: Columns, cells: Sequence[Any]

@@ -72,4 +72,5 @@ def display(record: Mapping[str, Any]) -> Display:
     if record["start"] is None:
         return Display("no answer")
     bars = [(record["answer"], record["probability"])]
-    return Display(record["answer"], bars)
+    place = record["start"], record["end"], ""
+    return Display(record["answer"], bars, [place])

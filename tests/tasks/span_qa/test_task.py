@@ -128,5 +128,6 @@ def test_a_prediction_for_people():
     record = {"answer": "sun", "start": 4, "end": 7, "probability": 0.5}
     display = predictions.display(record)
     assert (display.text, display.bars) == ("sun", [("sun", 0.5)])
+    assert display.spans == [(4, 7, "")]
     none = {"answer": "", "start": None, "end": None, "probability": 0.5}
     assert predictions.display(none).text == "no answer"
