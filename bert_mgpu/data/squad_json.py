@@ -82,7 +82,7 @@ class _Lines:
             at = self._text.find(shown, self._at)
             if at >= 0:
                 self.current += self._text.count("\n", self._at, at)
-                self._at = at
+                self._at = at + len(shown)
                 return self.current
         self._misses += 1
         return self.current

@@ -219,9 +219,10 @@ def _squad(
     except ValueError as error:
         yield getattr(error, "lineno", 1), ValueError(f"not a JSON file: {error}")
         return
-    if found is None:
+    if found is None and text.strip():
         numbered = enumerate(text.split("\n"), 1)
         yield from _jsonl(path, form, columns, lines=numbered)
+    if found is None:
         return
     for name in names:
         if name not in (None, *squad_json.COLUMNS):

@@ -142,6 +142,7 @@ class TaskData(Protocol):
     """The sets of a run, as a family sees them: see `dataset.TaskDataset`."""
 
     def read(self, split: str) -> tuple[Features, str]: ...
+    def path(self, split: str) -> pathlib.Path: ...
 
 
 class Family(abc.ABC):

@@ -161,6 +161,7 @@ def featurise(
         | {"lost": sum(label.is_lost for label in labels)}
         | {"cut_questions": questions.cut, "chinese": contexts.are_chinese()}
         | {"room": max_seq_length - 1, "without": sum(not own.texts for own in labels)}
+        | {"learnt": int((starts != NO_TARGET).sum())}
         | {"longest_answer": max(answer_sizes, default=0)}
         | {"long_answers": sum(n > (max_answer_length or n) for n in answer_sizes)},
         keys=keys[numbers],

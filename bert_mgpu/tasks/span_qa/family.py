@@ -91,6 +91,11 @@ class SpanQaFamily(Family):
                 f" context (--max_seq_length={config.max_seq_length}): pass less, or"
                 " the words between two windows would be lost"
             )
+        if config.do_train and not data.read("train")[0].notes["learnt"]:
+            raise UserError(
+                f"{data.path('train')}: no question has an answer that its context has:"
+                " nothing to learn"
+            )
         own = {name: getattr(config, name) for name in _OF_CHOICE}
         negative = bool(files.options.get(NEGATIVE))
         return SpanQa(

@@ -6,6 +6,7 @@ that transformers' data sets have, or texts alone, as CMRC's own files have them
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.tasks.span_qa.files import NEGATIVE
 
 _FLAG = f"--{NEGATIVE}=true"
+_HALF = re.compile("[\ud800-\udfff]")  # of a character
 _TEXT, _START = "text", "answer_start"
 
 
@@ -37,13 +39,15 @@ def read_label(files: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Answ
     """The label of a row (a `tasks.reader.LabelReader`)."""
     assert columns.label is not None and columns.text_b is not None
     label, context = cells[columns.label], cells[columns.text_b]
+    question = cells[columns.text_a]
     place, is_impossible, given = "", None, label
     if isinstance(label, dict) and squad_json.PLACE in label:
         place, given = f"{label[squad_json.PLACE]}: ", label.get(squad_json.ANSWERS)
         is_impossible = label.get(squad_json.IMPOSSIBLE)
     try:
-        if not isinstance(context, str):
-            raise ValueError(f"the context is {short_repr(context)}: pass a text")
+        for name, text in (("question", question), ("context", context)):
+            if not isinstance(text, str):
+                raise ValueError(f"the {name} is {short_repr(text)}: pass a text")
         answers = [*_given(given)]
         _check(len(answers), is_impossible, bool(files.options.get(NEGATIVE)))
     except ValueError as error:
@@ -87,6 +91,8 @@ def _given(label: Any) -> Iterator[tuple[str, int | None]]:
     for text, start in pairs:
         if not isinstance(text, str):
             raise ValueError(f"the answer is {short_repr(text)}: a text is needed")
+        if _HALF.search(text):
+            raise ValueError(f"the answer {text!r} has an unpaired surrogate")
         if not text.strip():
             raise ValueError(f"the answer {text!r} is empty")
         if isinstance(start, bool) or not isinstance(start, int | None):
