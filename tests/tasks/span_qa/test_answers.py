@@ -168,6 +168,21 @@ def answered(tokenizer, *examples, logits, negative=True, threshold=0.0):
     return AnsweredSet({"logits": logits(rows)}, rows, lambda: examples, choice=choice)
 
 
+def test_of_equal_texts_the_best_one_stays(tokenizer):
+    """Wherever they stand."""
+
+    def logits(rows):
+        values = np.full((int(rows.lengths.sum()), 2), -9, np.float32)
+        values[[3, 5, 7]] = [[1], [2], [3]]  # sun joy sun, behind [CLS] a [SEP] the
+        return Ragged(values, np.array([0, len(values)]))
+
+    example = Example("1", "a", "sun the joy of sun")
+    scored = answered(tokenizer, example, logits=logits, negative=False)
+    (found,) = scored.n_best
+    places = {answer.text: answer.start for answer in found}
+    assert len(places) == len(found) and places["sun"] == 15 and found[0].start == 15
+
+
 def all_at_the_question(rows):
     """No start and no end of the twenty best is in the context."""
     logits = drawn_logits(rows, 3)

@@ -68,9 +68,8 @@ def test_the_table_of_a_set(tokenizer):
 
 
 def test_contexts_of_both_sets(tokenizer):
-    train = checked(
-        tokenizer, "train", Example("1", "the", LONG), Example("2", "a", "joy")
-    )
+    texts = (LONG, "joy", "a joy")
+    train = checked(tokenizer, "train", *(Example(text, "the", text) for text in texts))
     dev = checked(tokenizer, "dev", Example("3", "it", LONG), Example("4", "a", "sun"))
     table = question_checks.tables([train, dev])[0]
     row = next(line for line in table.splitlines() if "in train, too" in line)

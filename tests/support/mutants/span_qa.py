@@ -1,0 +1,91 @@
+"""Faults of answers to questions: files, rows, n-best lists, scores, the loss."""
+
+from __future__ import annotations
+
+from tests.support.mutants.mutant import Mutant
+
+_SQUAD, _READER = "data/test_squad_json.py", "tasks/span_qa/test_reader.py"
+_ROWS, _ANSWERS = "tasks/span_qa/test_dataset.py", "tasks/span_qa/test_answers.py"
+_METRICS, _TASK = "tasks/span_qa/test_metrics.py", "tasks/span_qa/test_task.py"
+_CHECKS, _REPORT = (
+    "tasks/span_qa/test_question_checks.py",
+    "tasks/span_qa/test_report.py",
+)
+_WRONG = "robustness/test_questions.py"
+
+# fmt: off
+MUTANTS: list[Mutant] = [
+    Mutant("a slice is taken from its start in the row", "core/rows.py",
+           "starts.reshape(-1) - np.cumsum(flat) + flat", "starts.reshape(-1) - flat",
+           "core/test_ragged.py"),
+    Mutant("each question stands on the line of the first", "data/squad_json.py",
+           'self.current += self._text.count("\\n", self._at, at)', "pass", _SQUAD),
+    Mutant("an id that stands twice is taken", "data/squad_json.py",
+           "if name in seen:", "if False:", _SQUAD),
+    Mutant("a misplaced answer is learnt first", "tasks/span_qa/reader.py",
+           "span or nearest", "nearest or span", _READER),
+    Mutant("a misplaced answer is taken where it occurs first", "tasks/span_qa/reader.py",
+           "abs(at - start) < abs(best - start)", "False", _READER),
+    Mutant("an offset may be a bool", "tasks/span_qa/reader.py",
+           "isinstance(start, bool) or ", "", _READER),
+    Mutant("an impossible question may have answers", "tasks/span_qa/reader.py",
+           "if is_impossible and count:", "if False:", _READER),
+    Mutant("half a character is an answer", "tasks/span_qa/reader.py",
+           "if _HALF.search(text):", "if False:", _WRONG),
+    Mutant("a training without an answer goes on", "tasks/span_qa/family.py",
+           'not data.read("train")[0].notes["learnt"]', "False", _WRONG + " elsewhere"),
+    Mutant("an answer ends before its last token", "tasks/span_qa/dataset.py",
+           "(places[:, 0] < end)", "(places[:, 0] < end - 1)", _ROWS),
+    Mutant("a window has an answer that is cut", "tasks/span_qa/dataset.py",
+           "start <= first <= last < end", "start <= first < end", _ROWS),
+    Mutant("a question that is lost is learnt as one without an answer",
+           "tasks/span_qa/dataset.py",
+           "not isinstance(label, Answers) or label.is_lost",
+           "not isinstance(label, Answers)", _ROWS),
+    Mutant("the last token of a question is left out", "tasks/span_qa/dataset.py",
+           "np.minimum(made.lengths, most)", "np.minimum(made.lengths, most) - 1", _ROWS),
+    Mutant("an answer may begin outside of the core", "tasks/span_qa/answers.py",
+           "(core_starts <= starts) & (starts < core_ends) & (starts <= ends)",
+           "(0 <= starts) & (starts <= ends)", _ANSWERS),
+    Mutant("an answer may be a token too long", "tasks/span_qa/answers.py",
+           "ends - starts < max_answer_length", "ends - starts <= max_answer_length",
+           _ANSWERS),
+    Mutant("an answer may end at [SEP]", "tasks/span_qa/answers.py",
+           "ends < windows.sizes[numbers, None, None]",
+           "ends <= windows.sizes[numbers, None, None]", _ANSWERS),
+    Mutant("no answer has the highest score of the windows", "tasks/span_qa/answers.py",
+           "np.lexsort((own.sum(1), owners))", "np.lexsort((-own.sum(1), owners))",
+           _ANSWERS),
+    Mutant("no answer stands before others of its score", "tasks/span_qa/answers.py",
+           "none.score > own.score", "True", _ANSWERS),
+    Mutant("of equal texts the last one stays", "tasks/span_qa/answers.py",
+           "answers.setdefault(text, own._replace(text=text))",
+           "answers[text] = own._replace(text=text)", _ANSWERS),
+    Mutant("a threshold turns around", "tasks/span_qa/scored.py",
+           "self.odds > self.choice", "self.odds < self.choice", _ANSWERS),
+    Mutant("articles count", "tasks/span_qa/metrics.py",
+           '_ARTICLES.sub(" ", text).split()', "text.split()", _METRICS),
+    Mutant("words of numbers are cut at their commas", "tasks/span_qa/metrics.py",
+           "|,(?!\\d))", "|,)", _METRICS),
+    Mutant("the longest common part may have holes", "tasks/span_qa/metrics.py",
+           "before[index] + 1 if segment == right else 0",
+           "before[index] + 1 if segment == right else before[index]", _METRICS),
+    Mutant("a threshold is chosen between equal odds", "tasks/span_qa/metrics.py",
+           "np.flatnonzero(np.diff(odds[order], append=np.inf) > 0)",
+           "np.arange(len(odds))", _METRICS),
+    Mutant("the softmax is over padding, too", "model/heads.py",
+           "is_own = input_mask[:, None] == tf.range(1, slots + 1)[:, None]",
+           "is_own = input_mask[:, None] >= 0", _TASK),
+    Mutant("a row without a known answer has a loss", "tasks/span_qa/task.py",
+           'losses * batch["is_real_example"] * has_target',
+           'losses * batch["is_real_example"]', _TASK),
+    Mutant("positions in packed rows count from the row", "model/heads.py",
+           "places += first_tokens[..., None]", "places += 0", _TASK),
+    Mutant("a stride costs a window less", "tasks/span_qa/question_checks.py",
+           "-(-(sizes - room) // step)", "(sizes - room) // step", _CHECKS),
+    Mutant("contexts of both sets are not seen", "tasks/span_qa/question_checks.py",
+           "len(known & _contexts(each))", "len(known - _contexts(each))", _CHECKS),
+    Mutant("a set whose answers are right has a worst one", "tasks/span_qa/report.py",
+           "own.f1 < 1)", "own.f1 <= 1)", _REPORT),
+]
+# fmt: on
