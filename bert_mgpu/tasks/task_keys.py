@@ -171,7 +171,8 @@ def checked(
         raise UserError(f"{origin('labels')} names a label twice")
     if labels and not types[task_type].names_labels:
         raise UserError(
-            f"{origin('labels')}: the type {task_type!r} has no names of labels: leave it out"
+            f"{origin('labels')}: the type {task_type!r} has no names of labels: leave"
+            " it out"
         )
     for key in values:
         owners = [name for name, each in types.items() if key in each.keys]
