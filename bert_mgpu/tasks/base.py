@@ -30,6 +30,7 @@ from bert_mgpu.core.task import (
     ReadExamples,
 )
 from bert_mgpu.core.text_files import Faults
+from bert_mgpu.tasks import dev_share
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
@@ -224,6 +225,10 @@ class Family(abc.ABC):
         Raises UserError where the trained model has others.
         """
         return files
+
+    def kept_together(self, example: Example) -> Sequence[str]:
+        """The texts by which --dev_share leaves examples in one part: the same ones."""
+        return dev_share.both(example)
 
     def with_labels_of(
         self, files: TaskFiles, sets: Sequence[Sequence[Example]]

@@ -180,7 +180,8 @@ class TaskDataset:
         if shown and self.family.shows_labels and not source.labelled:
             examples = reader.labelled(examples, read)
         if source.share:
-            examples = dev_share.part(examples, source.share, dev=split != "train")
+            is_dev, texts = split != "train", self.family.kept_together
+            examples = dev_share.part(examples, source.share, dev=is_dev, texts=texts)
         keep = getattr(config, self._sample_flag(split))
         return reader.sample(
             examples, keep, self._seed, random_numbers=config.random_numbers
@@ -239,10 +240,7 @@ class TaskDataset:
         return self.files.columns_of("test").text_b is not None
 
     def example(self, text_a: str, text_b: str | None = None) -> Example:
-        """A text, or a pair, as an example to predict.
-
-        Raises ValueError where the task has the other.
-        """
+        """A text, or a pair, as an example. Raises ValueError: the task has the other."""
         columns = self.files.columns_of("test")
         if self.takes_pairs != (text_b is not None):
             kind = "pairs of texts" if self.takes_pairs else "single texts"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -29,8 +29,19 @@ def of_run(config: FinetuneConfig, task: TaskFiles) -> float | None:
     return config.dev_share if "dev_share" in config.given or not task.dev else None
 
 
-def part(examples: Sequence[Example], share: float, *, dev: bool) -> list[Example]:
+Texts = Callable[[Example], Sequence[str]]
+
+
+def both(example: Example) -> Sequence[str]:
+    return example.text_a, example.text_b or ""
+
+
+def part(
+    examples: Sequence[Example], share: float, *, dev: bool, texts: Texts = both
+) -> list[Example]:
     """The examples of the dev set, or the others, in their order.
+
+    texts: of an example; those with the same ones are in one part.
 
     Training keeps a text of every label; the dev set has those labels whose share of
     the rows is rounded up to one or more. Numbers, and sets of labels, are not divided
@@ -39,10 +50,10 @@ def part(examples: Sequence[Example], share: float, *, dev: bool) -> list[Exampl
     Raises:
       UserError: one of the two has no row.
     """
-    chosen = _chosen(examples, share)
+    chosen = _chosen(examples, share, texts)
     parts: dict[bool, list[Example]] = {True: [], False: []}
     for example in examples:
-        parts[_text(example) in chosen].append(example)
+        parts[_text(example, texts) in chosen].append(example)
     if not (parts[True] and parts[False]):
         raise UserError(
             f"--dev_share={share:g}: {len(examples)} rows have too few texts for two"
@@ -52,19 +63,19 @@ def part(examples: Sequence[Example], share: float, *, dev: bool) -> list[Exampl
     return parts[dev]
 
 
-def _text(example: Example) -> bytes:
+def _text(example: Example, texts: Texts) -> bytes:
     """A hash of the texts, equal for rows of the same text."""
-    texts = (example.text_a.strip(), (example.text_b or "").strip())
-    return hashlib.blake2b("\0".join(texts).encode(), digest_size=16).digest()
+    own = "\0".join(text.strip() for text in texts(example))
+    return hashlib.blake2b(own.encode(), digest_size=16).digest()
 
 
-def _chosen(examples: Sequence[Example], share: float) -> set[bytes]:
+def _chosen(examples: Sequence[Example], share: float, texts: Texts) -> set[bytes]:
     """The texts of the dev set."""
     rows: collections.Counter[bytes] = collections.Counter()
     labels = collections.defaultdict[bytes, set[str]](set)
     groups = collections.defaultdict[str, set[bytes]](set)
     for example in examples:
-        text = _text(example)
+        text = _text(example, texts)
         rows[text] += 1
         labels[text].update(_labels(example.label))
     for text, own in labels.items():

@@ -114,6 +114,9 @@ class SpanQaFamily(Family):
             return False
         return bool(data.read(split)[0].notes["chinese"])
 
+    def kept_together(self, example: Example) -> Sequence[str]:
+        return (example.text_b or "",)  # a context has several questions
+
     def baseline(
         self,
         train: Features,

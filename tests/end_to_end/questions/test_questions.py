@@ -209,3 +209,23 @@ def test_misplaced_answers_are_named(flags, inside, tmp_path, data):
 def test_a_stride_beyond_the_row_is_refused(flags, inside, tmp_path):
     asked = {"do_train": True, "doc_stride": 22}
     assert_refused(inside(flags(tmp_path / "out", **asked)), "pass less")
+
+
+def test_a_share_of_the_training_file_has_its_own_contexts(flags, inside, tmp_path):
+    paragraphs = small(12, 1)["data"][0]["paragraphs"]
+    for number, paragraph in enumerate(paragraphs):
+        first = paragraph["qas"][0]
+        paragraph["qas"] = [
+            {**first, "id": f"{number}-{index}", "question": question}
+            for index, question in enumerate(("it", "the it", "it of"))
+        ]
+    (tmp_path / "data").mkdir()
+    value = {"data": [{"paragraphs": paragraphs}]}
+    (tmp_path / "data" / "train.json").write_text(json.dumps(value))
+    task = {"type": "qa", "train": "train.json"}
+    (tmp_path / "data" / "task.json").write_text(json.dumps(task))
+    asked = {"data_dir": tmp_path / "data", "do_train": True, "do_eval": True}
+    asked |= {"dev_share": 0.25, "num_train_epochs": 1}
+    code, _, err = inside(flags(tmp_path / "out", "mine", **asked))
+    assert code == 0, err
+    assert "train: 27 examples" in err and "dev: 9 examples" in err
