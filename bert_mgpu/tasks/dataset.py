@@ -240,7 +240,7 @@ class TaskDataset:
         return self.files.columns_of("test").text_b is not None
 
     def example(self, text_a: str, text_b: str | None = None) -> Example:
-        """A text, or a pair, as an example. Raises ValueError: the task has the other."""
+        """A text, or a pair, as an example. Raises ValueError: the task has others."""
         columns = self.files.columns_of("test")
         if self.takes_pairs != (text_b is not None):
             kind = "pairs of texts" if self.takes_pairs else "single texts"
