@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -138,30 +138,19 @@ def featurise(
             cores.extend((core_start - start, core_end - start))
             targets.extend(_target(answer, start, end, head=head))
     numbers = np.array(owners, np.int64)
-    labels = [each.label for each in examples if isinstance(each.label, Answers)]
     lines = np.array([example.line for example in examples], np.int64)
     keys = np.array([_key(each.text_a, each.text_b) for each in examples], np.uint64)
     starts, ends = np.array(targets, np.int32).reshape(-1, 2).T.copy()
     rows = np.array(slices, np.int32).reshape(-1, 4)
     columns = _columns(rows, contexts.ids, questions.ids, sep=tokenizer.sep_id)
-    notes = cache.length_notes(columns["input_ids"].lengths, 0)
-    misplaced = [
-        (example.line, f"{example.guid}: {told}")
-        for example in examples
-        if isinstance(example.label, Answers)
-        for told in example.label.misplaced
-    ]
     return Features(
         {},
         {STARTS: starts, ENDS: ends},
         lines[numbers],
-        notes=notes
-        | {"answers": sum(len(label.texts) for label in labels)}
-        | {"misplaced": len(misplaced), "misplaced_shown": misplaced[:shown]}
-        | {"lost": sum(label.is_lost for label in labels)}
+        notes=cache.length_notes(columns["input_ids"].lengths, 0)
+        | _answer_notes(examples, shown)
         | {"cut_questions": questions.cut, "chinese": contexts.are_chinese()}
-        | {"room": max_seq_length - 1, "without": sum(not own.texts for own in labels)}
-        | {"learnt": int((starts != NO_TARGET).sum())}
+        | {"room": max_seq_length - 1, "learnt": int((starts != NO_TARGET).sum())}
         | {"longest_answer": max(answer_sizes, default=0)}
         | {"long_answers": sum(n > (max_answer_length or n) for n in answer_sizes)},
         keys=keys[numbers],
@@ -172,6 +161,23 @@ def featurise(
         },
         spliced=columns,
     )
+
+
+def _answer_notes(examples: Sequence[Example], shown: int | None) -> dict[str, Any]:
+    """Facts about the answers of a set: see `question_checks`."""
+    labelled = [each for each in examples if isinstance(each.label, Answers)]
+    misplaced = [
+        (example.line, f"{example.guid}: {told}")
+        for example in labelled
+        for told in example.label.misplaced
+    ]
+    return {
+        "answers": sum(len(each.label.texts) for each in labelled),
+        "without": sum(not each.label.texts for each in labelled),
+        "lost": sum(each.label.is_lost for each in labelled),
+        "misplaced": len(misplaced),
+        "misplaced_shown": misplaced[:shown],
+    }
 
 
 def _tokens_of(
