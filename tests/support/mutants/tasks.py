@@ -173,7 +173,7 @@ MUTANTS: list[Mutant] = [
     Mutant("duplicates of a sample are counted twice", "data_prep/duplicates.py",
            "self._counts[kept]", "self._counts[kept] * 2", "data_prep/test_corpus.py"),
     Mutant("a dev part is trained on too", "tasks/dataset.py",
-           "if source.share:\n            examples = ", "if source.share and split == \"dev\":\n            examples = ",
+           "if source.share:\n            is_dev", "if source.share and split == \"dev\":\n            is_dev",
            "end_to_end/test_dev_share.py alone"),
     Mutant("a label's only text is not trained on", "tasks/dev_share.py",
            "if is_last or rows[text]", "if rows[text]", "tasks/test_dev_share.py"),
