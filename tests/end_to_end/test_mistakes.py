@@ -135,7 +135,10 @@ BAD_TASKS = [
     ({"type": "binary"}, "'type' is 'binary': pass one of single, multi, regression"),
     ({"label_separator": ";"}, "'label_separator' is only for the type 'multi'"),
     ({"type": "multi", "label_separator": ""}, "'label_separator' is empty"),
-    ({"type": "regression", "labels": ["a", "b"]}, "'labels': the type 'regression' has no names of labels"),
+    (
+        {"type": "regression", "labels": ["a", "b"]},
+        "'labels': the type 'regression' has no names of labels",
+    ),
     ({"train": "/etc/passwd"}, "'train' is '/etc/passwd': name a file inside"),
     ({"dev": "../dev.tsv"}, "'dev' is '../dev.tsv': name a file inside data_dir"),
     ({"labels": ["no", "no"]}, "'labels' names a label twice"),
