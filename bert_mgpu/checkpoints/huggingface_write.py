@@ -66,11 +66,12 @@ def export(
     architecture = weight_names.architecture_of(params)
     if labels is not None and architecture not in weight_names.CLASSIFIERS:
         architecture = weight_names.CLASSIFIER  # whose head is missing then
-    if any(name.startswith(weight_names.ONLY_OURS) for name in params):
-        raise UserError(
-            f"{directory}: cannot export: transformers has no conditional random"
-            " field: train without --crf"
-        )
+    for beginning, (what, advice) in weight_names.ONLY_OURS.items():
+        if any(name.startswith(beginning) for name in params):
+            raise UserError(
+                f"{directory}: cannot export: transformers has no {what}: train"
+                f" {advice}"
+            )
     tensors = _tensors(params, bert_config, architecture)
     if architecture in weight_names.CLASSIFIERS:
         classes = len(tensors["classifier.bias"])

@@ -78,7 +78,11 @@ CLASSIFIER, TAGGER, PRETRAINING, MASKED_WORDS, SPANS, ENCODER = (
     "BertModel",
 )
 CLASSIFIERS = (CLASSIFIER, TAGGER)  # those that have labels
-ONLY_OURS = ("crf/",)  # of parameters that neither program has
+# Beginnings of parameters that neither program has: what they are, how to do without.
+ONLY_OURS = {
+    "crf/": ("conditional random field", "without --crf"),
+    "segments/": ("attention over segments", "with --segment_pooling=mean or max"),
+}
 _UNPOOLED = ("bert/embeddings/", "bert/encoder/")
 _POOLER = "bert/pooler/dense/kernel"
 _SCOPES = {

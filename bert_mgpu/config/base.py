@@ -135,6 +135,16 @@ class RunConfig(ModelFlags, abc.ABC):
     # fmt: on
 
     @property
+    def row_length(self) -> int:
+        """Tokens of a row at most."""
+        return self.max_seq_length
+
+    @property
+    def length_in_words(self) -> str:
+        """The tokens of a row at most, as messages have them."""
+        return str(self.max_seq_length)
+
+    @property
     def prediction_batch(self) -> int:
         """Rows of a prediction step per tower."""
         return self.predict_batch_size or self.eval_batch_size

@@ -40,7 +40,9 @@ class FinetuneFlags(RunConfig):
     task_type: str | None = flag(None, INPUT, f"your own task: {TASK_TYPES} [single]", remembered=True)
     truncation: str = flag("head", MODEL, "which part of a long text to keep; of a pair, the longer text loses its end", identity=True, remembered=True, choices=("head", "tail", "head_tail"))
     head_tokens: int = flag(128, MODEL, "tokens kept from the beginning with --truncation=head_tail", identity=True, remembered=True, minimum=0)
-    doc_stride: int | None = flag(None, MODEL, "types tags and qa: tokens from the start of a window to that of the next one, where a text is longer than max_seq_length [half of a row; of qa as in run_squad.py]", identity=True, remembered=True, minimum=1)
+    doc_stride: int | None = flag(None, MODEL, "types tags and qa, and max_segments: tokens from the start of a window, or segment, to that of the next one, where a text is longer than max_seq_length [half of a row; of qa as in run_squad.py; segments do not overlap]", identity=True, remembered=True, minimum=1)
+    max_segments: int = flag(1, MODEL, "classification and regression of single texts: read a text longer than max_seq_length as up to N segments of that length", identity=True, remembered=True, minimum=1, maximum=1000)
+    segment_pooling: str = flag("mean", MODEL, "how the first token's vectors of the segments become one: mean, max, or attention, a weighted mean whose weights are learnt", identity=True, remembered=True, choices=("mean", "max", "attention"))
     num_train_epochs: float = flag(3.0, TRAIN, "passes over the training set; a higher number continues a finished run", minimum=0, maximum=1e6)
     dev_share: float | None = flag(None, INPUT, "your own task without a dev file: share of the training file to evaluate on, such as 0.1; about the same of each label, which keeps a text at least to train on; no text is in both parts", identity=True, remembered=True, minimum=0.001, maximum=0.5)
     max_train_steps: int | None = flag(None, TRAIN, "steps of the training, instead of num_train_epochs; where both are given, whichever ends first", minimum=1)
@@ -70,6 +72,15 @@ class FinetuneFlags(RunConfig):
         *("max_seq_length", "do_lower_case", "n_gpus", "train_batch_size"),
         *("learning_rate", "num_train_epochs", "seed", "eval_steps", "use_best"),
     )
+
+    @property
+    def row_length(self) -> int:
+        return self.max_seq_length * self.max_segments
+
+    @property
+    def length_in_words(self) -> str:
+        parts = f"{self.max_segments} x " * (self.max_segments > 1)
+        return f"{parts}{self.max_seq_length}"
 
     @property
     def eval_every(self) -> int:

@@ -228,6 +228,7 @@ class Batching(NamedTuple):
     max_length: int  # tokens of a row
     seed: int
     random_numbers: str  # one of SHUFFLES
+    packs: bool = True  # whether examples may share a row; else "pack" is "bucket"
 
     @property
     def examples(self) -> int:
@@ -249,7 +250,7 @@ def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
             rows.lengths,
             batching.parts,
             batching.rows,
-            padding=policy,
+            padding=policy if batching.packs or policy != "pack" else "bucket",
             max_length=batching.max_length,
             seed=batching.seed,
             sample=None if policy == batching.padding else batching.compared_steps,

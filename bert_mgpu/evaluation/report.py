@@ -159,7 +159,7 @@ def _data(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     config, sets = facts.config, facts.sets
     path = folder / "lengths.png"
     lengths = {name: rows.lengths for name, rows in sets.items()}
-    plots.lengths(path, lengths, config.max_seq_length)
+    plots.lengths(path, lengths, config.row_length)
     percents = [*next(iter(sets.values())).notes["length_percentiles"]]
     rows: list[tuple[object, ...]] = [
         ("set", "rows", *(f"{percent} %" for percent in percents), "truncated")
@@ -172,7 +172,7 @@ def _data(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     content = [
         html.note(
             f"tokens per row, by percentile, before truncation at"
-            f" {config.max_seq_length}"
+            f" {config.length_in_words}"
         ),
         html.table(rows, "w" + "n" * (len(percents) + 2)),
         html.note("and after truncation:"),

@@ -87,7 +87,8 @@ def _weights(path: str, bert_config: BertConfig) -> Params:
     params = {
         name: value
         for name, value in stored.items()
-        if weight_names.row_by_google(name) or name.startswith(weight_names.ONLY_OURS)
+        if weight_names.row_by_google(name)
+        or name.startswith((*weight_names.ONLY_OURS,))
     }
     wanted = {n: shape for n, (shape, _) in params_lib.bert_specs(bert_config).items()}
     shapes = {name: value.shape for name, value in params.items()}

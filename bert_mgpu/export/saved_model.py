@@ -20,6 +20,7 @@ from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
 from bert_mgpu.core.task import Task
 from bert_mgpu.export.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text import truncation as truncation_lib
+from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
 
 TEXTS, IDS = "serving_default", "ids"
@@ -31,6 +32,11 @@ _OURS = {FACTS, "saved_model.pb", "fingerprint.pb", "variables", "assets"}
 
 class Exportable(Task, Protocol):
     """A task with outputs for an exported model."""
+
+    @property
+    def segments(self) -> Segments:
+        """How a long text is cut into the segments of a row."""
+        ...
 
     def answers(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The outputs of an exported model, among them some of `outputs`."""
@@ -59,13 +65,16 @@ class Served(tf.Module):  # type: ignore[misc]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts for clients: the labels, the maximum length, the casing."""
+        """Facts for clients: the labels, the maximum lengths, the casing."""
+        segments = self._task.segments
+        of_segments = {"max_segments": segments.most, "doc_stride": segments.stride}
         return {
             "task_name": self._task.name,
             "type": self._task.facts.get("task_type"),
             "labels": list(self._task.labels),
             "max_seq_length": self._max_length,
             "do_lower_case": self._lower,
+            **(of_segments if segments.most > 1 else {}),
         }
 
     @property
@@ -98,7 +107,30 @@ class Served(tf.Module):  # type: ignore[misc]
 
     def answers_for_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
         """string [B], UTF-8 -> the task's answers for each text."""
-        return self.answers_for_pairs(text_a, tf.zeros_like(text_a))
+        if self._task.segments.most == 1:
+            return self.answers_for_pairs(text_a, tf.zeros_like(text_a))
+        ids = self._tokenize(text_a)
+        ids, _ = self._truncate(ids, ids[:, :0], self._task.segments.budget)
+        tokens, mask = self._segmented(ids)
+        return self.answers_for_ids(tokens, mask, tf.zeros_like(mask))
+
+    def _segmented(self, ids: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Rows as `Segments.row` makes them: input_ids, input_mask int32 [B, T]."""
+        segments, counts = self._task.segments, tf.cast(ids.row_lengths(), tf.int32)
+        beyond = tf.maximum(0, counts - segments.room)  # of the first segment
+        more = -(-beyond // segments.stride)  # segments, each as full as the first
+        lengths = more * segments.length + counts - more * segments.stride + 2  # [B]
+        places = tf.range(tf.reduce_max(lengths))[None]  # [1, T]
+        number, place = places // segments.length, places % segments.length
+        mask = tf.cast(places < lengths[:, None], tf.int32)
+        source = number * segments.stride + place - 1  # of each token in its text
+        text = tf.pad(ids.to_tensor(), [[0, 0], [0, 1]])  # where no text has a token
+        shape = tf.shape(mask)
+        source = tf.clip_by_value(source, 0, tf.shape(text)[1] - 1)
+        tokens = tf.gather(text, tf.broadcast_to(source, shape), batch_dims=1)
+        ends = (place == segments.length - 1) | (places == lengths[:, None] - 1)
+        tokens = tf.where(ends, self._sep, tokens)
+        return tf.where(place == 0, self._cls, tokens) * mask, mask
 
     def answers_for_pairs(
         self, text_a: tf.Tensor, text_b: tf.Tensor
@@ -106,8 +138,7 @@ class Served(tf.Module):  # type: ignore[misc]
         """string [B] each -> answers; a row without tokens in text_b is no pair."""
         a, b = self._tokenize(text_a), self._tokenize(text_b)
         pair = b.row_lengths() > 0
-        budget = self._max_length - tf.where(pair, 3, 2)  # [B]
-        a, b = self._truncate(a, b, budget)
+        a, b = self._truncate(a, b, self._max_length - tf.where(pair, 3, 2))
         cls = tf.fill([a.nrows(), 1], self._cls)
         sep = tf.fill([a.nrows(), 1], self._sep)
         last = tf.ragged.boolean_mask(sep, pair[:, None])
@@ -122,16 +153,19 @@ class Served(tf.Module):  # type: ignore[misc]
         )
 
     def _truncate(
-        self, a: tf.RaggedTensor, b: tf.RaggedTensor, budget: tf.Tensor
+        self, a: tf.RaggedTensor, b: tf.RaggedTensor, budget: tf.Tensor | int
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The texts as text/truncation.py truncates them, all rows at once."""
+        """The texts as text/truncation.py truncates them, all rows at once.
+
+        budget: tokens of a row, int32 [B] or of all.
+        """
         budget = tf.cast(budget, tf.int64)
         size_a, size_b = a.row_lengths(), b.row_lengths()
         single, fits = size_b == 0, size_a + size_b <= budget
         half = tf.maximum((budget + 1) // 2, budget - size_b)
         kept = tf.where(fits, size_a, tf.minimum(size_a, half))
         head_of, tokens = self._head
-        head = tf.cast(head_of(self._max_length - 2, tokens), tf.int64)
+        head = tf.cast(head_of(self._task.segments.budget, tokens), tf.int64)
         head = tf.where(single & ~fits, head, kept)
         tail = tf.where(single & ~fits, budget - head, 0)
         positions = tf.ragged.range(size_a)

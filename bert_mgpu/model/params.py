@@ -20,7 +20,8 @@ from bert_mgpu.model.config import BertConfig
 Specs = dict[str, tuple[tuple[int, ...], str]]
 
 
-def _dense(name: str, inputs: int, outputs: int) -> Specs:
+def dense_specs(name: str, inputs: int, outputs: int) -> Specs:
+    """The parameters of a dense layer. The kernel: [inputs, outputs]."""
     return {
         f"{name}/kernel": ((inputs, outputs), "truncated_normal"),
         f"{name}/bias": ((outputs,), "zeros"),
@@ -52,13 +53,15 @@ def bert_specs(config: BertConfig, *, pooled: bool = True) -> Specs:
     for index in range(config.num_hidden_layers):
         layer = f"bert/encoder/layer_{index}"
         for part in ("query", "key", "value"):
-            specs |= _dense(f"{layer}/attention/self/{part}", width, width)
-        specs |= _dense(f"{layer}/attention/output/dense", width, width)
+            specs |= dense_specs(f"{layer}/attention/self/{part}", width, width)
+        specs |= dense_specs(f"{layer}/attention/output/dense", width, width)
         specs |= _layer_norm(f"{layer}/attention/output", width)
-        specs |= _dense(f"{layer}/intermediate/dense", width, config.intermediate_size)
-        specs |= _dense(f"{layer}/output/dense", config.intermediate_size, width)
+        specs |= dense_specs(
+            f"{layer}/intermediate/dense", width, config.intermediate_size
+        )
+        specs |= dense_specs(f"{layer}/output/dense", config.intermediate_size, width)
         specs |= _layer_norm(f"{layer}/output", width)
-    return specs | (_dense("bert/pooler/dense", width, width) if pooled else {})
+    return specs | (dense_specs("bert/pooler/dense", width, width) if pooled else {})
 
 
 def classifier_specs(config: BertConfig, num_labels: int) -> Specs:
@@ -86,7 +89,7 @@ def pretraining_specs(config: BertConfig, next_sentence: bool) -> Specs:
     The output layer's kernel is the table of the word embeddings.
     """
     width = config.hidden_size
-    specs = _dense("cls/predictions/transform/dense", width, width)
+    specs = dense_specs("cls/predictions/transform/dense", width, width)
     specs |= _layer_norm("cls/predictions/transform", width)
     specs["cls/predictions/output_bias"] = ((config.vocab_size,), "zeros")
     if next_sentence:

@@ -126,13 +126,14 @@ def _rate(run: Run, plan: loop.TrainingPlan) -> Iterator[str]:
 
 
 def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
-    config = run.config
-    truncated = notes["truncated"] / notes["rows"]
-    yield f"{config.max_seq_length}: {truncated:.1%} of the rows are truncated"
+    config, truncated = run.config, notes["truncated"] / notes["rows"]
+    yield f"{config.length_in_words}: {truncated:.1%} of the rows are truncated"
     most = min(run.model.bert_config.max_position_embeddings, pretrained.MAX_POSITIONS)
     needed = int(notes["length_percentiles"][str(_KEPT)])
     proposed = int(packing.rounded(needed))
-    if proposed > most:
+    if config.row_length > config.max_seq_length:
+        yield f"{_KEPT} % of the rows have up to {needed} tokens"
+    elif proposed > most:
         yield (
             f"{_KEPT} % of the rows have up to {needed} tokens, the model takes {most}:"
         )
@@ -170,9 +171,8 @@ def _parameters(run: Run) -> Iterator[str]:
 
 def _memory(run: Run, rows: int, length: int, *, targets: int = 0) -> Iterator[str]:
     config, parts = run.config, memory.by_part(run, rows, length, targets=targets)
-    held = parts["weights"] + parts["slots"]  # by the towers already
-    free = devices.free_memory(run.devices)
-    total = math.inf if free is None else held + free
+    free = devices.free_memory(run.devices)  # beside what the towers hold already
+    total = math.inf if free is None else parts["weights"] + parts["slots"] + free
     of_total = "" if free is None else f", of {units.size_text(total)}"
     yield f"about {units.size_text(sum(parts.values()))} a device{of_total}:"
     yield ", ".join(f"{name} {units.size_text(size)}" for name, size in parts.items())
@@ -231,8 +231,8 @@ def _time(
         yield "  for the same steps: see also --recompute=block"
         return
     seconds = step * ratio * steps
-    duration = units.duration_text(seconds)
-    yield f"about {duration} for {steps} steps of {step * ratio:.2f} s,"
+    about = units.duration_text(seconds)
+    yield f"about {about} for {steps} steps of {step * ratio:.2f} s,"
     each = f" for each of {shapes} shapes of batches" * (shapes > 1)
     yield f"  after {first[0]:.0f} s of compilation{each}"
     if (count := len(towers.devices)) > 1:
@@ -243,7 +243,8 @@ def _time(
     measured = f"measured over {_PROBES} steps, after one with the widest batch"
     yield f"({measured}; {_peak(run)})"
     if seconds > _LONG and run.devices[0].startswith("CPU"):
-        bert_config, length = run.model.bert_config, batches[-1]["input_ids"].shape[2]
+        bert_config, length = run.model.bert_config, run.config.max_seq_length
+        length = min(length, batches[-1]["input_ids"].shape[2])
         layers, half = bert_config.num_hidden_layers, bert_config.num_hidden_layers // 2
         if half and run.task.unused_params.issuperset(run.frozen):
             # A backward pass takes twice the time of a forward pass.
@@ -281,10 +282,9 @@ def _products(bert_config: BertConfig, length: int) -> float:
 def _devices(run: Run) -> Iterator[str]:
     config, count = run.config, len(run.devices)
     if run.devices[0].startswith("GPU"):
-        if count > config.n_gpus:
-            yield f"{count} GPUs are visible: --n_gpus={count} uses all of them"
-        else:
-            yield f"{count} GPUs for {config.n_gpus} towers"
+        many = f"{count} GPUs are visible: --n_gpus={count} uses all of them"
+        fit = f"{count} GPUs for {config.n_gpus} towers"
+        yield many if count > config.n_gpus else fit
         return
     yield f"CPU, {len(os.sched_getaffinity(0))} threads"
     if config.n_gpus > 1:

@@ -89,7 +89,7 @@ class Predictor:
             kept = truncation.fit_row(
                 range(counts[0]),
                 range(counts[1]),
-                config.max_seq_length,
+                self.task.segments.budget + 2,
                 how=config.truncation,
                 head_tokens=config.head_tokens,
             )

@@ -127,7 +127,8 @@ class Run:
             padding=config.padding,
             parts=self.topology.n_towers * config.gradient_accumulation_steps,
             rows=config.train_batch_size,
-            max_length=config.max_seq_length,
+            max_length=config.row_length,
+            packs=self._packs,
             seed=config.seed,
             random_numbers=config.random_numbers,
         )
@@ -147,10 +148,16 @@ class Run:
         return ForwardSettings(
             name,
             rows,
-            config.max_seq_length,
+            config.row_length,
             precision=config.precision,
             recompute=config.recompute,
+            packs=self._packs,
         )
+
+    @property
+    def _packs(self) -> bool:
+        """Whether examples may share a row: those of several segments do not."""
+        return self.config.row_length == self.config.max_seq_length
 
     @property
     def batch_in_words(self) -> str:

@@ -33,6 +33,7 @@ from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks import dev_share
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
 
 _FIRST = ("eval_accuracy", "eval_loss")  # of eval_results.txt, as Google's code has it
@@ -58,6 +59,11 @@ class FinetuningTask(abc.ABC):
         {"eval_loss"}
     )  # scores that are better if lower
     score_settings: tuple[str, ...] = ()  # flags on which the scores depend
+
+    @property
+    def segments(self) -> Segments:
+        """How a long text is cut into the segments of a row."""
+        return Segments(self.max_seq_length)
 
     # The model: see `core.task.Task`.
     @abc.abstractmethod

@@ -129,7 +129,7 @@ class TaskDataset:
         if features.owners is not None:
             count += f" ({notes['rows']} rows)"
         say(f"{split}: {count} of {source.path}{without}{sampled}")
-        longest = self.config.max_seq_length
+        longest = self.config.length_in_words
         cut = f"{notes['truncated'] / notes['rows']:.1%} truncated at {longest}"
         if features.owners is not None and not notes["truncated"]:
             cut = f"cut into windows of {longest}"

@@ -18,6 +18,8 @@ from tests.support.tiny import rows
 # Longer and shorter than 16 tokens, of characters that have to be cut apart.
 TEXTS = ["", "sun", "雨 loss好, rain.", *(a for _, a, _ in rows(20, 3)), "SUN " * 30]
 HEAD_TAIL = {"truncation": "head_tail", "head_tokens": 3, "max_seq_length": 11}
+LONG = {"max_segments": 3, "max_seq_length": 8, "doc_stride": 5, "onnx": True}
+LONG |= {"segment_pooling": "attention", "truncation": "head_tail", "head_tokens": 3}
 ALL = {"onnx": True, "threshold": 0.9, "ema_decay": 0.5, "padding": "pack"}
 LABEL = {"single": ["yes", "no"], "multi": ["a,b", "b"], "regression": ["1", "-1"]}
 
@@ -86,6 +88,7 @@ def ask(model, texts):
     ("pairs", "flags"),
     [
         (False, ALL),
+        (False, LONG),
         (True, HEAD_TAIL),
         *rarely(
             (False, {}),

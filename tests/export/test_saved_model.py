@@ -9,6 +9,7 @@ import tensorflow as tf
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.export import saved_model
 from bert_mgpu.text import truncation
+from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnop"]
@@ -20,8 +21,9 @@ class Echo:
 
     name = "echo"
 
-    def __init__(self, max_seq_length):
+    def __init__(self, max_seq_length, *segments):
         self.max_seq_length = max_seq_length
+        self.segments = Segments(max_seq_length, *segments)
 
     def outputs(self, params, batch):
         return dict(batch)
@@ -40,11 +42,37 @@ def wanted(a, b, length, how):
     return [*first, *b[:size_b], 3], [0] * len(first) + [1] * (size_b + 1)
 
 
+@pytest.fixture
+def tokenizer(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
+    return Tokenizer(tmp_path / "vocab.txt", True)
+
+
+@pytest.mark.parametrize("how", truncation.TRUNCATIONS)
+@pytest.mark.parametrize("segments", [(5, 3), (6, 2, 1), (6, 4, 3)], ids=str)
+def test_long_texts_are_laid_out_as_in_a_run(tokenizer, segments, how):
+    served = saved_model.Served(
+        Echo(*segments), {}, tokenizer, truncation=how, head_tokens=2
+    )
+    drawn = np.random.default_rng(0).integers(5, len(TOKENS), (26, 25))
+    texts = [ids[:size].tolist() for size, ids in enumerate(drawn)]
+    as_text = [" ".join(TOKENS[i] for i in ids) for ids in texts]
+    cut = Segments(*segments)
+    for first, last in ((0, 26), (3, 4), (25, 26)):  # rows of other widths
+        answers = served.answers_for_texts(tf.constant(as_text[first:last]))
+        batch = {name: value.numpy() for name, value in answers.items()}
+        for row, ids in enumerate(texts[first:last]):
+            kept = truncation.truncate(ids, cut.budget, how, head_tokens=2)
+            expected = cut.row(kept, 2, 3)
+            size = batch["input_mask"][row].sum()
+            assert batch["input_ids"][row][:size].tolist() == expected
+            assert not batch["input_ids"][row][size:].any()
+        assert not batch["segment_ids"].any()
+
+
 @pytest.mark.parametrize("how", truncation.TRUNCATIONS)
 @pytest.mark.parametrize("length", [5, 8, 9])
-def test_texts_are_laid_out_as_in_a_run(tmp_path, length, how):
-    (tmp_path / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
-    tokenizer = Tokenizer(tmp_path / "vocab.txt", True)
+def test_texts_are_laid_out_as_in_a_run(tokenizer, length, how):
     served = saved_model.Served(
         Echo(length), {}, tokenizer, truncation=how, head_tokens=2
     )

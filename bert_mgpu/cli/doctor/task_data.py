@@ -103,7 +103,7 @@ def _report(config: TaskDataConfig) -> None:
         if read.examples
     }
     if checked:
-        length = config.max_seq_length if known else None
+        length = config.length_in_words if known else None
         print(_sizes([*checked.values()], length))
     with_labels = [each for each in checked.values() if each.labelled]
     for table in family.tables(with_labels, files) if checked else ():
@@ -178,10 +178,10 @@ def _word_tokenizer() -> Tokenizer:
         return Tokenizer(file.name, True)
 
 
-def _sizes(sets: Sequence[CheckedSet], max_seq_length: int | None) -> str:
+def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
     """A table of rows, lengths, truncation and repeats, with a column for each set.
 
-    max_seq_length: None where tokens are words.
+    longest: tokens of a row; None where tokens are words.
     """
     features = [each.features for each in sets]
     lines = [["", *(each.split for each in sets)]]
@@ -189,11 +189,11 @@ def _sizes(sets: Sequence[CheckedSet], max_seq_length: int | None) -> str:
     percentiles = [each.notes["length_percentiles"] for each in features]
     for percent in percentiles[0]:
         values = [str(each[percent]) for each in percentiles]
-        what = "tokens" if max_seq_length else "words"
+        what = "tokens" if longest else "words"
         lines.append([f"{what} per example, {percent} % have at most", *values])
-    if max_seq_length:
+    if longest:
         truncated = [each.notes["truncated"] / each.notes["rows"] for each in features]
-        name = f"truncated at {max_seq_length} tokens"
+        name = f"truncated at {longest} tokens"
         lines.append([name, *(f"{share:.1%}" for share in truncated)])
         unknown = [each.unknown_share for each in sets]
         lines.append(["[UNK] among the tokens", *(f"{share:.2%}" for share in unknown)])

@@ -13,6 +13,7 @@ from bert_mgpu.core import hashing, terminal
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.model.segments import ATTENTION
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
 from bert_mgpu.tasks.classification import (
     label_checks,
@@ -50,15 +51,23 @@ class ClassificationFamily(Family):
         *,
         config: FinetuneConfig,
     ) -> Features:
+        _check_segments(config, files)
         return classification.featurise(
             examples,
             tokenizer,
             files.labels,
             max_seq_length=config.max_seq_length,
+            max_segments=config.max_segments,
+            doc_stride=config.doc_stride,
             truncation=config.truncation,
             head_tokens=config.head_tokens,
             problem_type=PROBLEM_TYPES[files.task_type],
         )
+
+    def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
+        if config.max_segments == 1:
+            return {}
+        return {"max_segments": config.max_segments, "doc_stride": config.doc_stride}
 
     def resolve_labels(
         self,
@@ -128,6 +137,9 @@ class ClassificationFamily(Family):
             model.bert_config,
             files.labels,
             max_seq_length=config.max_seq_length,
+            max_segments=config.max_segments,
+            doc_stride=config.doc_stride,
+            segment_pooling=config.segment_pooling,
             classifier_dropout=config.classifier_dropout,
             recompute=config.recompute,
             problem_type=problem_type,
@@ -169,6 +181,30 @@ class ClassificationFamily(Family):
         assert isinstance(task, Classification)
         return naive_bayes.scores(
             train, sets, task.labels, problem_type=task.problem_type
+        )
+
+
+def _check_segments(config: FinetuneConfig, files: TaskFiles) -> None:
+    """Raises UserError where the flags do not fit each other, or the task."""
+    length, most = config.max_seq_length, config.max_segments
+    if most == 1:
+        return
+    columns = files.columns_of("train")
+    if columns.text_b is not None or columns.pair is not None:
+        raise UserError(
+            f"--max_segments={most}: {files.name} has pairs of texts, which are one"
+            " segment: leave the flag out"
+        )
+    if not 0 < (config.doc_stride or 1) <= length - 2:
+        raise UserError(
+            f"--doc_stride={config.doc_stride}: a segment has {length - 2} tokens of"
+            f" text (--max_seq_length={length}): pass at most that, or words between"
+            " two segments would be lost"
+        )
+    if config.export_hf and config.segment_pooling == ATTENTION:
+        raise UserError(
+            f"--export_hf with --segment_pooling={ATTENTION}: transformers has no"
+            " attention over segments: pass mean or max, or leave one of them out"
         )
 
 

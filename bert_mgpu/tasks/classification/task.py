@@ -25,8 +25,9 @@ from bert_mgpu.core.task import (
     ReadExamples,
 )
 from bert_mgpu.data import cache
-from bert_mgpu.model import bert, heads
+from bert_mgpu.model import bert, heads, layers
 from bert_mgpu.model import params as params_lib
+from bert_mgpu.model import segments as segments_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.classification import report
@@ -38,6 +39,7 @@ from bert_mgpu.tasks.classification.problem_type import (
 )
 from bert_mgpu.tasks.classification.problem_types import SINGLE
 from bert_mgpu.text import truncation as truncation_lib
+from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
 
 
@@ -58,13 +60,19 @@ class Classification(FinetuningTask):
         labels: Sequence[str],
         *,
         max_seq_length: int,
+        max_segments: int = 1,
+        doc_stride: int | None = None,
+        segment_pooling: str = "mean",
         classifier_dropout: float | None = None,
         recompute: str = "none",
         problem_type: ProblemType = SINGLE,
         loss: Loss = PLAIN,
         thresholds: np.ndarray | None = None,
     ):
-        """thresholds: of each label's probability, float [labels]; None: the usual."""
+        """max_segments, doc_stride: see `Segments`; segment_pooling: `segments.pool`.
+
+        thresholds: of each label's probability, float [labels]; None: the usual.
+        """
         self.name = name
         self.problem_type = problem_type
         self.facts = {"task_type": problem_type.name}
@@ -73,6 +81,10 @@ class Classification(FinetuningTask):
         self._loss, self._thresholds = loss, thresholds
         self.labels = tuple(labels)
         self.max_seq_length = max_seq_length
+        self._segments = Segments(max_seq_length, max_segments, doc_stride)
+        self._pooling = segment_pooling
+        if max_segments > 1:
+            self.facts["segment_pooling"] = segment_pooling
         self._config = bert_config
         self._recompute = recompute
         self._dropout = (
@@ -81,10 +93,15 @@ class Classification(FinetuningTask):
             else classifier_dropout
         )
 
+    @property
+    def segments(self) -> Segments:
+        return self._segments
+
     def param_specs(self) -> params_lib.Specs:
-        return params_lib.bert_specs(self._config) | params_lib.classifier_specs(
-            self._config, self._width
-        )
+        specs = params_lib.bert_specs(self._config)
+        if self.segments.most > 1:
+            specs |= segments_lib.specs(self._config.hidden_size, self._pooling)
+        return specs | params_lib.classifier_specs(self._config, self._width)
 
     @property
     def _width(self) -> int:
@@ -107,23 +124,53 @@ class Classification(FinetuningTask):
     def _logits(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> tf.Tensor:
-        first_tokens = bert.first_tokens(batch)  # [R, S]
-        last = bert.encode(
+        if self.segments.most > 1:
+            vectors = self._of_segments(params, batch, dropout_key)
+        else:
+            first_tokens = bert.first_tokens(batch)  # [R, S]
+            last = self._encode(
+                params, batch, first_tokens, dropout_key=dropout_key
+            )  # [R, S, H]
+            vectors = tf.reshape(last, [-1, last.shape[-1]])
+            # From here on its rows are examples.
+            dropout_key = _times(dropout_key, first_tokens.shape[1])
+        pooled = bert.pool(params, vectors)
+        return heads.classification_logits(
+            params, pooled, self._dropout, dropout_key=dropout_key
+        )
+
+    def _of_segments(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> tf.Tensor:
+        """One vector of each row of several segments: float32 [R, H]."""
+        parts, is_real = segments_lib.split(batch, self.segments.length)  # K of a row
+        first_tokens = bert.first_tokens(parts)  # [R * K, 1]
+        of_segments = _times(dropout_key, is_real.shape[1])
+        last = self._encode(
+            params, parts, first_tokens, dropout_key=of_segments
+        )  # [R * K, 1, H]
+        shape = [*layers.shape_list(is_real), last.shape[-1]]
+        return segments_lib.pool(
+            params, tf.reshape(last, shape), is_real, how=self._pooling
+        )
+
+    def _encode(
+        self,
+        params: Params,
+        batch: Batch,
+        first_tokens: tf.Tensor,
+        *,
+        dropout_key: DropoutKey | None,
+    ) -> tf.Tensor:
+        """The last hidden states at the first tokens."""
+        return bert.encode(
             params,
             self._config,
             batch,
             dropout_key=dropout_key,
             positions=first_tokens,
             recompute=self._recompute,
-        )[-1]  # [R, S, H]
-        pooled = bert.pool(params, tf.reshape(last, [-1, last.shape[-1]]))
-        if dropout_key is not None:  # from here on its rows are examples
-            dropout_key = dropout_key._replace(
-                first_row=dropout_key.first_row * first_tokens.shape[1]
-            )
-        return heads.classification_logits(
-            params, pooled, self._dropout, dropout_key=dropout_key
-        )
+        )[-1]
 
     def scored_rows(
         self, outputs: Outputs, rows: Features, examples: ReadExamples
@@ -171,6 +218,13 @@ class Classification(FinetuningTask):
         )
 
 
+def _times(dropout_key: DropoutKey | None, factor: int) -> DropoutKey | None:
+    """The key where each row has become so many."""
+    if dropout_key is None:
+        return None
+    return dropout_key._replace(first_row=dropout_key.first_row * factor)
+
+
 def featurise(
     examples: Sequence[Example],
     tokenizer: Tokenizer,
@@ -179,33 +233,38 @@ def featurise(
     max_seq_length: int,
     truncation: str,
     head_tokens: int,
+    max_segments: int = 1,
+    doc_stride: int | None = None,
     problem_type: ProblemType = SINGLE,
 ) -> Features:
-    """Rows [CLS] a [SEP] or [CLS] a [SEP] b [SEP], of segments 0 and 1.
+    """Rows [CLS] a [SEP] or [CLS] a [SEP] b [SEP], of token types 0 and 1.
 
+    max_segments, doc_stride: of single texts, see `Segments`.
     Their notes hold the lengths before truncation. Rows without a label get label_ids
     that nothing reads.
     """
     texts_a = tokenizer.batch_ids([example.text_a for example in examples])
     texts_b = tokenizer.batch_ids([example.text_b or "" for example in examples])
-    rows, segments, lengths, truncated = [], [], [], 0
+    rows, types, lengths, truncated = [], [], [], 0
+    segments = Segments(max_seq_length, max_segments, doc_stride)
+    longest = segments.budget + 2  # as if it were one segment
     for index in range(len(examples)):
         a, b = texts_a.row(index).tolist(), texts_b.row(index).tolist()
         # As Google's code: a second text without tokens is none.
         lengths.append(len(a) + len(b) + (3 if b else 2))  # with [CLS] and [SEP]
-        truncated += lengths[-1] > max_seq_length
+        truncated += lengths[-1] > longest
         a, b = truncation_lib.fit_row(
-            a, b, max_seq_length, how=truncation, head_tokens=head_tokens
+            a, b, longest, how=truncation, head_tokens=head_tokens
         )
-        row = [tokenizer.cls_id, *a, tokenizer.sep_id]
+        row = segments.row(a, tokenizer.cls_id, tokenizer.sep_id)
         second = [*b, tokenizer.sep_id] if b else []
         rows.append(row + second)
-        segments.append([0] * len(row) + [1] * len(second))
+        types.append([0] * len(row) + [1] * len(second))
     label_ids = problem_type.encode([example.label for example in examples], labels)
     return Features(
         {
             "input_ids": Ragged.from_rows(rows),
-            "segment_ids": Ragged.from_rows(segments),
+            "segment_ids": Ragged.from_rows(types),
         },
         {"label_ids": label_ids},
         np.array([example.line for example in examples], np.int64),

@@ -7,7 +7,7 @@ one hold those of the other packages.
 
 from __future__ import annotations
 
-from tests.support.mutants import base, ends, engine, span_qa, tagging, tasks
+from tests.support.mutants import base, ends, engine, segments, span_qa, tagging, tasks
 from tests.support.mutants.mutant import Mutant
 
 _TYPES = "tasks/classification/problem_types.py"
@@ -23,8 +23,7 @@ _IDENTITY = "runs/test_identity.py"
 # fmt: off
 MUTANTS = [
     Mutant("packed rows share the head's dropout", "tasks/classification/task.py",
-           "first_row=dropout_key.first_row * first_tokens.shape[1]",
-           "first_row=dropout_key.first_row",
+           "dropout_key = _times(dropout_key, first_tokens.shape[1])", "pass",
            "tasks/classification/test_packed.py masks_of_their_own"),
     Mutant("padded rows count in the loss", "tasks/classification/task.py",
            'tf.reduce_sum(losses * batch["is_real_example"])', "tf.reduce_sum(losses)",
@@ -155,6 +154,7 @@ MUTANTS = [
     *base.MUTANTS,
     *engine.MUTANTS,
     *tasks.MUTANTS,
+    *segments.MUTANTS,
     *span_qa.MUTANTS,
     *tagging.MUTANTS,
     *ends.MUTANTS,

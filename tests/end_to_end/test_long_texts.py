@@ -1,0 +1,209 @@
+"""Long texts as rows of several segments, from start to end."""
+
+import json
+import random
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import bert_mgpu
+from bert_mgpu.checkpoints import google_read
+from tests.support.processes import process
+from tests.support.runs import assert_refused
+from tests.support.tiny import BAD, GOOD, OTHER, TASK_JSON
+
+# Texts have up to 15 words: three segments of six.
+LONG = {"max_seq_length": 8, "max_segments": 3, "segment_pooling": "attention"}
+LEARNS = {"num_train_epochs": 12, "learning_rate": 2e-3}
+NO_FILES = dict.fromkeys(("vocab_file", "bert_config_file", "init_checkpoint"))
+ALONE = NO_FILES | dict.fromkeys(("data_dir", "max_seq_length", "train_batch_size"))
+
+
+def predicted(out):
+    return (out / "predict.txt").read_bytes(), np.loadtxt(out / "test_results.tsv")
+
+
+@pytest.fixture(scope="module")
+def made():
+    return {}
+
+
+@pytest.fixture(scope="module")
+def data(tiny, tmp_path_factory):
+    """What a text says stands at its end; one does not fit into three segments."""
+    folder, draw = tmp_path_factory.mktemp("data"), random.Random(4)
+    (folder / "task.json").write_text(json.dumps(TASK_JSON))
+    for name, count in (("train", 96), ("dev", 40), ("test", 21)):
+        with (folder / f"{name}.tsv").open("w") as file:
+            for number in range(count):
+                many = 30 if (name, number) == ("test", 4) else draw.randint(2, 12)
+                words = draw.choices(OTHER.split(), k=many)
+                last = draw.choices((BAD, GOOD)[number % 2].split(), k=3)
+                file.write(f"{('no', 'yes')[number % 2]}\t{' '.join(words + last)}\n")
+    return folder
+
+
+@pytest.fixture
+def trained_on(tiny, data, inside, tmp_path_factory, made):
+    """trained_on(**flags) -> (its output_dir, the log), to look at only."""
+
+    def make(**changed):
+        asked = repr(sorted(changed.items()))
+        if asked not in made:
+            out = tmp_path_factory.mktemp("long") / "out"
+            stages = {"do_train": True, "do_eval": True, "do_predict": True}
+            stages["data_dir"] = data
+            args = tiny.flags(out, "own", **LONG | LEARNS | stages | changed)
+            code, _, err = inside(args)
+            assert code == 0, err
+            made[asked] = out, err
+        return made[asked]
+
+    return make
+
+
+@pytest.mark.parametrize("how", ["mean", "max", "attention"])
+def test_long_texts_are_learnt_to_their_end(trained_on, how):
+    out, err = trained_on(segment_pooling=how)
+    assert "0.0% truncated at 3 x 8" in err
+    lines = (out / "eval_results.txt").read_text().splitlines()
+    assert float(dict(line.split(" = ") for line in lines)["eval_accuracy"]) > 0.9
+    assert len(predicted(out)[0].splitlines()) == 21
+    weights = google_read.read(out)
+    learnt = "segments/query" in weights and np.abs(weights["segments/query"]).max() > 0
+    assert learnt == (how == "attention")
+
+
+def test_towers_paddings_and_batches_change_no_prediction(
+    trained_on, tiny, data, inside, tmp_path
+):
+    text, shares = predicted(trained_on()[0])
+    for number, changed in enumerate(
+        (
+            {"n_gpus": 2, "predict_batch_size": 3},
+            {"padding": "max_length"},
+            {"n_gpus": 4, "padding": "pack", "predict_batch_size": 1},
+        )
+    ):
+        out = shutil.copytree(trained_on()[0], tmp_path / str(number))
+        args = tiny.flags(out, "own", **LONG, data_dir=data, do_predict=True, **changed)
+        code, _, err = inside(args)
+        assert code == 0, err
+        assert predicted(out)[0] == text
+        np.testing.assert_allclose(predicted(out)[1], shares, atol=2e-6)
+
+
+def test_four_towers_are_one_batch(tiny, inside, tmp_path):
+    """Dropout and attention among it, in groups of similar lengths."""
+    losses = []
+    for towers, size in ((1, 8), (4, 2)):
+        out = tmp_path / str(towers)
+        changed = {"n_gpus": towers, "train_batch_size": size, "cpu_devices": 2}
+        changed |= {"do_train": True, "log_steps": 1, "padding": "bucket"}
+        code, _, err = inside(tiny.flags(out, "own", **LONG, **changed))
+        assert code == 0, err
+        lines = (out / "metrics.jsonl").open()
+        losses.append([json.loads(line)["loss"] for line in lines])
+    assert len(losses[0]) == 3
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+def test_a_resume_changes_no_bit(tiny, inside, tmp_path):
+    args = {**LONG, "do_train": True, "n_gpus": 2, "padding": "pack"}
+    args |= {"save_checkpoints_steps": 2, "recompute": "block", "train_batch_size": 2}
+    code, _, err = inside(tiny.flags(tmp_path / "straight", "own", **args))
+    assert code == 0, err
+    broken = shutil.copytree(tmp_path / "straight", tmp_path / "broken")
+    for path in broken.glob("model.ckpt-[46]*"):
+        path.unlink()
+    code, _, err = inside(tiny.flags(broken, "own", **args))
+    assert code == 0 and "model.ckpt-2: step 2" in err, err
+    wanted, actual = (
+        google_read.read(tmp_path / name) for name in ("straight", "broken")
+    )
+    assert "segments/query/adam_m" in wanted
+    for name, value in wanted.items():
+        if name != "bert_mgpu/identity":
+            assert np.array_equal(actual[name], value), name
+
+
+def test_the_folder_alone_reads_long_texts(trained_on, tiny, tmp_path):
+    """From Python, and as a stream: the segments are the model's."""
+    folder = trained_on()[0]
+    texts = [
+        "the of a in it the " * 2 + word for word in ("sun joy win", "rain loss fear")
+    ]
+    with bert_mgpu.load(folder) as model:
+        labels = [answer.label for answer in model.predict(texts)]
+        whole = model.predictor.explain(model.predictor.data.example(texts[0]))
+        cut = model.predictor.explain(model.predictor.data.example("sun " + "a " * 20))
+    assert labels == ["yes", "no"]
+    assert (whole["tokens"], whole["of"], whole["cut"]) == (15, 15, "")
+    assert (cut["tokens"], cut["of"], cut["cut"]) == (18, 21, "a a a")
+    out = shutil.copytree(folder, tmp_path / "model")
+    flags = {"do_predict": True, "predict_file": "-", **ALONE}
+    run = process(tiny.flags(out, "own", **flags), stdin=subprocess.PIPE)
+    output, err = run.communicate("\n".join(texts) + "\n", 120)
+    assert run.returncode == 0, err
+    assert [json.loads(line)["label"] for line in output.splitlines()] == labels
+
+
+def test_exports_read_long_texts(trained_on, tiny, data, inside, tmp_path):
+    """One for transformers is read back; the others are compared with the run."""
+    folder = shutil.copytree(trained_on(segment_pooling="mean")[0], tmp_path / "model")
+    hf, served, onnx = (tmp_path / name for name in ("hf", "served", "onnx"))
+    flags = {**LONG, "segment_pooling": "mean", "do_predict": True, "export_hf": hf}
+    flags["data_dir"] = data
+    flags |= {"export_saved_model": served, "export_onnx": onnx}
+    code, _, err = inside(tiny.flags(folder, "own", **flags))
+    assert code == 0, err
+    gaps = re.findall(r"its outputs differ by (\S+)", err)
+    assert len(gaps) == 2 and max(map(float, gaps)) < 1e-5
+    assert "transformers reads one segment of a text there" in err
+    facts = json.loads((served / "bert_mgpu.json").read_text())
+    assert (facts["max_seq_length"], facts["max_segments"]) == (8, 3)
+    out = tmp_path / "again"
+    again = tiny.flags(
+        out, "own", **ALONE | {"init_checkpoint": hf, "do_predict": True}
+    )
+    code, _, err = inside([*again, f"--predict_file={data / 'test.tsv'}"])
+    assert code == 0 and "--max_segments=3, as the model was trained" in err, err
+    assert predicted(out)[0] == predicted(folder)[0]
+    np.testing.assert_allclose(predicted(out)[1], predicted(folder)[1], atol=2e-6)
+
+
+def test_another_pooling_or_cached_segments_are_not_used(
+    trained_on, tiny, data, inside, tmp_path
+):
+    """Rows that the cache holds are of another --doc_stride."""
+    out = shutil.copytree(trained_on()[0], tmp_path / "out")
+    flags = {**LONG, "data_dir": data, "do_predict": True}
+    result = inside(tiny.flags(out, "own", **flags | {"segment_pooling": "max"}))
+    assert_refused(result, "--segment_pooling (was attention, is max)")
+    code, _, err = inside(tiny.flags(out, "own", **flags, doc_stride=4))
+    assert code == 0, err
+    assert not np.array_equal(predicted(out)[1], predicted(trained_on()[0])[1])
+
+
+@pytest.mark.parametrize(
+    ("task", "changed", "fragment"),
+    [
+        ("mrpc", {}, "--max_segments=3: mrpc has pairs of texts"),
+        ("own", {"doc_stride": 7}, "--doc_stride=7: a segment has 6 tokens of text"),
+        ("own", {"export_hf": "hf"}, "--export_hf with --segment_pooling=attention"),
+        ("own", {"task_type": "tags"}, "tasks of the type 'tags' read long texts in"),
+        ("own", {"max_segments": 0}, "--max_segments=0"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused(work, expect_refused, task, changed, fragment):
+    if "task_type" in changed:  # a file of entities
+        (work.data("own") / "task.json").unlink()
+        for name in ("train", "dev", "test"):
+            (work.data("own") / f"{name}.txt").write_text("sun B-X\n\n")
+        changed, task = {}, "ner"
+        shutil.move(work.data("own"), work.data("ner"))
+    expect_refused(work, fragment, task=task, **LONG | changed)
