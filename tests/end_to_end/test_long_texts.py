@@ -151,6 +151,21 @@ def test_the_folder_alone_reads_long_texts(trained_on, tiny, tmp_path):
     assert [json.loads(line)["label"] for line in output.splitlines()] == labels
 
 
+def test_a_document_of_10000_characters(trained_on):
+    """5,000 tokens in 834 segments: none is lost, and the last one counts."""
+    flags = {"segment_pooling": "max", "max_segments": 900, "num_train_epochs": 1}
+    folder = trained_on(**flags)[0]
+    with bert_mgpu.load(folder) as model:
+        texts = ["a " * 5000, "a " * 4999 + "sun", "sun " + "a " * 4999]
+        whole, end, beginning = (
+            answer.record["probabilities"] for answer in model.predict(texts)
+        )
+        shown = model.predictor.explain(model.predictor.data.example(texts[1]))
+        alone = model.predict(texts[1]).record["probabilities"]
+    assert (shown["tokens"], shown["of"], shown["cut"]) == (5000, 5000, "")
+    assert end != whole != beginning and alone == pytest.approx(end, abs=1e-5)
+
+
 def test_exports_read_long_texts(trained_on, tiny, data, inside, tmp_path):
     """One for transformers is read back; the others are compared with the run."""
     folder = shutil.copytree(trained_on(segment_pooling="mean")[0], tmp_path / "model")

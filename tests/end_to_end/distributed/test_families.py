@@ -1,0 +1,60 @@
+"""Tasks of all kinds by several processes: one process that has all of their towers."""
+
+import pytest
+
+from tests.support import entities, questions
+from tests.support.runs import assert_same_run
+
+FLAGS = {"do_train": True, "do_eval": True, "do_predict": True, "padding": "pack"}
+FLAGS |= {"train_batch_size": 3, "eval_batch_size": 2, "learning_rate": 5e-3}
+OUTPUTS = ("predict.txt", "predictions.jsonl", "eval_results.txt")
+
+
+@pytest.fixture
+def several(tiny, tmp_path, inside, cluster):
+    """several(task, *outputs, **flags) -> the output_dir of two processes.
+
+    It is that of one process, bit for bit.
+    """
+
+    def check(task, *outputs, **flags):
+        flags = FLAGS | flags
+        one, two = tmp_path / "one", tmp_path / "two"
+        code, _, err = inside(tiny.flags(one, task, n_gpus=4, **flags))
+        assert code == 0, err
+        code, out = cluster.run(2, tiny.flags(two, task, n_gpus=2, **flags))
+        assert code == 0, out
+        assert_same_run(one, two)
+        for name in (*OUTPUTS, *outputs):
+            assert (two / name).read_bytes() == (one / name).read_bytes(), name
+        return two
+
+    return check
+
+
+def test_entities_with_a_random_field(several, tmp_path):
+    """Sentences of several windows, too, whose rows the processes divide."""
+    entities.write_task(tmp_path / "data", "ner")
+    flags = {"crf": True, "head_lr_factor": 100, "num_train_epochs": 6}
+    out = several("ner", "label_test.txt", data_dir=tmp_path / "data", **flags)
+    assert "B-GOOD" in (out / "predict.txt").read_text()
+
+
+def test_answers_to_questions(several, tmp_path):
+    """Contexts of several windows, too, whose rows the processes divide."""
+    parts = {
+        "train": questions.small(64, 1, negative=0.3),
+        "dev": questions.small(21, 2, negative=0.3),
+    }
+    questions.write(tmp_path / "data", "squad2", parts)
+    flags = {"max_seq_length": 24, "doc_stride": 8, "max_query_length": 4}
+    flags |= {"num_train_epochs": 4, "data_dir": tmp_path / "data"}
+    lists = "nbest_predictions.json", "null_odds.json"
+    out = several("squad2", *lists, **flags)
+    assert len({*(out / "predict.txt").read_text().splitlines()}) > 3
+
+
+def test_texts_of_several_segments(several):
+    flags = {"max_seq_length": 8, "max_segments": 3, "num_train_epochs": 4}
+    out = several("own", "test_results.tsv", segment_pooling="attention", **flags)
+    assert len((out / "predict.txt").read_text().splitlines()) == 11
