@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import numpy as np
+import PIL.Image
 import pytest
 
 import bert_mgpu
@@ -138,6 +139,25 @@ def test_a_stream_of_questions(answerer, tiny, tmp_path):
     first, second = map(json.loads, output.splitlines())
     assert (first["id"], first["answer"], first["start"]) == ("one", "loss", 7)
     assert (second["id"], second["answer"], second["start"]) == ("two", "", None)
+
+
+@pytest.mark.parametrize("chosen", [0.25, -1e6])
+def test_a_report_has_the_curve_of_thresholds(
+    answerer, flags, inside, tmp_path, chosen
+):
+    out = shutil.copytree(answerer("squad2"), tmp_path / "out")
+    asked = {"do_eval": True, "report": True, "null_score_diff_threshold": chosen}
+    code, _, err = inside(flags(out, "squad2", **asked))
+    assert code == 0, err
+    page = (out / "report.html").read_text()
+    assert page.count('alt="exact and f1 over --null_score_diff_threshold"') == 1
+    with PIL.Image.open(out / "report" / "thresholds_dev.png") as picture:
+        assert picture.size[0] > 800
+        colours = {
+            tuple(own[:3]) for own in np.asarray(picture).reshape(-1, 4).tolist()
+        }
+        # The two lines, and the dashed one.
+        assert {(31, 119, 180), (255, 127, 14), (77, 77, 77)} <= colours
 
 
 def test_exports_for_transformers_and_google(answerer, flags, inside, tmp_path):
