@@ -124,6 +124,33 @@ def test_the_folder_alone_predicts(answerer, inside, tmp_path):
         assert (one.answer, context[one.start : one.end]) == ("sun", "sun")
 
 
+def test_questions_without_ids_and_questions_that_are_no_text(
+    answerer, inside, tmp_path
+):
+    """JSON lines need no id to be answered, whatever their file is called."""
+    out = shutil.copytree(answerer(), tmp_path / "alone")
+    record = {"question": "it", "context": "the of sun it a"}
+    said = {}
+    for name in ("new.json", "new.jsonl"):
+        lines = [json.dumps(record), json.dumps({**record, "answers": []}), ""]
+        (tmp_path / name).write_text("\n".join(lines))
+        made = [f"--output_dir={out}", f"--predict_file={tmp_path / name}", "--xla=off"]
+        code, _, err = inside([*made, "--do_predict=true"])
+        assert code == 0, err
+        assert (out / "predict.txt").read_text() == "sun\nsun\n"
+        records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+        assert len({one.pop("id") for one in records}) == 2
+        said[name] = records
+    assert said["new.json"] == said["new.jsonl"]
+    for key, words in (("question", ["it", "of"]), ("context", ["the", "sun"])):
+        (tmp_path / "words.jsonl").write_text(json.dumps({**record, key: words}) + "\n")
+        made = [f"--output_dir={out}", f"--predict_file={tmp_path / 'words.jsonl'}"]
+        assert_refused(
+            inside([*made, "--do_predict=true", "--xla=off"]),
+            f"words.jsonl:1: column '{key}' is a list, {words}: pass one text",
+        )
+
+
 def test_a_stream_of_questions(answerer, tiny, tmp_path):
     out = shutil.copytree(answerer("squad2"), tmp_path / "model")
     flags = {"do_predict": True, "predict_file": "-", "data_dir": None}
