@@ -123,6 +123,15 @@ def test_hard_texts(tokenizer, name):
         check(model, PAIRS[number : number + 1], records[number : number + 1])
 
 
+def test_a_question_that_is_longer_than_a_row(tokenizer):
+    """One token of its context stands beside its beginning."""
+    pairs = [(WORDS * 5, "sun joy"), ("it", "sun joy of"), (WORDS * 5, "")]
+    task, values = made(tokenizer, cut=WindowCut(7, max_query_length=64))
+    scored, records = in_a_run(task, values, tokenizer, pairs)
+    assert scored.windows.tolist() == [2, 1, 1]
+    check(ServedAnswers(task, values, tokenizer), pairs, records)
+
+
 def near_ties(count, seed):
     """Contexts of few words, whose answers have equal texts, with other blanks."""
     draw = np.random.default_rng(seed)

@@ -23,12 +23,13 @@ def tokenizer(tmp_path_factory):
     return Tokenizer(path)
 
 
-def sections(tokenizer, *examples, negative=False, chinese=False):
+def sections(tokenizer, *examples, negative=False, chinese=False, threshold=0.0):
     scored = answered(
         tokenizer,
         *examples,
         logits=lambda rows: drawn_logits(rows, 3),
         negative=negative,
+        threshold=threshold,
     )
     path = pathlib.Path("dev.json")
     made = report.sections("dev", scored, {"f1": 50.0}, path=path, chinese=chinese)
@@ -92,9 +93,9 @@ def test_the_curves_of_thresholds(tokenizer, lost):
                 label=Answers((), None) if i % 2 else Answers(("joy",), (139, 142)))
         for i in range(12)
     ]  # fmt: skip
-    _, (first, _) = sections(tokenizer, *examples, negative=True)
+    _, (first, _) = sections(tokenizer, *examples, negative=True, threshold=1.5)
     (curves,) = [b for b in first.blocks if isinstance(b, ScoreCurves)]
-    assert curves.name == "thresholds_dev" and curves.chosen == 0
+    assert curves.name == "thresholds_dev" and curves.chosen == 1.5
     assert curves.setting == "--null_score_diff_threshold"
     assert len(curves.values) == 12 - lost + 2 and (np.diff(curves.values) > 0).all()
     assert curves.values[-1] < 1000
