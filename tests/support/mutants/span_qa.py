@@ -162,8 +162,5 @@ MUTANTS: list[Mutant] = [
            "first = tf.math.unsorted_segment_min(first, place, places)",
            "first = tf.math.unsorted_segment_max(tf.where(first < count, first, -1), place, places)",
            f"{_SERVED} windows_are"),
-    Mutant("served windows without a core stay", _GRAPH,
-           "has_core | (tf.gather(counts, owners) == 1)", "has_core | (owners >= 0)",
-           f"{_SERVED} windows_are"),
 ]
 # fmt: on
