@@ -27,9 +27,9 @@ import torch
 import transformers
 
 from bert_mgpu.checkpoints import huggingface_read, huggingface_write
+from bert_mgpu.config.span_qa import Choice
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
-from bert_mgpu.tasks.span_qa.scored import Choice
 from bert_mgpu.tasks.span_qa.task import SpanQa
 
 TOLERANCE, ROWS, LENGTH = 1e-5, 16, 64

@@ -3,8 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 from bert_mgpu.config.base import FILES, INPUT, MODEL, TEST, FlagTable, flag
+
+
+class Choice(NamedTuple):
+    """How the answers of a question are chosen: the flags of these names."""
+
+    n_best_size: int
+    max_answer_length: int
+    version_2_with_negative: bool
+    null_score_diff_threshold: float
+
+
+class WindowCut(NamedTuple):
+    """How questions and contexts are cut: the flags of these names.
+
+    The defaults are those of run_squad.py.
+    """
+
+    doc_stride: int = 128
+    max_query_length: int = 64
+
+
+CUT = WindowCut()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +26,21 @@ class ConfusionMatrix(NamedTuple):
     counted: str = "examples"
 
 
+class ScoreCurves(NamedTuple):
+    """Scores over a setting, drawn as a plot; each holds up to the next value."""
+
+    name: str  # of the plot's file
+    setting: str
+    values: np.ndarray  # float64 [N], increasing
+    scores: Mapping[str, np.ndarray]  # float64 [N] each
+    chosen: float  # the value that the run has
+
+
+Block = str | ReportTable | ConfusionMatrix | ScoreCurves
+
+
 class ReportSection(NamedTuple):
     """A heading and its blocks; a text is a note."""
 
     title: str
-    blocks: Sequence[str | ReportTable | ConfusionMatrix]
+    blocks: Sequence[Block]

@@ -195,23 +195,34 @@ def _jsonl(
         yield number, _of_record(text, names) if text.strip() else None
 
 
-def _of_record(line: str, names: Sequence[str | None]) -> list[Any] | ValueError:
+def _of_record(
+    line: str, names: Sequence[str | None], may_lack: str | None = None
+) -> list[Any] | ValueError:
+    """may_lack: a column whose cell is empty where there is none."""
     try:
         record = json.loads(line, object_pairs_hook=json_lines.unique_keys)
     except (ValueError, RecursionError) as error:
         return ValueError(f"not a JSON object: {error}")
     if not isinstance(record, dict):
         return ValueError(f"not a JSON object: {line[:40]!r}")
+    if may_lack is not None:
+        record.setdefault(may_lack, "")
     for name in names:
         if name is not None and name not in record:
-            return ValueError(column_lib.absent(name, [*record]))
+            why = column_lib.absent(name, [*record])
+            if name == squad_json.ID and squad_json.ANSWERS in names:
+                why += ": give each question one of its own, such as its number"
+            return ValueError(why)
     return [None if name is None else record[name] for name in names]
 
 
 def _squad(
     path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
-    """Questions of one JSON value; a file of JSON objects is read as such."""
+    """Questions of one JSON value; a file of JSON objects is read as such.
+
+    Those may lack an id where they have no answers to read, but are to be answered.
+    """
     names = column_lib.names(path, columns)
     text = "\n".join(line for _, line in lines)
     try:
@@ -220,8 +231,9 @@ def _squad(
         yield getattr(error, "lineno", 1), ValueError(f"not a JSON file: {error}")
         return
     if found is None and text.strip():
-        numbered = enumerate(text.split("\n"), 1)
-        yield from _jsonl(path, form, columns, lines=numbered)
+        may_lack = squad_json.ID if None in names else None
+        for number, own in json_lines.objects(enumerate(text.split("\n"), 1)):
+            yield number, _of_record(own, names, may_lack) if own.strip() else None
     if found is None:
         return
     for name in names:

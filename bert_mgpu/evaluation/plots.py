@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_mgpu.core import files
+from bert_mgpu.core.report import ScoreCurves
 
 # Fonts of Linux, Windows and macOS that have Chinese characters.
 _CHINESE = (
@@ -49,6 +50,28 @@ def curves(path: pathlib.Path, panels: Mapping[str, Sequence[Line]]) -> None:
         if len(lines) > 1:
             axes.legend(fontsize="small")
     every[-1].set_xlabel("step")
+    _save(figure, path)
+
+
+def scores(path: pathlib.Path, curves: ScoreCurves) -> None:
+    """Draws scores over a setting as steps, with the best value of each, and the chosen
+    value, which stands at the border if it is beyond.
+    """
+    figure = _figure(3.6)
+    axes, values = figure.subplots(), curves.values
+    for number, (name, own) in enumerate(curves.scores.items()):
+        colour, best = f"C{number}", int(own.argmax())
+        # Each line is thinner than the one before, which may have the same places.
+        size = 1.2 + 2 * (len(curves.scores) - 1 - number)
+        axes.plot(values, own, colour, lw=size, drawstyle="steps-post", label=name)
+        label = f"best {name}: {own[best]:.1f} at {values[best]:.3f}"
+        axes.plot(values[best], own[best], "o", color=colour, ms=4 + size, label=label)
+    place = min(max(curves.chosen, values[0]), values[-1])
+    axes.axvline(place, color="0.3", ls="--", lw=1, label=f"chosen: {curves.chosen:g}")
+    axes.set_xlabel(curves.setting)
+    axes.set_ylabel("score")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
     _save(figure, path)
 
 

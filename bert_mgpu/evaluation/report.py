@@ -13,7 +13,7 @@ from bert_mgpu.config.base import RunConfig, fields
 from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.report import ConfusionMatrix, ReportSection, ReportTable
+from bert_mgpu.core.report import Block, ReportSection, ReportTable, ScoreCurves
 from bert_mgpu.core.rows import Features
 from bert_mgpu.evaluation import evaluator, html, plots
 from bert_mgpu.training import recorder
@@ -70,12 +70,16 @@ def write(facts: ReportFacts, sections: Sequence[ReportSection]) -> None:
     say(f"wrote {facts.output_dir / run_files.REPORT_PAGE}")
 
 
-def _block(folder: pathlib.Path, block: str | ReportTable | ConfusionMatrix) -> str:
+def _block(folder: pathlib.Path, block: Block) -> str:
     if isinstance(block, str):
         return html.note(block)
     if isinstance(block, ReportTable):
         note = html.note(block.note) if block.note else ""
         return note + html.table(block.rows, block.columns)
+    if isinstance(block, ScoreCurves):
+        path = folder / f"{block.name}.png"
+        plots.scores(path, block)
+        return html.image(path, f"{' and '.join(block.scores)} over {block.setting}")
     path = folder / f"confusion_{block.name}.png"
     plots.confusion(path, block.counts, block.labels)
     legend = html.note(

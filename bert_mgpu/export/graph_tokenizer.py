@@ -24,6 +24,7 @@ from bert_mgpu.text.tokenization import MAX_WORD, Tokenizer
 # The second range holds variation selectors and tags.
 _RANGES = ((0, 0x2FA20), (0xE0000, 0xE0200))
 _SPACE = 0x20
+_BLANKS = [point for point in range(0x3001) if chr(point).isspace()]
 _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
 
 
@@ -213,6 +214,33 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         kept = tf.boolean_mask(ids, chosen) - 1
         sizes = tf.reduce_sum(tf.cast(chosen, tf.int64), -1)
         return tf.RaggedTensor.from_row_lengths(kept, sizes)
+
+
+def are_blanks(points: tf.Tensor) -> tf.Tensor:
+    """Whether code points are blanks to Python's `str.isspace`: [C] -> bool [C]."""
+    return tf.reduce_any(points[:, None] == tf.constant(_BLANKS), 1)
+
+
+def with_dropped(
+    texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, *, of_units: tf.Tensor
+) -> tf.Tensor:
+    """The ends of units behind characters that belong to none, such as accents.
+
+    A unit goes on to the next blank, or the next unit. starts, ends: int32 of units,
+    one text after the other; of_units: the text of each.
+    """
+    points = tf.strings.unicode_decode(texts, "UTF-8")
+    blanks = are_blanks(points.values)
+    begins = tf.gather(tf.cast(points.row_starts(), tf.int32), of_units)
+    sizes = tf.gather(tf.cast(points.row_lengths(), tf.int32), of_units)
+    is_last = tf.concat([of_units[1:] != of_units[:-1], [True]], 0)[: tf.size(starts)]
+    following = tf.where(
+        is_last, sizes, tf.concat([starts[1:], [0]], 0)[: tf.size(starts)]
+    )
+    seen = tf.concat([[0], tf.cumsum(tf.cast(blanks, tf.int32))], 0)
+    spaces = tf.concat([tf.cast(tf.where(blanks)[:, 0], tf.int32), [tf.int32.max]], 0)
+    blank = tf.gather(spaces, tf.gather(seen, begins + ends)) - begins
+    return tf.maximum(ends, tf.minimum(blank, following))
 
 
 def _code_points() -> list[int]:

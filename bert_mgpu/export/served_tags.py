@@ -14,14 +14,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.task import Batch, Params
-from bert_mgpu.export.graph_tokenizer import Located
+from bert_mgpu.export.graph_tokenizer import Located, with_dropped
 from bert_mgpu.export.saved_model import Exportable, Served
 from bert_mgpu.model import crf
 from bert_mgpu.text import whole_words
 from bert_mgpu.text.tokenization import Tokenizer
 
 _NONE = -1  # a number where there is no unit; its tag is ""
-_SPACES = [point for point in range(0x3001) if chr(point).isspace()]
 
 
 @runtime_checkable
@@ -123,7 +122,7 @@ class ServedTags(Served):
         kept, fits = _fitting(unit, of_units, count, room=self._max_length - 2)
         ends = tf.math.unsorted_segment_max(pieces.ends.values, unit, tf.size(of_units))
         starts = tf.boolean_mask(pieces.starts.values, begins)
-        ends = _with_dropped(texts, starts, ends, of_units=of_units)
+        ends = with_dropped(texts, starts, ends, of_units=of_units)
         found = _Places(
             *(
                 tf.RaggedTensor.from_value_rowids(
@@ -204,25 +203,3 @@ def _fitting(
     texts_begin = tf.math.unsorted_segment_min(before, of_units, texts)
     fits = before + sizes - tf.gather(texts_begin, of_units) <= room
     return tf.gather(fits, unit) & (place < room), fits
-
-
-def _with_dropped(
-    texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, *, of_units: tf.Tensor
-) -> tf.Tensor:
-    """The ends of units behind characters that belong to none, such as accents.
-
-    A unit goes on to the next blank, or the next unit. starts, ends: int32 of units,
-    one text after the other; of_units: the text of each.
-    """
-    points = tf.strings.unicode_decode(texts, "UTF-8")
-    is_space = tf.reduce_any(points.values[:, None] == tf.constant(_SPACES), 1)
-    begins = tf.gather(tf.cast(points.row_starts(), tf.int32), of_units)
-    sizes = tf.gather(tf.cast(points.row_lengths(), tf.int32), of_units)
-    is_last = tf.concat([of_units[1:] != of_units[:-1], [True]], 0)[: tf.size(starts)]
-    following = tf.where(
-        is_last, sizes, tf.concat([starts[1:], [0]], 0)[: tf.size(starts)]
-    )
-    seen = tf.concat([[0], tf.cumsum(tf.cast(is_space, tf.int32))], 0)
-    spaces = tf.concat([tf.cast(tf.where(is_space)[:, 0], tf.int32), [tf.int32.max]], 0)
-    blank = tf.gather(spaces, tf.gather(seen, begins + ends)) - begins
-    return tf.maximum(ends, tf.minimum(blank, following))

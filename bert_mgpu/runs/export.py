@@ -10,7 +10,7 @@ from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation.forward import forward
-from bert_mgpu.export import onnx, saved_model, served_tags
+from bert_mgpu.export import onnx, saved_model, served_answers, served_tags
 from bert_mgpu.runs import stages
 from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.training.towers import Towers
@@ -93,6 +93,8 @@ def _served(run: FinetuningRun, params: dict[str, np.ndarray]) -> saved_model.Se
     task, tokenizer = run.task, run.model.required_tokenizer
     if isinstance(task, served_tags.ExportableTags):
         return served_tags.ServedTags(task, params, tokenizer)
+    if isinstance(task, served_answers.ExportableAnswers):
+        return served_answers.ServedAnswers(task, params, tokenizer)
     return saved_model.Served(
         task,
         params,

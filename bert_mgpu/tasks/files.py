@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.core import text_files
+from bert_mgpu.core.errors import short_repr
 from bert_mgpu.data import tables
 from bert_mgpu.data.columns import Column
 
@@ -48,6 +49,16 @@ class Columns:
         used = [self.text_a, self.text_b, self.label if with_label else None]
         numbers = [column for column in used if column is not None]
         return max(numbers) + 1 + (LAST in numbers)
+
+    def one_text(self, cells: Sequence[Any], index: int) -> str:
+        """The text of a row in a column. Raises ValueError for a list."""
+        cell = cells[index]
+        if isinstance(cell, list):
+            name = self.table.columns[index] if self.table else index
+            raise ValueError(
+                f"column {name!r} is a list, {short_repr(cell)}: pass one text"
+            )
+        return cell
 
 
 class TableColumns(NamedTuple):

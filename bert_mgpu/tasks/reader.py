@@ -258,12 +258,12 @@ def _parse(
         if row_label is None:
             return None
     guid = None if columns.id is None else one_value(cells[columns.id])
-    text_a = cells[columns.text_a]
-    if columns.nested and isinstance(text_a, list):
+    text_a, second = cells[columns.text_a], columns.text_b
+    if columns.nested and second is None and isinstance(text_a, list):
         text, places = words.joined(_cleaned(columns, text_a))
         return RowFields(guid, text, label=row_label, words=places)
-    text_b = None if columns.text_b is None else one_value(cells[columns.text_b])
-    texts = clean(columns, one_value(text_a), text_b)
+    text_b = None if second is None else columns.one_text(cells, second)
+    texts = clean(columns, columns.one_text(cells, columns.text_a), text_b)
     return RowFields(guid, *texts, label=row_label)
 
 

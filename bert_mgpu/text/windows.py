@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_LENGTH_WEIGHT = 0.01  # of a window's tokens beside those of the context
+LENGTH_WEIGHT = 0.01  # of a window's tokens beside those of the context
 
 
 class Windows(NamedTuple):
@@ -68,7 +68,7 @@ def _owners(offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.nda
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         low, high, own = offsets[start], offsets[end], slice(start, end)
         context = np.minimum(positions[own] - low, high - 1 - positions[own])
-        scores = context + _LENGTH_WEIGHT * (high - low)
+        scores = context + LENGTH_WEIGHT * (high - low)
         owners[own] = np.where(scores > best[own], number, owners[own])
         best[own] = np.maximum(scores, best[own])
     return owners

@@ -76,6 +76,23 @@ def test_a_file_of_json_objects_is_read_as_such(tmp_path):
         assert not faults and [cells[3] for _, cells in rows] == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_objects_to_answer_may_lack_an_id(tmp_path, indent):
+    """Those with answers to learn or to compare may not."""
+    record = {"question": "who?", "context": "c"}
+    lines = "".join(
+        json.dumps(one, indent=indent) + "\n" for one in (record, {**record, "id": 3})
+    )
+    to_answer = ("question", "context", None, "id")
+    rows, faults = read(tmp_path / "x.json", lines, to_answer)
+    assert not faults and [cells[3] for _, cells in rows] == ["", 3]
+    rows, faults = read(tmp_path / "x.json", lines.replace('"c"', '"c", "answers": []'))
+    assert len(rows) == 1 and len(faults) == 1
+    assert (
+        faults[0][1].startswith("no column 'id'") and "one of its own" in faults[0][1]
+    )
+
+
 FAULTS = {
     "cut off": (json.dumps(nested(paragraph(question("a"))))[:-9], "not a JSON file"),
     "nested deep": ('{"data": ' + "[" * 100_000, "nested too deep"),

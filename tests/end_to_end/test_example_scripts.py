@@ -13,10 +13,13 @@ import shutil
 import subprocess
 
 import pytest
+import tensorflow as tf
 
+from bert_mgpu.cli import serve
 from bert_mgpu.cli.doctor import environment
+from bert_mgpu.config.serve import ServeConfig
 from bert_mgpu.tasks.classification.builtin import BUILTIN
-from tests.support import entities, warm
+from tests.support import entities, questions, warm
 from tests.support.marks import rarely
 from tests.support.paths import ROOT
 from tests.support.tiny import LINES, MRPC_HEADER, rows
@@ -72,7 +75,8 @@ def model(tiny):
 def recorded(tmp_path, inside):
     """recorded(script, *arguments, **variables): runs what the script would run.
 
-    Returns (exit code, stdout, stderr) of its last command.
+    Returns (exit code, stdout, stderr) of its last command; recorded.server has the
+    model that it would serve.
     """
     log, recorder = tmp_path / "commands", tmp_path / "python"
     recorder.write_text(RECORDER.format(log=shlex.quote(str(log))))
@@ -90,6 +94,10 @@ def recorded(tmp_path, inside):
         result = None
         for line in log.read_text().splitlines():
             program, *flags = shlex.split(line)
+            if program == "-m" and flags[1] == "serve":
+                assert flags[3:] == ["--port=0"]
+                run.server = serve.LoadedModel(ServeConfig(output_dir=flags[2]))
+                continue
             if program == "-m":
                 assert flags[:3] == ["bert_mgpu", "doctor", "data"]
                 assert environment.main(flags[2:]) == 0
@@ -215,6 +223,29 @@ def test_entities(model, tmp_path, recorded):
     recorded("tagging.sh", *SMALL, "--crf=true", **settings, SERVED=served, LENGTH=16)
     assert len((out / "predict.txt").read_text().splitlines()) == 9
     assert (out / "label_test.txt").exists() and (served / "saved_model.pb").exists()
+
+
+def test_questions(model, tmp_path, recorded):
+    """The SavedModel, and the server that would start, answer as the run predicts."""
+    parts = {"train": questions.small(32, 1), "dev": questions.small(9, 2)}
+    data = questions.write(tmp_path / "data", "squad", parts)
+    out, served = tmp_path / "out", tmp_path / "served"
+    settings = {"DATA": data, "MODEL": model, "OUT": out, "SERVED": served}
+    small = ("--num_train_epochs=4", "--learning_rate=5e-3", "--xla=off")
+    arguments = (*small, "--max_query_length=4")
+    recorded("questions.sh", *arguments, **settings, LENGTH=24, STRIDE=8, PORT=0)
+    assert "exact_match" in (out / "eval_results.txt").read_text()
+    said = [json.loads(line)["answer"] for line in (out / "predictions.jsonl").open()]
+    asked = [
+        (paragraph["qas"][0]["question"], paragraph["context"])
+        for paragraph in parts["dev"]["data"][0]["paragraphs"]
+    ]
+    text_a, text_b = map(tf.constant, zip(*asked, strict=True))
+    call = tf.saved_model.load(str(served)).signatures["serving_default"]
+    found = call(text_a=text_a, text_b=text_b)["answer"].numpy()
+    assert [one.decode() for one in found] == said and len({*said}) > 3
+    answers = recorded.server.answer([recorded.server.example(*own) for own in asked])
+    assert [one["answer"] for one in answers] == said
 
 
 @pytest.fixture

@@ -130,6 +130,16 @@ LINES = {
     "no context": (line(context=...), "a.jsonl:2: no column 'context'"),
     "a context of words": (line(context=["sun"]), "a.jsonl:2: the context is"),
     "a question of words": (line(question=["a", "b"]), "a.jsonl:2: the question is"),
+    "no id": (
+        line(id=...),
+        "a.jsonl:2: no column 'id'",
+        "give each question one of its own",
+    ),
+    "no id in another file": (
+        raw(line(id=...)[1]),
+        "a.json:2: no column 'id'",
+        "give each question one of its own",
+    ),
     "an id twice": (line(id="first"), "a.jsonl:2: the id 'first' is that of line 1"),
     "lists of other lengths": (
         line(answers={"text": ["sun"], "answer_start": []}),

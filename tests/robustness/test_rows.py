@@ -119,7 +119,7 @@ JSON_FILES = {
         "a.jsonl:9: column 't' contains an unpaired",
     ),
     "half in a list": ("a.jsonl", line(rb'["\udc00"]'), "a.jsonl:9: "),
-    "list": ("a.jsonl", line(b'["a", "b"]'), "a.jsonl:9: a list"),
+    "list": ("a.jsonl", line(b'["a", "b"]'), "a.jsonl:9: column 't' is a list"),
     "null": ("a.jsonl", line(b"null"), "a.jsonl:9: column 't' is null"),
     "object": ("a.jsonl", line(b'{"a": 1}'), "a.jsonl:9: column 't' is"),
     "an array of rows": (

@@ -3,8 +3,9 @@
 import pytest
 
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.data import tables
 from bert_mgpu.tasks import reader
-from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
+from bert_mgpu.tasks.files import LAST, Columns, TableColumns, TaskFiles
 
 TEXT = "yes\tsun\nno\train\n\nyes\tjoy\n"
 
@@ -150,6 +151,21 @@ def test_a_sample_is_of_the_rows_that_count_in_their_order(read):
     assert all(line % 2 == 0 for line in actual)
     assert actual != [row[4] for row in reader.sample(rows, 10, 4)]
     assert reader.sample(rows, 100, 0) == rows == reader.sample(rows, None, 0)
+
+
+def test_words_are_a_text_of_one_column_alone():
+    """Of a pair, a list is no text; the message names its column."""
+    form = tables.TableFormat("jsonl")
+    columns = Columns(0, nested=True, table=TableColumns(form, ("words",)))
+    row = reader._parse(None, columns, [["sun", "joy"]], label=None)
+    assert row.text_a == "sun joy" and row.words == [(0, 3), (4, 7)]
+    names = "question", "context"
+    pairs = Columns(0, text_b=1, nested=True, table=TableColumns(form, names))
+    row = reader._parse(None, pairs, ["it", "sun"], label=None)
+    assert row[1:3] == ("it", "sun") and row.words is None
+    for cells, name in ((["it", ["a"]], "context"), ([["a"], "sun"], "question")):
+        with pytest.raises(ValueError, match=rf"'{name}' is a list, \['a'\]: pass one"):
+            reader._parse(None, pairs, cells, label=None)
 
 
 def test_a_list_is_no_text():

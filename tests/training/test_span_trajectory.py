@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu.config.span_qa import Choice
 from bert_mgpu.distributed import devices
 from bert_mgpu.model import params as params_lib
-from bert_mgpu.tasks.span_qa.scored import Choice
 from bert_mgpu.tasks.span_qa.task import SpanQa
 from bert_mgpu.training import schedule
 from bert_mgpu.training.towers import Towers

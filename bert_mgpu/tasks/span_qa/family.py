@@ -9,6 +9,7 @@ import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.config.span_qa import CUT, Choice, WindowCut
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example, Features
 from bert_mgpu.core.text_files import Faults
@@ -22,11 +23,9 @@ from bert_mgpu.tasks.span_qa import (
     similar_sentence,
 )
 from bert_mgpu.tasks.span_qa.files import NEGATIVE
-from bert_mgpu.tasks.span_qa.scored import Choice
 from bert_mgpu.tasks.span_qa.task import SpanQa
 from bert_mgpu.text.tokenization import Tokenizer
 
-_STRIDE = 128  # Google's default
 _OF_CHOICE = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
 
 
@@ -60,8 +59,7 @@ class SpanQaFamily(Family):
             examples,
             tokenizer,
             max_seq_length=config.max_seq_length,
-            doc_stride=config.doc_stride or _STRIDE,
-            max_query_length=config.max_query_length,
+            **_cut(config)._asdict(),
             max_answer_length=config.max_answer_length,
             shown=None if config.verbose_logging else dataset.SHOWN,
         )
@@ -103,6 +101,7 @@ class SpanQaFamily(Family):
             model.bert_config,
             max_seq_length=config.max_seq_length,
             choice=Choice(version_2_with_negative=negative, **own),
+            cut=_cut(config),
             chinese=self._is_chinese(config, data),
             recompute=config.recompute,
         )
@@ -142,6 +141,10 @@ class SpanQaFamily(Family):
 
     def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
         return question_checks.tables(sets)
+
+
+def _cut(config: FinetuneConfig) -> WindowCut:
+    return WindowCut(config.doc_stride or CUT.doc_stride, config.max_query_length)
 
 
 FAMILY = SpanQaFamily()

@@ -120,6 +120,20 @@ class Best(NamedTuple):
     threshold: float
 
 
+def at_thresholds(
+    with_answer: np.ndarray, none: np.ndarray, odds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct null odds as thresholds, and the sums of scores that they give.
+
+    See `best_threshold`. Below the lowest threshold the sum is that of `none`.
+    """
+    order = np.argsort(odds, kind="stable")
+    totals = none.sum() + np.cumsum((with_answer - none)[order])
+    # Only behind the last of equal odds is there a threshold.
+    ends = np.flatnonzero(np.diff(odds[order], append=np.inf) > 0)
+    return odds[order][ends], totals[ends]
+
+
 def best_threshold(with_answer: np.ndarray, none: np.ndarray, odds: np.ndarray) -> Best:
     """The highest mean score that any threshold on the null odds gives.
 
@@ -127,14 +141,10 @@ def best_threshold(with_answer: np.ndarray, none: np.ndarray, odds: np.ndarray) 
     answer is predicted where the odds are higher than the threshold. Of thresholds
     with equal scores the lowest one is given, which is one of the odds, or 0.
     """
-    order = np.argsort(odds, kind="stable")
-    totals = none.sum() + np.cumsum((with_answer - none)[order])
-    # Only behind the last of equal odds is there a threshold.
-    ends = np.flatnonzero(np.diff(odds[order], append=np.inf) > 0)
     best = Best(float(none.sum()), 0.0)
-    for end in ends:
-        if totals[end] > best.score:
-            best = Best(float(totals[end]), float(odds[order[end]]))
+    for threshold, total in zip(*at_thresholds(with_answer, none, odds), strict=True):
+        if total > best.score:
+            best = Best(float(total), float(threshold))
     return Best(best.score / max(1, len(odds)), best.threshold)
 
 

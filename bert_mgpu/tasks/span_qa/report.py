@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.core.report import ReportSection, ReportTable
+from bert_mgpu.core.report import ReportSection, ReportTable, ScoreCurves
 from bert_mgpu.tasks.span_qa import metrics
+from bert_mgpu.tasks.span_qa.answers import NO_BEST
 from bert_mgpu.tasks.span_qa.scored import AnsweredSet
 
 _MAX_SHOWN, _AROUND = 20, 40  # questions; characters on each side of an answer
 _LONGEST = 200  # characters of a text
 _LENGTHS = (5, 10, 20, 40)  # characters of true answers, at which groups end
 _WINDOWS = (1, 2, 4)  # of a question
-_POINTS = 11  # of the threshold curve
+_SETTING = "--null_score_diff_threshold"
+_POINTS = 11  # thresholds of the table
+_MARGIN = 0.05  # of a plot, of its width
 
 
 class Scored:
@@ -60,7 +63,7 @@ def sections(
         ]
         blocks.append(ReportTable([head, *lines], "wnnn", note=title))
     if scored.odds is not None:
-        blocks.append(_thresholds(scored, own))
+        blocks += _thresholds(name, scored, own)
     return [
         ReportSection(name, blocks),
         ReportSection(f"{name}: worst answers", [_worst(scored, own, path)]),
@@ -90,12 +93,18 @@ def _by_windows(scored: AnsweredSet) -> Iterator[tuple[str, np.ndarray]]:
     yield f"{low} and more", counts >= low
 
 
-def _thresholds(scored: AnsweredSet, own: Scored) -> ReportTable:
-    """The scores that other thresholds would give."""
+def _thresholds(
+    name: str, scored: AnsweredSet, own: Scored
+) -> Iterator[ScoreCurves | ReportTable]:
+    """The scores that other thresholds would give, as a plot and a table."""
     assert scored.odds is not None
     best = [answer.text for answer in scored.best]
     with_answer = [metrics.of_questions(own.truth, best, score) for score in own.pair]
     none = np.array([float(not texts) for texts in own.truth])
+    if scored.odds.min() < NO_BEST:  # there is an answer
+        yield _curves(
+            name, scored, dict(zip(own.names, with_answer, strict=True)), none=none
+        )
     rows: list[tuple[object, ...]] = [("threshold", "no answer", *own.names)]
     shares = np.linspace(0, 1, _POINTS)
     for threshold in np.unique(np.quantile(scored.odds, shares)).tolist():
@@ -108,7 +117,36 @@ def _thresholds(scored: AnsweredSet, own: Scored) -> ReportTable:
                 *(f"{mean:.1f}" for mean in means),
             )
         )
-    return ReportTable(rows, "nnnn", note="by --null_score_diff_threshold")
+    yield ReportTable(rows, "nnnn", note=f"by {_SETTING}")
+
+
+def _curves(
+    name: str,
+    scored: AnsweredSet,
+    with_answer: Mapping[str, np.ndarray],
+    *,
+    none: np.ndarray,
+) -> ScoreCurves:
+    """The mean scores over all thresholds.
+
+    with_answer, none: the score of each question if an answer is predicted, and if none
+    is, float64 [Q].
+    """
+    assert scored.odds is not None
+    means = {}
+    for key, each in with_answer.items():
+        odds, sums = metrics.at_thresholds(each, none, scored.odds)
+        odds = odds[odds < NO_BEST]  # of questions with an answer to predict
+        sums = np.array([none.sum(), *sums[: len(odds)], sums[len(odds) - 1]])
+        means[key] = 100 * sums / len(none)
+    margin = _MARGIN * (odds[-1] - odds[0]) or 1.0
+    return ScoreCurves(
+        f"thresholds_{name}",
+        _SETTING,
+        np.array([odds[0] - margin, *odds, odds[-1] + margin]),
+        scores=means,
+        chosen=scored.choice.null_score_diff_threshold,
+    )
 
 
 def _worst(scored: AnsweredSet, own: Scored, path: pathlib.Path) -> str | ReportTable:

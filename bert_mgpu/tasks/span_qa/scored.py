@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from bert_mgpu.config.span_qa import Choice
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import ReadExamples
 from bert_mgpu.tasks.span_qa import answers
@@ -15,15 +15,6 @@ from bert_mgpu.tasks.span_qa.answers import Answer
 from bert_mgpu.tasks.span_qa.dataset import CORES, ENDS, PLACES, STARTS, windows_of
 
 _NOTHING = answers.answer_of((-1, -1), (0.0, 0.0))  # where no pair is an answer
-
-
-class Choice(NamedTuple):
-    """How the answers of a question are chosen: the flags of these names."""
-
-    n_best_size: int
-    max_answer_length: int
-    version_2_with_negative: bool
-    null_score_diff_threshold: float
 
 
 class AnsweredSet:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.config.span_qa import CUT, Choice, WindowCut
 from bert_mgpu.core.report import ReportSection
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import (
@@ -29,7 +30,7 @@ from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.span_qa import metrics, predictions, report
 from bert_mgpu.tasks.span_qa.dataset import ENDS, STARTS
 from bert_mgpu.tasks.span_qa.files import TYPE
-from bert_mgpu.tasks.span_qa.scored import AnsweredSet, Choice
+from bert_mgpu.tasks.span_qa.scored import AnsweredSet
 
 
 class SpanQa(FinetuningTask):
@@ -45,15 +46,16 @@ class SpanQa(FinetuningTask):
         *,
         max_seq_length: int,
         choice: Choice,
+        cut: WindowCut = CUT,
         chinese: bool = False,
         recompute: str = "none",
     ):
-        """chinese: whether answers are scored as CMRC's, too."""
+        """cut: for exports; chinese: whether answers are scored as CMRC's, too."""
         self.name = name
         self.max_seq_length = max_seq_length
         self.facts = {"task_type": TYPE}
         self._config, self._recompute = bert_config, recompute
-        self.choice, self._chinese = choice, chinese
+        self.choice, self.cut, self._chinese = choice, cut, chinese
         own = (
             ("exact", "f1") if choice.version_2_with_negative else ("exact_match", "f1")
         )

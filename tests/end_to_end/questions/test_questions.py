@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import numpy as np
+import PIL.Image
 import pytest
 
 import bert_mgpu
@@ -123,6 +124,33 @@ def test_the_folder_alone_predicts(answerer, inside, tmp_path):
         assert (one.answer, context[one.start : one.end]) == ("sun", "sun")
 
 
+def test_questions_without_ids_and_questions_that_are_no_text(
+    answerer, inside, tmp_path
+):
+    """JSON lines need no id to be answered, whatever their file is called."""
+    out = shutil.copytree(answerer(), tmp_path / "alone")
+    record = {"question": "it", "context": "the of sun it a"}
+    said = {}
+    for name in ("new.json", "new.jsonl"):
+        lines = [json.dumps(record), json.dumps({**record, "answers": []}), ""]
+        (tmp_path / name).write_text("\n".join(lines))
+        made = [f"--output_dir={out}", f"--predict_file={tmp_path / name}", "--xla=off"]
+        code, _, err = inside([*made, "--do_predict=true"])
+        assert code == 0, err
+        assert (out / "predict.txt").read_text() == "sun\nsun\n"
+        records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+        assert len({one.pop("id") for one in records}) == 2
+        said[name] = records
+    assert said["new.json"] == said["new.jsonl"]
+    for key, words in (("question", ["it", "of"]), ("context", ["the", "sun"])):
+        (tmp_path / "words.jsonl").write_text(json.dumps({**record, key: words}) + "\n")
+        made = [f"--output_dir={out}", f"--predict_file={tmp_path / 'words.jsonl'}"]
+        assert_refused(
+            inside([*made, "--do_predict=true", "--xla=off"]),
+            f"words.jsonl:1: column '{key}' is a list, {words}: pass one text",
+        )
+
+
 def test_a_stream_of_questions(answerer, tiny, tmp_path):
     out = shutil.copytree(answerer("squad2"), tmp_path / "model")
     flags = {"do_predict": True, "predict_file": "-", "data_dir": None}
@@ -138,6 +166,25 @@ def test_a_stream_of_questions(answerer, tiny, tmp_path):
     first, second = map(json.loads, output.splitlines())
     assert (first["id"], first["answer"], first["start"]) == ("one", "loss", 7)
     assert (second["id"], second["answer"], second["start"]) == ("two", "", None)
+
+
+@pytest.mark.parametrize("chosen", [0.25, -1e6])
+def test_a_report_has_the_curve_of_thresholds(
+    answerer, flags, inside, tmp_path, chosen
+):
+    out = shutil.copytree(answerer("squad2"), tmp_path / "out")
+    asked = {"do_eval": True, "report": True, "null_score_diff_threshold": chosen}
+    code, _, err = inside(flags(out, "squad2", **asked))
+    assert code == 0, err
+    page = (out / "report.html").read_text()
+    assert page.count('alt="exact and f1 over --null_score_diff_threshold"') == 1
+    with PIL.Image.open(out / "report" / "thresholds_dev.png") as picture:
+        assert picture.size[0] > 800
+        colours = {
+            tuple(own[:3]) for own in np.asarray(picture).reshape(-1, 4).tolist()
+        }
+        # The two lines, and the dashed one.
+        assert {(31, 119, 180), (255, 127, 14), (77, 77, 77)} <= colours
 
 
 def test_exports_for_transformers_and_google(answerer, flags, inside, tmp_path):

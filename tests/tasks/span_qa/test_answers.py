@@ -6,11 +6,12 @@ import json
 import numpy as np
 import pytest
 
+from bert_mgpu.config.span_qa import Choice
 from bert_mgpu.core.rows import Example, Ragged
 from bert_mgpu.tasks import reader as rows_reader
 from bert_mgpu.tasks.span_qa import answers, dataset, files, predictions
 from bert_mgpu.tasks.span_qa.reader import Answers, read_label
-from bert_mgpu.tasks.span_qa.scored import AnsweredSet, Choice
+from bert_mgpu.tasks.span_qa.scored import AnsweredSet
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.reference import google_squad
 from tests.support import questions

@@ -5,8 +5,9 @@ import pathlib
 import numpy as np
 import pytest
 
+from bert_mgpu.core.report import ReportTable, ScoreCurves
 from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks.span_qa import report
+from bert_mgpu.tasks.span_qa import metrics, report
 from bert_mgpu.tasks.span_qa.reader import Answers
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.tiny import VOCAB
@@ -22,12 +23,13 @@ def tokenizer(tmp_path_factory):
     return Tokenizer(path)
 
 
-def sections(tokenizer, *examples, negative=False, chinese=False):
+def sections(tokenizer, *examples, negative=False, chinese=False, threshold=0.0):
     scored = answered(
         tokenizer,
         *examples,
         logits=lambda rows: drawn_logits(rows, 3),
         negative=negative,
+        threshold=threshold,
     )
     path = pathlib.Path("dev.json")
     made = report.sections("dev", scored, {"f1": 50.0}, path=path, chinese=chinese)
@@ -35,7 +37,7 @@ def sections(tokenizer, *examples, negative=False, chinese=False):
 
 
 def tables(section):
-    return {b.note: b.rows for b in section.blocks if not isinstance(b, str)}
+    return {b.note: b.rows for b in section.blocks if isinstance(b, ReportTable)}
 
 
 def test_scores_by_length_and_by_windows(tokenizer):
@@ -78,6 +80,43 @@ def test_the_scores_of_other_thresholds(tokenizer):
     best = [answer.text for answer in scored.best]
     wanted = np.mean([text == "joy" and not i % 2 for i, text in enumerate(best)])
     assert rows[-1][2] == f"{100 * wanted:.1f}"
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_curves_of_thresholds(tokenizer, lost):
+    """At every threshold those of a set to which it is given; chosen: that of the run.
+
+    lost: one question has no answer to predict at any threshold.
+    """
+    examples = [
+        Example(str(i), "a", "" if lost and not i else LONG,
+                label=Answers((), None) if i % 2 else Answers(("joy",), (139, 142)))
+        for i in range(12)
+    ]  # fmt: skip
+    _, (first, _) = sections(tokenizer, *examples, negative=True, threshold=1.5)
+    (curves,) = [b for b in first.blocks if isinstance(b, ScoreCurves)]
+    assert curves.name == "thresholds_dev" and curves.chosen == 1.5
+    assert curves.setting == "--null_score_diff_threshold"
+    assert len(curves.values) == 12 - lost + 2 and (np.diff(curves.values) > 0).all()
+    assert curves.values[-1] < 1000
+    for index, threshold in enumerate(curves.values):
+        scored = answered(
+            tokenizer,
+            *examples,
+            logits=lambda rows: drawn_logits(rows, 3),
+            threshold=threshold,
+        )
+        said = [answer.text for answer in scored.chosen]
+        truth = [example.label.texts for example in examples]
+        wanted = metrics.scores(truth, said, chinese=False)
+        found = curves.scores["exact"][index], curves.scores["f1"][index]
+        assert found == pytest.approx((wanted["exact_match"], wanted["f1"]))
+
+
+def test_without_any_answer_there_is_no_curve(tokenizer):
+    example = Example("1", "a", "", label=Answers((), None))
+    _, (first, _) = sections(tokenizer, example, negative=True)
+    assert not [b for b in first.blocks if isinstance(b, ScoreCurves)]
 
 
 def test_a_set_without_a_mistake(tokenizer):
