@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import pathlib
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -73,7 +72,7 @@ def read(folder: pathlib.Path) -> dict[str, float]:
     run = finetune.prepare(config, folder / "out", single_process(1, ["CPU:0"]))
     rows, _ = run.data.read("train")
     seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    _, peak = resident()
     tokens = len(rows.spliced["input_ids"].values)
     held = sum(tensor.nbytes for tensor in cache.to_tensors(rows).values())
     return {
