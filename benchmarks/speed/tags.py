@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-import pathlib
 from typing import Any
 
 import numpy as np
 
 from benchmarks.harness import SHARED, Contestant
+from benchmarks.speed.towers import towers_of
 from benchmarks.speed.workloads import RATE, SEED, VOCAB_FILE, Batch, Shape, trains_rows
 from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.data import forward_batching, pipeline
@@ -51,18 +51,8 @@ def rows(split: str, length: int, crf: bool = False) -> Features:
 
 
 def _towers(shape: Shape, crf: bool, flags: dict[str, Any]) -> Any:
-    """Those of a run, with fresh weights."""
-    from bert_mgpu.checkpoints.pretrained import Pretrained
-    from bert_mgpu.config.finetuning import FinetuneConfig
-    from bert_mgpu.distributed import devices, topology
-    from bert_mgpu.model import params as params_lib
-    from bert_mgpu.runs.run import Run, make_towers
     from bert_mgpu.tasks.tagging.task import Tagging
 
-    config = FinetuneConfig(seed=SEED, max_seq_length=shape.length, **flags)
-    model = Pretrained(
-        shape.config, "", None, vocab_file=None, do_lower_case=True, labels=None
-    )
     task = Tagging(
         "x",
         shape.config,
@@ -71,12 +61,7 @@ def _towers(shape: Shape, crf: bool, flags: dict[str, Any]) -> Any:
         units="pieces",
         has_crf=crf,
     )
-    world = topology.single_process(1, devices.configure("auto", 1))
-    job = Run(config, model, task, data=None, topology=world, output_dir=pathlib.Path())
-    towers = make_towers(job)
-    params = params_lib.initialize(task.param_specs(), 0.02, SEED)
-    towers.load(params, towers.first_slots(params))
-    return towers
+    return towers_of(task, shape, flags)
 
 
 def ours_tags(

@@ -40,6 +40,7 @@ DEEP = Shape(12, 384, 12, batch=8, length=512, steps=2)
 LONG = Shape(4, 256, 4, batch=64, length=512, steps=2)
 HALF = LONG._replace(batch=32)
 TAGS = Shape(12, 384, 12, batch=32, length=64)
+QUESTIONS = Shape(12, 384, 12, batch=8, length=384)
 PREDICTED = SMALL._replace(batch=64)
 
 OURS, GOOGLE, TORCH = "bert_mgpu", "google-research/bert", "transformers"
@@ -61,6 +62,10 @@ def torch(shape: Shape, **options: Any) -> Maker:
 
 def tags(whose: str, shape: Shape, **options: Any) -> Maker:
     return f"{whose}_tags", {"shape": shape, **options}
+
+
+def answers(whose: str, **options: Any) -> Maker:
+    return f"{whose}_answers", {"shape": QUESTIONS, **options}
 
 
 def pretrains(whose: str, **options: Any) -> Maker:
@@ -236,6 +241,31 @@ FIGURES = {
         "the best tags of 100,000 sentences of 40 units, 21 tags, and probabilities",
         {OURS: ("ours_decodes", {"sentences": 100_000, "units": 40})},
         {"seconds": [at_most(5, seconds(OURS))]},
+    ),
+    "answers": Figure(
+        "answers of cmrc2018, 12 x 384, batch 8, length 384, float32",
+        {OURS: answers("ours"), TORCH: answers("transformers")},
+        {"equal batches: speed / transformers": [at_least(1.05, speed(OURS, TORCH))]},
+    ),
+    "answers_bf16": Figure(
+        "answers of cmrc2018, 12 x 384, batch 8, length 384, bfloat16",
+        {
+            BF16: answers("ours", precision="bfloat16"),
+            TORCH_BF16: answers("transformers", precision="bfloat16"),
+        },
+        {
+            "equal batches: speed / transformers bf16": [
+                at_least(1.05, speed(BF16, TORCH_BF16))
+            ],
+        },
+    ),
+    "answers_predict": Figure(
+        "60 questions of cmrc2018 answered, 12 x 384, batch 8, length 384, float32",
+        {
+            OURS: ("ours_answers_predicts", {"shape": QUESTIONS}),
+            TORCH: ("transformers_answers_predicts", {"shape": QUESTIONS}),
+        },
+        {"speed / transformers without a choice": [Claim(speed(OURS, TORCH))]},
     ),
     "pretrain": Figure(
         "4 x 256, batch 32, length 128, float32: masked words and next sentences",
