@@ -228,7 +228,9 @@ class Batching(NamedTuple):
     max_length: int  # tokens of a row
     seed: int
     random_numbers: str  # one of SHUFFLES
-    packs: bool = True  # whether examples may share a row; else "pack" is "bucket"
+    # Tokens of a segment, where rows may have several: these share none, so that "pack"
+    # is "bucket".
+    segment: int | None = None
 
     @property
     def examples(self) -> int:
@@ -240,6 +242,16 @@ class Batching(NamedTuple):
         return max(1, min(_COMPARED_STEPS, _COMPARED_EXAMPLES // self.examples))
 
 
+def whole_segments(lengths: np.ndarray, segment: int | None) -> np.ndarray:
+    """The lengths that a model of segments makes of those of rows: it pads their last.
+
+    Rows of one segment stay as they are. segment: tokens of one; None: there are none.
+    """
+    if segment is None:
+        return lengths
+    return np.where(lengths > segment, -(-lengths // segment) * segment, lengths)
+
+
 def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
     """The order of rows under each policy.
 
@@ -247,10 +259,10 @@ def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
     """
     return {
         policy: TrainingOrder(
-            rows.lengths,
+            whole_segments(rows.lengths, batching.segment),
             batching.parts,
             batching.rows,
-            padding=policy if batching.packs or policy != "pack" else "bucket",
+            padding="bucket" if policy == "pack" and batching.segment else policy,
             max_length=batching.max_length,
             seed=batching.seed,
             sample=None if policy == batching.padding else batching.compared_steps,

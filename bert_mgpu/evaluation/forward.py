@@ -14,7 +14,7 @@ from bert_mgpu.core.errors import Diverged, OutOfMemory, memory_advice, shortene
 from bert_mgpu.core.log import progress_bar, say
 from bert_mgpu.core.rows import Outputs, Ragged, Rows
 from bert_mgpu.core.task import ReadExamples, Task
-from bert_mgpu.data import forward_batching, pipeline
+from bert_mgpu.data import batching, forward_batching, pipeline
 from bert_mgpu.distributed import collective
 from bert_mgpu.training.towers import Towers
 
@@ -29,6 +29,7 @@ class ForwardSettings:
     precision: str
     recompute: str
     packs: bool = True  # examples may share a row of tokens
+    segment: int | None = None  # as in data.batching.Batching
     streams: bool = False  # few shapes of batches, however few rows there are at once
 
 
@@ -76,9 +77,10 @@ def forward(
     if not len(rows):
         return {}
     group, batch_size = towers.group, min(settings.batch_size, towers.max_rows)
-    place = functools.partial(forward_batching.forward_placements, packs=settings.packs)
+    packs = settings.packs and settings.segment is None
+    place = functools.partial(forward_batching.forward_placements, packs=packs)
     placements = (forward_batching.stream_placements if settings.streams else place)(
-        rows.lengths,
+        batching.whole_segments(rows.lengths, settings.segment),
         towers.n_towers,
         batch_size,
         max_length=settings.max_length,

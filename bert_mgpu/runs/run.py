@@ -128,7 +128,7 @@ class Run:
             parts=self.topology.n_towers * config.gradient_accumulation_steps,
             rows=config.train_batch_size,
             max_length=config.row_length,
-            packs=self._packs,
+            segment=self._segment,
             seed=config.seed,
             random_numbers=config.random_numbers,
         )
@@ -151,13 +151,15 @@ class Run:
             config.row_length,
             precision=config.precision,
             recompute=config.recompute,
-            packs=self._packs,
+            segment=self._segment,
         )
 
     @property
-    def _packs(self) -> bool:
-        """Whether examples may share a row: those of several segments do not."""
-        return self.config.row_length == self.config.max_seq_length
+    def _segment(self) -> int | None:
+        """Tokens of a segment, where rows may have several; else None."""
+        config = self.config
+        has_several = config.row_length > config.max_seq_length
+        return config.max_seq_length if has_several else None
 
     @property
     def batch_in_words(self) -> str:

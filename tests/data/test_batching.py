@@ -305,3 +305,33 @@ def test_no_row_is_longer_than_the_model_has_places(padding):
     )
     for placed in (order.placement(0), order.widest(), *placements):
         assert placed.length == 30 and placed.numbers.shape[2] == 1
+
+
+@pytest.mark.parametrize("segment", [None, 6])
+def test_long_batches_are_of_whole_segments(segment):
+    """So a few shapes serve all, and what they pad is known. None is packed."""
+    features = make_features(400, longest=24)
+    settings = batching.Batching(
+        "pack",
+        parts=2,
+        rows=3,
+        max_length=24,
+        seed=1,
+        random_numbers="counters",
+        segment=segment,
+    )
+    orders = batching.training_orders(settings, features)
+    widths = {
+        (one.length, one.numbers.shape[2])
+        for policy in ("bucket", "pack")
+        for one in map(orders[policy].placement, range(66))
+    }
+    lengths = {length for length, _ in widths}
+    if segment is None:
+        assert any(length > 6 and length % 6 for length in lengths)
+        assert max(examples for _, examples in widths) > 1
+        return
+    assert {examples for _, examples in widths} == {1}
+    assert {24} <= {length for length in lengths if length > 6} <= {12, 18, 24}
+    own = batching.whole_segments(np.array([2, 5, 6, 7, 12, 13]), segment)
+    assert own.tolist() == [2, 5, 6, 12, 12, 18]
