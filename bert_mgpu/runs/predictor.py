@@ -33,7 +33,7 @@ class Predictor:
     @classmethod
     def of_run(cls, run: FinetuningRun, towers: Towers) -> Predictor:
         """Batches have few shapes, since the numbers of examples differ."""
-        logging.getLogger("tensorflow").addFilter(_is_no_retracing)
+        expect_few_shapes()
         settings = run.forward_settings("predict", predicting=True)
         settings = dataclasses.replace(settings, streams=True)
         return cls(run.task, run.data, towers, settings)
@@ -120,8 +120,13 @@ class Predictor:
         return self.task.decide(self.task.scored_rows(outputs, rows, lambda: examples))
 
 
+def expect_few_shapes() -> None:
+    """TensorFlow warns of our few shapes no more."""
+    logging.getLogger("tensorflow").addFilter(_is_no_retracing)
+
+
 def _is_no_retracing(record: logging.LogRecord) -> bool:
-    """TensorFlow warns of our few shapes: to its eyes they are many."""
+    """To TensorFlow's eyes they are many."""
     message = record.getMessage()
     return not ("tf.function retracing" in message and "Towers._" in message)
 

@@ -26,7 +26,7 @@ from bert_mgpu.training.towers import Towers
 _ROWS_ON_GPU = 64  # fewer leave most of a card idle
 # Batches of a shape after which its program is compiled: then it has cost about as much
 # time as XLA takes, and compiled it takes a quarter less (measured on 2 cores).
-_FREQUENT = 50
+FREQUENT = 50
 
 
 class Data(Protocol):
@@ -110,7 +110,7 @@ class Run:
         slow = config.precision == "bfloat16" and "CPU" in self.devices[0]
         automatic = config.xla == "auto" and not slow
         passes = config.xla == "on" or (automatic and not config.predict_prints)
-        after = _FREQUENT if automatic and config.predict_prints else None
+        after = FREQUENT if automatic and config.predict_prints else None
         return Compilation(passes, config.xla != "off", after)
 
     @property
