@@ -100,7 +100,9 @@ def check(config: FeaturesConfig) -> None:
     if config.input_file != STANDARD_INPUT:
         text_files.check_file(str(config.input_file))
     if output != _STANDARD_OUTPUT:
-        check_outputs([("output_file", output)], [("input_file", config.input_file)])
+        check_outputs(
+            [("output_file", output)], [("input_file", str(config.input_file))]
+        )
         files.check_writable(pathlib.Path(output), "output_file")
 
 

@@ -10,6 +10,8 @@ from bert_mgpu.core.errors import UserError
 
 TOKENS = "none"  # the pooling that leaves the vectors of all tokens
 
+POOLINGS = "cls", "mean", "max", "pooler"  # see model/pooling.py
+
 
 @dataclasses.dataclass(frozen=True)
 class FeaturesConfig(ModelFlags):
@@ -22,7 +24,7 @@ class FeaturesConfig(ModelFlags):
     output_file: str | None = flag(None, INPUT, "file to write, by its ending: .npz vectors of tokens, .npy vectors of lines, anything else JSON lines; - for standard output")
 
     layers: str = flag("-1,-2,-3,-4", TASK, "layers whose outputs to give, comma-separated: 0 is the first, -1 the last; with a pooling one, the last unless given")
-    pooling: str = flag(TOKENS, TASK, "one vector for each line: that of [CLS], the mean or the maximum over its tokens, or BERT's pooled output; none: a vector for each token", choices=(TOKENS, "cls", "mean", "max", "pooler"))
+    pooling: str = flag(TOKENS, TASK, "one vector for each line: that of [CLS], the mean or the maximum over its tokens, or BERT's pooled output; none: a vector for each token", choices=(TOKENS, *POOLINGS))
     normalize: bool = flag(False, TASK, "with a pooling: give vectors the length 1, so that their products are cosines")
 
     init_checkpoint: str | None = flag(None, MODEL, "the model: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or an output_dir of bert_mgpu")

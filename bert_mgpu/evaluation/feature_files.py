@@ -58,9 +58,9 @@ def writer(path: str, form: FeatureForm) -> Iterator[Write]:
         yield lambda block: log.write_stdout("".join(json_lines(block, form)))
         return
     target = pathlib.Path(path)
-    with files.replacing(target) as temporary:
-        with _FORMATS.get(target.suffix, _json_file)(temporary, form) as write:
-            yield write
+    write_to = _FORMATS.get(target.suffix, _json_file)
+    with files.replacing(target) as temporary, write_to(temporary, form) as write:
+        yield write
 
 
 # -- JSON lines --------------------------------------------------------------------

@@ -3,71 +3,35 @@
 from __future__ import annotations
 
 import concurrent.futures
-import dataclasses
-import functools
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from bert_mgpu.checkpoints import initial_weights, pretrained
-from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.features import TOKENS, FeaturesConfig
 from bert_mgpu.core import log, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Features, Ragged
-from bert_mgpu.distributed import devices as devices_lib
+from bert_mgpu.core.rows import Features
 from bert_mgpu.evaluation import feature_files
 from bert_mgpu.evaluation.feature_files import FeatureBlock, FeatureForm
-from bert_mgpu.evaluation.forward import ForwardSettings, forward
+from bert_mgpu.evaluation.forward import ForwardSettings
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import arrivals
-from bert_mgpu.runs.predictor import expect_few_shapes
-from bert_mgpu.runs.run import FREQUENT
-from bert_mgpu.tasks.feature_extraction import VALUES, FeatureExtraction
-from bert_mgpu.text.pair_rows import pair_rows
-from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.runs.run import FREQUENT, expect_few_shapes
+from bert_mgpu.runs.vectors import Extractor, TextVectors
+from bert_mgpu.tasks.feature_extraction import POOLER, FeatureExtraction
+from bert_mgpu.text.pair_rows import Pair
 from bert_mgpu.training.programs import Compilation
 from bert_mgpu.training.towers import Towers
 
 _BLOCK = 4096  # lines that are sorted by length, and in memory at once
 _MOST_VALUES = 1 << 25  # of them: those of tokens are many
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # as Google's: the last ||| separates
-Pair = tuple[str, str | None]  # a text, and of a pair the second
-
-
-@dataclasses.dataclass(frozen=True)
-class Extractor:
-    """A model that gives the vectors of texts."""
-
-    tokenizer: Tokenizer
-    task: FeatureExtraction
-    towers: Towers
-    settings: ForwardSettings
-
-    def rows(self, pairs: Sequence[Pair]) -> Features:
-        """Texts as the model reads them."""
-        made = pair_rows(pairs, self.tokenizer, self.task.max_seq_length)
-        return Features(made.columns, {}, np.arange(len(pairs)))
-
-    def values(self, rows: Features) -> Any:
-        """Ragged float32 [tokens, K, H], or pooled float32 [rows, H], of some rows.
-
-        Raises OutOfMemory where not even one row fits, Diverged: `forward`.
-        """
-        done = forward(rows, self.towers, self.settings, note=lambda text: None)
-        return done[VALUES]
-
-    def encode(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """The pooled vectors of texts, float32 [texts, H]."""
-        if not pairs:
-            return np.zeros((0, *self.task.value_shape), np.float32)
-        return np.asarray(self.values(self.rows(pairs)))
 
 
 def load(config: FeaturesConfig, devices: Sequence[str]) -> Extractor:
@@ -79,12 +43,30 @@ def load(config: FeaturesConfig, devices: Sequence[str]) -> Extractor:
     for note in pretrained.notes(model, config.hidden_act):
         say(note)
     task = make_task(config, model.bert_config)
-    params = read_params(str(config.init_checkpoint), task)
-    towers = make_towers(config, task, devices)
-    towers.load(params, {})
+    params = stored_params(str(config.init_checkpoint), task)
+    if absent := task.param_specs().keys() - params:
+        raise UserError(
+            f"--init_checkpoint={config.init_checkpoint}: has no {min(absent)}: pass"
+            " --pooling=cls or --pooling=mean"
+        )
     return Extractor(
-        model.required_tokenizer, task, towers, settings=forward_settings(config)
+        model.required_tokenizer,
+        task,
+        make_towers(config, task, params, devices=devices),
+        settings=forward_settings(config),
     )
+
+
+def load_vectors(config: FeaturesConfig, devices: Sequence[str]) -> TextVectors:
+    """The same model for every pooling that its weights allow."""
+    model = pretrained.find_model(config, max_seq_length=config.max_seq_length)
+    length = config.max_seq_length
+    task = FeatureExtraction(model.bert_config, length, how=POOLER)
+    params = stored_params(str(config.init_checkpoint), task)
+    if task.param_specs().keys() - params:
+        task = FeatureExtraction(model.bert_config, length)
+    towers = make_towers(config, task, params, devices=devices)
+    return TextVectors(model, towers, forward_settings(config))
 
 
 def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtraction:
@@ -105,28 +87,26 @@ def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtract
         ) from None
 
 
-def read_params(path: str, task: FeatureExtraction) -> dict[str, np.ndarray]:
-    """The weights of a checkpoint. Raises UserError where the pooler is absent."""
+def stored_params(path: str, task: FeatureExtraction) -> dict[str, np.ndarray]:
+    """The weights of a checkpoint; the pooler's may be absent."""
     specs = task.param_specs()
     absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
     params = initial_weights.first_weights(specs, absent, path, say=say)
-    for name, value in params.items():
-        if value is absent[name]:  # the encoder's are there: see `check_encoder`
-            raise UserError(
-                f"--init_checkpoint={path}: has no {name}: pass --pooling=cls or"
-                " --pooling=mean"
-            )
-    return params
+    return {n: value for n, value in params.items() if value is not absent[n]}
 
 
 def make_towers(
-    config: FeaturesConfig, task: FeatureExtraction, devices: Sequence[str]
+    config: FeaturesConfig,
+    task: FeatureExtraction,
+    params: Mapping[str, np.ndarray],
+    *,
+    devices: Sequence[str],
 ) -> Towers:
-    """Towers for forward passes, which XLA compiles where a shape is frequent."""
+    """Towers with these weights; XLA compiles passes of frequent shapes."""
     expect_few_shapes()
     slow = config.precision == "bfloat16" and "CPU" in devices[0]
     compilation = Compilation(False, False, None if slow else FREQUENT)
-    return Towers(
+    towers = Towers(
         task,
         config.n_gpus,
         devices,
@@ -134,6 +114,8 @@ def make_towers(
         xla=compilation,
         precision=config.precision,
     )
+    towers.load(params, {})
+    return towers
 
 
 def forward_settings(config: FeaturesConfig) -> ForwardSettings:

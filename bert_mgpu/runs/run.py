@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -186,3 +187,14 @@ def make_towers(run: Run) -> Towers:
         frozen=run.frozen,
         group=run.topology.group,
     )
+
+
+def expect_few_shapes() -> None:
+    """TensorFlow warns of our few shapes no more."""
+    logging.getLogger("tensorflow").addFilter(_is_no_retracing)
+
+
+def _is_no_retracing(record: logging.LogRecord) -> bool:
+    """To TensorFlow's eyes they are many."""
+    message = record.getMessage()
+    return not ("tf.function retracing" in message and "Towers._" in message)

@@ -20,6 +20,7 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 
 VALUES = "values"  # the name of the output
+POOLER = "pooler"  # the pooling that has weights
 
 
 class FeatureExtraction:
@@ -62,7 +63,7 @@ class FeatureExtraction:
         return (len(self._layers), width) if self.token_outputs else (width,)
 
     def param_specs(self) -> params_lib.Specs:
-        return params_lib.bert_specs(self._config, pooled=self._how == "pooler")
+        return params_lib.bert_specs(self._config, pooled=self._how == POOLER)
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
         """VALUES: float32 [B, T, K, H], or [B, H] with a pooling."""

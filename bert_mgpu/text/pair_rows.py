@@ -11,6 +11,8 @@ from bert_mgpu.core.rows import Ragged
 from bert_mgpu.text import truncation as truncation_lib
 from bert_mgpu.text.tokenization import Tokenizer
 
+Pair = tuple[str, str | None]  # a text, and of a pair the second
+
 
 class PairRows(NamedTuple):
     """The rows of texts, or of pairs."""
@@ -20,7 +22,7 @@ class PairRows(NamedTuple):
 
 
 def pair_rows(
-    pairs: Sequence[tuple[str, str | None]],
+    pairs: Sequence[Pair],
     tokenizer: Tokenizer,
     max_seq_length: int,
     *,

@@ -1,0 +1,92 @@
+"""Vectors of texts, by the weights of towers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Features
+from bert_mgpu.evaluation.forward import ForwardSettings, forward
+from bert_mgpu.tasks.feature_extraction import POOLER, VALUES, FeatureExtraction
+from bert_mgpu.text.pair_rows import Pair, pair_rows
+from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.training.towers import Towers
+
+
+@dataclasses.dataclass(frozen=True)
+class Extractor:
+    """A model that gives one kind of vectors."""
+
+    tokenizer: Tokenizer
+    task: FeatureExtraction
+    towers: Towers
+    settings: ForwardSettings
+
+    def rows(self, pairs: Sequence[Pair]) -> Features:
+        """Texts as the model reads them."""
+        made = pair_rows(pairs, self.tokenizer, self.task.max_seq_length)
+        return Features(made.columns, {}, np.arange(len(pairs)))
+
+    def values(self, rows: Features) -> Any:
+        """Ragged float32 [tokens, K, H], or pooled float32 [rows, H], of some rows.
+
+        Raises OutOfMemory where not even one row fits, Diverged: `forward`.
+        """
+        done = forward(rows, self.towers, self.settings, note=lambda text: None)
+        return done[VALUES]
+
+
+class TextVectors:
+    """A model that gives a vector of each text, pooled as asked."""
+
+    def __init__(self, model: Pretrained, towers: Towers, settings: ForwardSettings):
+        """towers: of any task; their weights are used, and not held twice."""
+        self._model, self._towers, self._settings = model, towers, settings
+        self._extractors: dict[tuple[str, bool], Extractor] = {}
+
+    def encode(
+        self, pairs: Sequence[Pair], pooling: str, normalize: bool
+    ) -> np.ndarray:
+        """The vectors, float32 [texts, H].
+
+        pooling: of config/features.py. Raises UserError where the model has no pooler;
+        see also `Extractor.values`.
+        """
+        extractor = self._extractor(pooling, normalize)
+        if not pairs:
+            return np.zeros((0, *extractor.task.value_shape), np.float32)
+        return np.asarray(extractor.values(extractor.rows(pairs)))
+
+    def _extractor(self, pooling: str, normalize: bool) -> Extractor:
+        key = pooling, normalize
+        if key not in self._extractors:
+            if pooling == POOLER and not self.has_pooler:
+                raise UserError(
+                    "the model has no pooler: pass another pooling, such as cls"
+                )
+            task = FeatureExtraction(
+                self._model.bert_config,
+                self._settings.max_length,
+                how=pooling,
+                normalize=normalize,
+            )
+            settings = dataclasses.replace(
+                self._settings, name="encode", packs=False, streams=True
+            )
+            self._extractors[key] = Extractor(
+                self._model.required_tokenizer,
+                task,
+                self._towers.sharing(task),
+                settings=settings,
+            )
+        return self._extractors[key]
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether the model has weights for BERT's own pooled output."""
+        return "bert/pooler/dense/kernel" in self._towers.task.param_specs()
