@@ -10,7 +10,7 @@ from bert_mgpu.core.errors import UserError
 
 TOKENS = "none"  # the pooling that leaves the vectors of all tokens
 
-POOLINGS = "cls", "mean", "max", "pooler"  # see model/pooling.py
+POOLINGS = "mean", "cls", "max", "pooler"  # see model/pooling.py; the usual first
 
 
 @dataclasses.dataclass(frozen=True)

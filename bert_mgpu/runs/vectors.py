@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.config.features import POOLINGS
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Features
 from bert_mgpu.evaluation.forward import ForwardSettings, forward
@@ -65,7 +66,7 @@ class TextVectors:
     def _extractor(self, pooling: str, normalize: bool) -> Extractor:
         key = pooling, normalize
         if key not in self._extractors:
-            if pooling == POOLER and not self.has_pooler:
+            if pooling not in self.poolings:
                 raise UserError(
                     "the model has no pooler: pass another pooling, such as cls"
                 )
@@ -87,6 +88,8 @@ class TextVectors:
         return self._extractors[key]
 
     @property
-    def has_pooler(self) -> bool:
-        """Whether the model has weights for BERT's own pooled output."""
-        return "bert/pooler/dense/kernel" in self._towers.task.param_specs()
+    def poolings(self) -> tuple[str, ...]:
+        """Those that the model has the weights for; the first is the usual one."""
+        specs = self._towers.task.param_specs()
+        has_pooler = "bert/pooler/dense/kernel" in specs
+        return tuple(name for name in POOLINGS if name != POOLER or has_pooler)
