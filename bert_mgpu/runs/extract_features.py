@@ -72,7 +72,7 @@ def load_vectors(config: FeaturesConfig, devices: Sequence[str]) -> TextVectors:
 def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtraction:
     """The task that the flags ask for. Raises UserError: there is no such layer."""
     try:
-        return FeatureExtraction(
+        task = FeatureExtraction(
             bert_config,
             config.max_seq_length,
             layer_indices=config.layer_indices,
@@ -85,6 +85,12 @@ def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtract
             f"--layers={config.layers}: the model has {count} layers: pass numbers"
             f" from 0 to {count - 1}, or from -1 to -{count}"
         ) from None
+    if config.pooling == POOLER and not task.takes_last:
+        raise UserError(
+            f"--layers={config.layers}: --pooling={POOLER} reads the last layer: leave"
+            " the flag out"
+        )
+    return task
 
 
 def stored_params(path: str, task: FeatureExtraction) -> dict[str, np.ndarray]:

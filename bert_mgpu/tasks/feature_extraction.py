@@ -62,13 +62,17 @@ class FeatureExtraction:
         width = self._config.hidden_size
         return (len(self._layers), width) if self.token_outputs else (width,)
 
+    @property
+    def takes_last(self) -> bool:
+        """Whether the last layer is the only one that is asked for."""
+        return self._layers == [self._config.num_hidden_layers - 1]
+
     def param_specs(self) -> params_lib.Specs:
         return params_lib.bert_specs(self._config, pooled=self._how == POOLER)
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
         """VALUES: float32 [B, T, K, H], or [B, H] with a pooling."""
-        of_last = self._layers == [self._config.num_hidden_layers - 1]
-        first = self._how in pooling.OF_FIRST and of_last
+        first = self._how in pooling.OF_FIRST and self.takes_last
         positions = bert.first_tokens(batch) if first else None
         states = bert.encode(params, self._config, batch, positions=positions)[1:]
         hidden = [layers.at_least_float32(states[index]) for index in self._layers]
