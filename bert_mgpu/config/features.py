@@ -20,7 +20,7 @@ class FeaturesConfig(ModelFlags):
     has_tpu_flags: ClassVar[bool] = True
 
     # fmt: off
-    input_file: str | None = flag(None, INPUT, "text, one per line, or a pair as `a ||| b`; .gz and .xz are unpacked; - for standard input")
+    input_file: str | None = flag(None, INPUT, "text, one per line, or a pair with three vertical bars between its texts; .gz and .xz are unpacked; - for standard input")
     output_file: str | None = flag(None, INPUT, "file to write, by its ending: .npz vectors of tokens, .npy vectors of lines, anything else JSON lines; - for standard output")
 
     layers: str = flag("-1,-2,-3,-4", TASK, "layers whose outputs to give, comma-separated: 0 is the first, -1 the last; with a pooling one, the last unless given")
