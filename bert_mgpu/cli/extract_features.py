@@ -29,9 +29,8 @@ from bert_mgpu.cli.flag_checks import check_needed, check_outputs
 from bert_mgpu.config.features import TOKENS, FeaturesConfig
 from bert_mgpu.core import files, text_files
 from bert_mgpu.core.errors import UserError, memory_advice
-from bert_mgpu.core.files import STANDARD_INPUT
-
-_STANDARD_OUTPUT = "-"
+from bert_mgpu.core.files import STANDARD_INPUT, STANDARD_OUTPUT
+from bert_mgpu.core.log import say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,6 +64,14 @@ def _extract(config: FeaturesConfig) -> None:
         config.n_gpus,
         tf32=config.precision == "tf32",
     )
+    warning = devices.missing_gpus(config.device)
+    towers = devices.assign_towers(config.n_gpus, len(names))
+    for remark in (
+        *([warning] if warning else []),
+        *devices.remarks(names, config.precision),
+        devices.describe_placement(towers, names),
+    ):
+        say(remark)
     extractor = extract_features.load(config, names)
     extract_features.extract(config, extractor)
 
@@ -99,7 +106,7 @@ def check(config: FeaturesConfig) -> None:
         )
     if config.input_file != STANDARD_INPUT:
         text_files.check_file(str(config.input_file))
-    if output != _STANDARD_OUTPUT:
+    if output != STANDARD_OUTPUT:
         check_outputs(
             [("output_file", output)], [("input_file", str(config.input_file))]
         )

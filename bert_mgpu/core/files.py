@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from bert_mgpu.core.errors import UserError, short_repr
 
-STANDARD_INPUT = "-"  # in place of a name
+STANDARD_INPUT = STANDARD_OUTPUT = "-"  # in place of a name
 # Bytes of a settings file: the largest tokenizer.json of a BERT has 10 MB. Once parsed
 # it may take thirty times as much memory.
 MOST_JSON = 32 << 20

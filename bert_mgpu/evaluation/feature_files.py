@@ -13,15 +13,15 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bert_mgpu.core import files, log
+from bert_mgpu.core.files import STANDARD_OUTPUT
 from bert_mgpu.core.rows import Ragged
+from bert_mgpu.evaluation import decimals
 
-STANDARD_OUTPUT = "-"
-_DIGITS = 6  # behind the point, as Google's
 _HEADER = 128  # bytes of a .npy file's header: enough for any shape of ours
 _MAGIC = b"\x93NUMPY\x01\x00"
 _COPIED = 1 << 24  # bytes at a time
@@ -55,7 +55,7 @@ def writer(path: str, form: FeatureForm) -> Iterator[Write]:
     The file takes its name when all has gone well.
     """
     if path == STANDARD_OUTPUT:
-        yield lambda block: log.write_stdout("".join(json_lines(block, form)))
+        yield lambda block: all(map(log.write_stdout, json_lines(block, form)))
         return
     target = pathlib.Path(path)
     write_to = _FORMATS.get(target.suffix, _json_file)
@@ -72,30 +72,25 @@ def json_lines(block: FeatureBlock, form: FeatureForm) -> Iterator[str]:
     Of pooled vectors {"linex_index": 0, "values": [...]}.
     """
     for index in range(len(block.token_ids.lengths)):
-        line = {"linex_index": block.first + index}
-        if not isinstance(block.values, Ragged):
-            values = _rounded(block.values[index])
-            yield json.dumps({**line, "values": values}) + "\n"
-            continue
-        tokens = [form.tokens[number] for number in block.token_ids.row(index)]
-        features = [
-            {
-                "token": token,
-                "layers": [
-                    {"index": layer, "values": values}
-                    for layer, values in zip(form.layers, by_layer, strict=True)
-                ],
-            }
-            for token, by_layer in zip(
-                tokens, _rounded(block.values.row(index)), strict=True
-            )
-        ]
-        yield json.dumps({**line, "features": features}) + "\n"
+        start = f'{{"linex_index": {block.first + index}, '
+        if isinstance(block.values, Ragged):
+            tokens = [form.tokens[number] for number in block.token_ids.row(index)]
+            features = _features(tokens, block.values.row(index), form.layers)
+            yield f'{start}"features": [{features}]}}\n'
+        else:
+            (values,) = decimals.lists(block.values[index : index + 1])
+            yield f'{start}"values": {values}}}\n'
 
 
-def _rounded(values: np.ndarray) -> list[Any]:
-    """Each as Python's round(value, 6): so few digits are exact in float64."""
-    return np.round(values.astype(np.float64), _DIGITS).tolist()
+def _features(tokens: Sequence[str], values: np.ndarray, layers: Sequence[int]) -> str:
+    """The objects of the tokens of a line; values: [tokens, K, H]."""
+    lists = iter(decimals.lists(values.reshape(-1, values.shape[-1])))
+    return ", ".join(
+        f'{{"token": {json.dumps(token)}, "layers": ['
+        + ", ".join(f'{{"index": {n}, "values": {next(lists)}}}' for n in layers)
+        + "]}"
+        for token in tokens
+    )
 
 
 @contextlib.contextmanager

@@ -4,8 +4,10 @@ import importlib.util
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from bert_mgpu.config.features import FeaturesConfig
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import extract_features as runs
 from bert_mgpu.tasks.feature_extraction import FeatureExtraction
+from bert_mgpu.training.programs import Programs
+from bert_mgpu.training.towers import Towers
 from tests.reference import google_extract, transformers_model
 from tests.support import tiny as tiny_lib
 from tests.support.marks import rarely
@@ -413,6 +417,22 @@ def test_a_model_without_a_pooler(started, two_layers, tmp_path):
     refused = started(extract_features.main, [*given, "--pooling=pooler"])
     assert_refused(refused, "has no bert/pooler/dense/bias", "--pooling=cls")
     assert started(extract_features.main, [*given, "--pooling=cls"])[0] == 0
+
+
+def test_sigterm_leaves_nothing(extract, tmp_path, monkeypatch):
+    """Also while a batch is computed whose program XLA has compiled."""
+    monkeypatch.setattr(Programs, "compile_no_more", lambda self: True)
+
+    def stopped(self, placed):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+
+    monkeypatch.setattr(Towers, "launch_outputs", stopped)
+    (tmp_path / "v.npz").write_text("old")
+    code, _, err = extract(tmp_path / "v.npz")
+    assert code == 75 and "stopped: an unfinished output is not kept" in err
+    assert [*tmp_path.iterdir()] == [tmp_path / "v.npz"]
+    assert (tmp_path / "v.npz").read_text() == "old"
 
 
 def test_lines_are_split_by_tokens():
