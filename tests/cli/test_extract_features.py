@@ -509,3 +509,28 @@ def test_minilm_has_the_vectors_of_transformers(started, tmp_path):
     model = transformers_model.load(folder).eval()
     wanted = by_transformers(model, folder, texts, normalize=True)
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), wanted, atol=1e-5)
+
+
+@pytest.mark.nightly
+def test_memory_does_not_grow_with_the_lines(tiny, tmp_path):
+    """Ten times as many lines take as much, pooled and as tokens."""
+    texts = [a for _, a, _ in rows(5000, 4)]
+
+    def peak(count, name, **flags):
+        lines = "".join(f"{texts[n % len(texts)]}\n" for n in range(count))
+        (tmp_path / "in.txt").write_text(lines)
+        flags |= {**model_flags(tiny.model), "layers": "-1", "batch_size": 256}
+        flags |= {"input_file": tmp_path / "in.txt", "output_file": tmp_path / name}
+        given = [f"--{name}={value}" for name, value in flags.items()]
+        process = subprocess.Popen(
+            [sys.executable, "extract_features.py", *given],
+            cwd=ROOT,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        assert status == 0
+        return usage.ru_maxrss / 1024  # MB
+
+    for name, flags in (("v.npy", {"pooling": "mean"}), ("v.jsonl", {}), ("v.npz", {})):
+        few, many = peak(15_000, name, **flags), peak(150_000, name, **flags)
+        assert many < few + 100, name

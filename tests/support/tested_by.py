@@ -59,7 +59,6 @@ PARTS = {
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
     "cli/doctor/task_sets.py": ("cli/doctor/task_data.py", "the sets that it reads"),
-    "runs/arrivals.py": ("runs/predict_stream.py", "the blocks of a stream"),
     "runs/vectors.py": ("runs/extract_features.py", "the model of its vectors"),
     "runs/predictor.py": ("runs/predict_stream.py", "the model of a stream"),
     "runs/pretrain.py": ("cli/run_pretraining.py", "its whole runs"),

@@ -60,7 +60,7 @@ MUTANTS = [
            "    if lexists(path) and not path.is_file() and not path.is_symlink():",
            "    if False:", f"{_SCRIPT} mistakes"),
     Mutant("a stream waits for a block", "runs/arrivals.py",
-           "received.get(block=not block)", "received.get()", f"{_SCRIPT} streams"),
+           "received.get(block=not block)", "received.get()", "runs/test_arrivals.py"),
     Mutant("vectors of texts hold the weights again", "training/towers.py",
            "        other, optimizer, xla = copy.copy(self), self._optimizer, self._xla\n",
            "        other, optimizer, xla = copy.copy(self), self._optimizer, self._xla\n"
