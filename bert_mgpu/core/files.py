@@ -196,11 +196,6 @@ def check_writable(path: pathlib.Path, flag: str) -> None:
     Makes the folder for it.
     """
     make_folder(path.absolute().parent)
-    if lexists(path) and not path.is_file() and not path.is_symlink():
-        raise UserError(
-            f"--{flag}={path}: a pipe or a device: pass the name of a file, or - for"
-            " standard output"
-        )
     if not _takes_files(path.absolute().parent):
         raise UserError(
             f"--{flag}={path}: no file can be written there: pass another name"

@@ -12,9 +12,10 @@ import time
 import numpy as np
 import pytest
 
-from bert_mgpu.cli import extract_features
+from bert_mgpu.cli import extract_features, flag_checks
 from bert_mgpu.config import parsing
 from bert_mgpu.config.features import FeaturesConfig
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import extract_features as runs
 from bert_mgpu.tasks.feature_extraction import FeatureExtraction
@@ -384,7 +385,8 @@ REFUSED = {
     "no UTF-8": ({"input_file": "bad.txt"}, ["bad.txt:3: not UTF-8"]),
     "a folder": ({"output_file": "folder"}, ["folder: is a directory"]),
     "the input": ({"output_file": "bad.txt"}, ["bad.txt: is --input_file too"]),
-    "a device": ({"output_file": "/dev/null"}, ["/dev/null: a pipe or a device"]),
+    "a pipe": ({"output_file": "pipe"}, ["pipe: a pipe or a device"]),
+    "a link to a pipe": ({"output_file": "link"}, ["link: a pipe or a device"]),
     "no folder for it": ({"output_file": "bad.txt/x.npz"}, ["cannot make it"]),
 }
 
@@ -395,6 +397,8 @@ def test_mistakes(extract, tmp_path, monkeypatch, case):
     pathlib.Path("empty.txt").write_text("")
     pathlib.Path("bad.txt").write_bytes(b"one\ntwo\n\xff\n")
     pathlib.Path("folder").mkdir()
+    os.mkfifo("pipe")
+    pathlib.Path("link").symlink_to("pipe")
     flags, fragments = REFUSED[case]
     flags = {"output_file": "out.jsonl", **flags}
     if flags["output_file"] == "bad.txt":
@@ -402,6 +406,13 @@ def test_mistakes(extract, tmp_path, monkeypatch, case):
     before = sorted(tmp_path.rglob("*"))
     assert_refused(extract(flags.pop("output_file"), **flags), *fragments)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_no_file_is_put_among_the_devices():
+    """Where root could: it would take the place of /dev/stdout for all programs."""
+    for name in ("stdout", "bert_mgpu/x.jsonl"):
+        with pytest.raises(UserError, match="a pipe or a device"):
+            flag_checks.check_outputs([("output_file", f"/dev/{name}")], [])
 
 
 def test_a_model_without_a_pooler(started, two_layers, tmp_path):

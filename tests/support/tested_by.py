@@ -41,7 +41,6 @@ PARTS = {
     "api/texts.py": ("api/model.py", "the texts that it takes"),
     "checkpoints/casing.py": ("checkpoints/pretrained.py", "a rule of its search"),
     "checkpoints/tensor_bundle.py": ("checkpoints/google_read.py", "its file format"),
-    "cli/flag_checks.py": ("cli/run_classifier.py", "its refusals of flags"),
     "config/task_data.py": ("cli/doctor/task_data.py", "the table of its flags"),
     "config/convert.py": ("cli/convert.py", "the table of its flags"),
     "core/log.py": ("cli/script.py", "the lines of every run"),
