@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bert_mgpu.api.encoder import Encoder, load_encoder
     from bert_mgpu.api.model import Model, load
     from bert_mgpu.api.prediction import Prediction
     from bert_mgpu.api.training import Scores, train
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _MODULES = {
+    **dict.fromkeys(("Encoder", "load_encoder"), "api.encoder"),
     **dict.fromkeys(("Model", "load"), "api.model"),
     "Prediction": "api.prediction",
     **dict.fromkeys(("Scores", "train"), "api.training"),
@@ -44,6 +46,7 @@ _MODULES = {
 }
 __all__ = [
     "Diverged",
+    "Encoder",
     "Interrupted",
     "Model",
     "OutOfMemory",
@@ -54,6 +57,7 @@ __all__ = [
     "UserError",
     "__version__",
     "load",
+    "load_encoder",
     "train",
 ]
 

@@ -188,7 +188,7 @@ def test_the_commands_are_the_scripts_of_a_clone(wheel, tmp_path):
     points.read_string(path.read_text())
     commands = dict(points["console_scripts"])
     assert commands.pop("bert_mgpu") == "bert_mgpu.cli.main:main"
-    scripts = [*ROOT.glob("run_*.py"), *(ROOT / "data_prep").glob("*.py")]
+    scripts = [*ROOT.glob("*.py"), *(ROOT / "data_prep").glob("*.py")]
     assert set(commands) == {script.stem for script in scripts}
     for name, target in commands.items():
         module = f"bert_mgpu.cli.{name.removesuffix('_mgpu')}"

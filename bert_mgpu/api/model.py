@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import logging
 import os
 import pathlib
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
+from bert_mgpu.api import encoder
+from bert_mgpu.api.loading import own_devices, silent_load
 from bert_mgpu.api.prediction import Prediction, PredictionList
+from bert_mgpu.api.texts import Text, texts_of
 from bert_mgpu.config import parsing
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import log, run_files
 from bert_mgpu.core.errors import (
-    OutOfMemory,
     UserError,
-    memory_advice,
-    out_of_memory,
     short_repr,
 )
 from bert_mgpu.core.rows import Example
@@ -28,9 +27,6 @@ from bert_mgpu.core.rows import Example
 if TYPE_CHECKING:  # it imports TensorFlow
     from bert_mgpu.runs.predictor import Predictor
 
-# A text; a pair; or a mapping with "text_a" and, of a pair, "text_b".
-Text = str | tuple[str, str] | Sequence[str] | Mapping[str, str]
-_LOADING = threading.Lock()  # the first load configures the whole process
 _BLOCK = 1024  # texts that are sorted, predicted and held in memory at once
 
 
@@ -101,10 +97,38 @@ class Model:
             return self._predictions(texts)
         return PredictionList(self._predictions(iter([*texts])))
 
+    def encode(
+        self,
+        texts: str | Iterable[Text],
+        pooling: str = "mean",
+        normalize: bool = False,
+    ) -> np.ndarray:
+        """The vectors of texts or pairs, whatever the task takes: float32 [n, H].
+
+        One text gives [H]. They come from the last layer of the encoder.
+
+        Args:
+          pooling: the state of [CLS] ("cls"), the mean or the maximum over all tokens
+            ("mean", "max"), or what a classifier reads ("pooler").
+          normalize: give vectors the length 1.
+
+        Raises:
+          UserError: a text is no text; it names the index. The model has no pooler,
+            or is closed.
+          OutOfMemory, Diverged: as `predict`.
+        """
+        return encoder.encode(
+            texts,
+            pooling,
+            normalize,
+            lock=self._lock,
+            vectors_of_model=lambda: self.predictor.vectors,
+        )
+
     def _predictions(self, texts: Iterator[Text]) -> Iterator[Prediction]:
         start = 0
         while block := [*itertools.islice(texts, _BLOCK)]:
-            pairs = [_texts(text, number) for number, text in enumerate(block, start)]
+            pairs = [texts_of(text, number) for number, text in enumerate(block, start)]
             examples = [self._example(*p, n) for n, p in enumerate(pairs, start)]
             start += len(block)
             yield from self._predict(examples, pairs)
@@ -165,18 +189,11 @@ def load(
         precision=precision,
         max_seq_length=max_seq_length,
     )
-    with _LOADING, log.quiet():
-        devices = _devices(config)
+    with silent_load(path, config.recompute):
+        devices = own_devices(config.device, config.precision)
         from bert_mgpu.runs import load as loading
 
-        try:
-            with _no_messages_of("tensorflow"):
-                return Model(loading.load(config, path, devices), str(folder))
-        except Exception as error:
-            if shortage := out_of_memory(error):
-                advice = memory_advice(False, config.recompute)
-                raise OutOfMemory(f"{path}: {shortage}: {advice}") from None
-            raise
+        return Model(loading.load(config, path, devices), str(folder))
 
 
 def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:
@@ -201,75 +218,3 @@ def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:
             " run_classifier_mgpu.py with --task_name and --data_dir, which keeps them"
         )
     return config
-
-
-def _devices(config: FinetuneConfig) -> list[str]:
-    """The devices of this process; where we load TensorFlow, configured for us."""
-    if "tensorflow" in sys.modules:
-        from bert_mgpu.distributed import devices
-
-        return devices.present(config.device)
-    with _no_native_messages():
-        from bert_mgpu.distributed import devices
-
-        # All GPUs: a model that is loaded later may use more than this one.
-        named = devices.configure(
-            config.device, 1, sys.maxsize, tf32=config.precision == "tf32"
-        )
-        devices.present(config.device)  # which makes them
-        return named
-
-
-@contextlib.contextmanager
-def _no_messages_of(name: str) -> Iterator[None]:
-    """Only errors of a logger are shown: notebooks show what TensorFlow tells."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-@contextlib.contextmanager
-def _no_native_messages() -> Iterator[None]:
-    """Nothing of what TensorFlow's C++ code says, to descriptor 2, is shown."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # it is closed, as in some services
-        yield
-        return
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def _texts(text: Any, number: int) -> tuple[str, str | None]:
-    """The text or texts of an example. Raises UserError for anything else."""
-    parts = text
-    if isinstance(text, Mapping):
-        if not {*text} <= {"text_a", "text_b"} or "text_a" not in text:
-            raise UserError(
-                f"texts[{number}]: {short_repr(text)}: its keys must be 'text_a' and,"
-                " of a pair, 'text_b'"
-            )
-        parts = [text["text_a"], *([text["text_b"]] if "text_b" in text else [])]
-    elif isinstance(text, str):
-        parts = [text]
-    is_list = isinstance(parts, Sequence) and 1 <= len(parts) <= 2
-    if not is_list or not all(isinstance(part, str) for part in parts):
-        raise UserError(
-            f"texts[{number}]: {short_repr(text)}: pass a string, or a pair of strings"
-        )
-    try:
-        "".join(parts).encode()
-    except UnicodeEncodeError:
-        raise UserError(
-            f"texts[{number}]: half a character, an unpaired surrogate: leave it out"
-        ) from None
-    return parts[0], parts[1] if len(parts) == 2 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import pathlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError
 
+_DEVICES = "/dev"
 EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 
 
@@ -27,7 +29,7 @@ def check_needed(
 def check_outputs(
     outputs: Iterable[tuple[str, str]], inputs: Iterable[tuple[str, str]]
 ) -> None:
-    """Raises UserError where an output is a folder, an input or another output.
+    """Raises UserError where an output is no file, an input or another output.
 
     Both are pairs of a flag and a file.
     """
@@ -36,6 +38,12 @@ def check_outputs(
     for flag, path in outputs:
         if os.path.isdir(path):
             raise UserError(f"--{flag}={path}: is a directory: pass the name of a file")
+        # What is written takes the place of what is there, or of a link to it.
+        is_special = os.path.exists(path) and not os.path.isfile(path)
+        if is_special or pathlib.Path(path).absolute().is_relative_to(_DEVICES):
+            raise UserError(
+                f"--{flag}={path}: a pipe or a device: pass the name of a file"
+            )
         for name in _names(path):
             if name in read:
                 raise UserError(

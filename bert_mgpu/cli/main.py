@@ -7,6 +7,7 @@
   bert_mgpu doctor             reports what this machine has for training
   bert_mgpu doctor data FLAGS  checks a task's files
   bert_mgpu convert FLAGS      converts a model to another program's format
+  bert_mgpu features FLAGS     writes vectors of texts, as extract_features.py
   bert_mgpu squad FLAGS        trains and predicts answers, as run_squad_mgpu.py
   bert_mgpu pretrain FLAGS     pretrains on raw text, as run_pretraining_mgpu.py
   bert_mgpu records FLAGS      makes its records, as create_pretraining_data.py
@@ -44,6 +45,7 @@ COMMANDS = {
 SCRIPTS = {
     "train": ("run_classifier", "do_train"),
     "predict": ("run_classifier", "do_predict"),
+    "features": ("extract_features", None),
     "squad": ("run_squad", None),
     "pretrain": ("run_pretraining", "do_train"),
     "records": ("create_pretraining_data", None),

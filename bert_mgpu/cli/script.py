@@ -26,7 +26,7 @@ from bert_mgpu.core.errors import (
     message_of,
     out_of_memory,
 )
-from bert_mgpu.core.log import print_stdout
+from bert_mgpu.core.log import print_stdout, say
 
 # Errors of the user's disk are not bugs in bert_mgpu.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -175,7 +175,9 @@ def run(
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        settings, _ = parsing.parse(argv, usage, table)
+        settings, notes = parsing.parse(argv, usage, table)
+        for note in notes:
+            say(note)
         signal.signal(signal.SIGTERM, preempt)
         try:
             work(settings)

@@ -60,7 +60,8 @@ def _serve(config: ServeConfig) -> None:
             f"{config.output_dir}: no such folder: pass that of a trained model"
         )
     try:
-        from bert_mgpu.serving.app import Limits, make_app
+        from bert_mgpu.serving.app import make_app
+        from bert_mgpu.serving.bodies import Limits
         from bert_mgpu.serving.guard import LOOPBACK
         from bert_mgpu.serving.server import make_server
     except ImportError as error:
@@ -83,6 +84,7 @@ def _serve(config: ServeConfig) -> None:
         address = _address(config.host, listener)
         say(f"serving {model.name} at {address} (Ctrl-C ends it)")
         say(f"  POST {address}/v1/models/{model.name}:predict")
+        say(f"  POST {address}/v1/embeddings, for vectors")
         if config.host not in LOOPBACK and not named:
             say(
                 f"WARNING: requests by a name other than {config.host} are refused:"
@@ -140,7 +142,7 @@ def _address(host: str, listener: socket.socket) -> str:
 
 
 class LoadedModel:
-    """A loaded model, as the application uses it: a `serving.app.ServedModel`."""
+    """A loaded model, as the application uses it: a `serving.bodies.ServedModel`."""
 
     def __init__(self, config: ServeConfig):
         folder = pathlib.Path(str(config.output_dir)).absolute()
@@ -155,6 +157,7 @@ class LoadedModel:
         self.inputs = ("text_a", "text_b")[: 1 + self._model.takes_pairs]
         self.titles = self._model.predictor.data.family.titles[: len(self.inputs)]
         self.batch = self._model.predictor.batch
+        self.poolings = self._model.predictor.vectors.poolings
         if folder.name == run_files.BEST:  # it stands in the folder of its run
             folder = folder.parent
         page = folder / run_files.REPORT_PAGE
@@ -166,6 +169,18 @@ class LoadedModel:
     def answer(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
         with log.quiet():
             return self._model.predictor.answers(examples)
+
+    def encode(
+        self, texts: Sequence[str], pooling: str, normalize: bool
+    ) -> list[tuple[list[float], int]]:
+        vectors = self._model.encode([*texts], pooling, normalize)
+        tokenizer = self._model.predictor.data.model.required_tokenizer
+        counts = tokenizer.batch_ids(texts).lengths + 2  # [CLS] and [SEP]
+        most = self._model.max_seq_length
+        return [
+            (vector.tolist(), min(int(count), most))
+            for vector, count in zip(vectors, counts, strict=True)
+        ]
 
     def explain(self, example: Any) -> dict[str, Any]:
         with log.quiet():

@@ -61,6 +61,8 @@ class FlagTable:
     given: frozenset[str] = frozenset()  # the flags that the command line names
     # Those that --help shows, where it does not show all.
     first: ClassVar[tuple[str, ...]] = ()
+    # Whether Google's script of this name has flags for TPUs, which are then taken.
+    has_tpu_flags: ClassVar[bool] = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +86,7 @@ class RunConfig(ModelFlags, abc.ABC):
     # The generator of shuffles, samples and masks: "counters", our own, or "numpy" for
     # runs that began before there were counters (see `identity.with_original_random_numbers`).
     random_numbers: str = "counters"
+    has_tpu_flags: ClassVar[bool] = True
     # fmt: off
     output_dir: str | None = flag(None, TASK, "folder for everything the run writes; the same command resumes from it")
     do_train: bool = flag(False, TASK, "train; resumes the run in output_dir, if there is one")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from absl import flags
 
-from bert_mgpu.config.base import FlagTable, RunConfig, fields
+from bert_mgpu.config.base import FlagTable, fields
 from bert_mgpu.config.other_names import OTHER_NAMES
 from bert_mgpu.core.errors import UserError, short_repr, shortened
 
@@ -27,6 +27,7 @@ _TPU_FLAGS = {
     "master": None,
     "num_tpu_cores": 8,
     "iterations_per_loop": 1000,
+    "use_one_hot_embeddings": False,
 }
 _DEFINE = {
     "bool": flags.DEFINE_bool,
@@ -55,10 +56,10 @@ def _define(values: flags.FlagValues, table: type[FlagTable]) -> None:
         else:
             type_name = str(field.type).removesuffix(" | None")
             _DEFINE[type_name](field.name, field.default, text, flag_values=values)
-    if issubclass(table, RunConfig):
+    if table.has_tpu_flags:
         flags.DEFINE_bool("use_tpu", False, "", values)
         for name, default in _TPU_FLAGS.items():
-            type_name = "str" if default is None else "int"
+            type_name = "str" if default is None else type(default).__name__
             _DEFINE[type_name](name, default, "", flag_values=values)
     flags.DEFINE_bool("help", False, "", values, short_name="h")
     flags.DEFINE_bool("helpfull", False, "", values)

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from bert_mgpu.core.errors import UserError, short_repr
 
-STANDARD_INPUT = "-"  # in place of a name
+STANDARD_INPUT = STANDARD_OUTPUT = "-"  # in place of a name
 # Bytes of a settings file: the largest tokenizer.json of a BERT has 10 MB. Once parsed
 # it may take thirty times as much memory.
 MOST_JSON = 32 << 20
@@ -188,6 +188,18 @@ def _takes_files(folder: pathlib.Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def check_writable(path: pathlib.Path, flag: str) -> None:
+    """Raises UserError where the file that a flag names cannot be written.
+
+    Makes the folder for it.
+    """
+    make_folder(path.absolute().parent)
+    if not _takes_files(path.absolute().parent):
+        raise UserError(
+            f"--{flag}={path}: no file can be written there: pass another name"
+        )
 
 
 def check_replaceable(

@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.core.errors import Diverged, OutOfMemory, memory_advice, shortened
+from bert_mgpu.core.errors import (
+    Diverged,
+    OutOfMemory,
+    RunError,
+    memory_advice,
+    shortened,
+)
 from bert_mgpu.core.log import progress_bar, say
 from bert_mgpu.core.rows import Outputs, Ragged, Rows
 from bert_mgpu.core.task import ReadExamples, Task
@@ -110,7 +116,7 @@ def forward(
             progress=shown,
             token_outputs=towers.task.token_outputs,
         )
-    except Abandoned:
+    except (Abandoned, RunError):  # the latter by SIGTERM
         raise
     except Exception as error:
         shortage = towers.out_of_memory(error)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import queue
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from bert_mgpu.core import log, terminal
-from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.task import Display
-from bert_mgpu.core.text_files import Faults
 from bert_mgpu.evaluation import result_files
+from bert_mgpu.runs import arrivals
 from bert_mgpu.runs.predictor import Predictor
 from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.training.towers import Towers
@@ -41,10 +39,14 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
     say("predicting standard input, one line at a time, until it ends")
     predictor, count, bad = Predictor.of_run(run, towers), 0, 0
 
-    def rows(faults: Faults) -> Iterator[Example]:
-        return run.data.stream(None if run.config.strict else faults)
+    def read(put: Callable[[Example | BadRow], None]) -> None:
+        def unreadable(line: int, error: str) -> None:
+            put(BadRow(line, error))
 
-    for block in _blocks(rows, predictor.batch):
+        for example in run.data.stream(None if run.config.strict else unreadable):
+            put(example)
+
+    for block in arrivals.blocks(read, predictor.batch):
         examples = [row for row in block if isinstance(row, Example)]
         records = iter(predictor.predict(examples).records if examples else ())
         lines = [
@@ -86,43 +88,3 @@ def _drawn(display: Display) -> str:
         bar = _FULL * (halves // 2) + _HALF * (halves % 2)
         lines.append(f"{terminal.fit(name, width)} {value:7.1%} {bar}".rstrip())
     return "\n".join(lines) + "\n"
-
-
-_Row = Example | BadRow
-
-
-def _blocks(
-    rows: Callable[[Faults], Iterator[Example]], most: int
-) -> Iterator[list[_Row]]:
-    """The rows in blocks of those that have been read by now, from 1 to `most`."""
-    received: queue.Queue[_Row | Exception | None] = queue.Queue(most)
-
-    def read() -> None:
-        try:
-            for example in rows(lambda line, error: received.put(BadRow(line, error))):
-                received.put(example)
-            received.put(None)
-        except Exception as error:  # raised below, in the thread that predicts
-            received.put(error)
-
-    # A daemon: nothing else ends a read that waits for input.
-    threading.Thread(target=read, daemon=True).start()
-    error: Exception | None = None
-    ended = False
-    while not ended:
-        block: list[_Row] = []
-        while len(block) < most:
-            try:
-                item = received.get(block=not block)
-            except queue.Empty:
-                break
-            if not isinstance(item, _Row):
-                ended, error = True, item
-                break
-            block.append(item)
-        if block:
-            yield block
-    if isinstance(error, RunError):
-        raise error
-    if error is not None:
-        raise RuntimeError("standard input cannot be read") from error

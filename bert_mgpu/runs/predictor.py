@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 from bert_mgpu.core.rows import Example, Features, Outputs, Rows
 from bert_mgpu.core.task import Predictions
 from bert_mgpu.evaluation.forward import ForwardSettings, forward
-from bert_mgpu.runs.run import FinetuningRun
+from bert_mgpu.runs.run import FinetuningRun, expect_few_shapes
+from bert_mgpu.runs.vectors import TextVectors
 from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
 from bert_mgpu.text import truncation
@@ -33,7 +34,7 @@ class Predictor:
     @classmethod
     def of_run(cls, run: FinetuningRun, towers: Towers) -> Predictor:
         """Batches have few shapes, since the numbers of examples differ."""
-        logging.getLogger("tensorflow").addFilter(_is_no_retracing)
+        expect_few_shapes()
         settings = run.forward_settings("predict", predicting=True)
         settings = dataclasses.replace(settings, streams=True)
         return cls(run.task, run.data, towers, settings)
@@ -42,6 +43,11 @@ class Predictor:
     def batch(self) -> int:
         """The examples that the towers take at once."""
         return self.towers.n_towers * self.settings.batch_size
+
+    @functools.cached_property
+    def vectors(self) -> TextVectors:
+        """The vectors of texts, by the encoder of this model."""
+        return TextVectors(self.data.model, self.towers, self.settings)
 
     def predict(self, examples: Sequence[Example]) -> Predictions:
         """Raises OutOfMemory where not even one example fits, Diverged: `forward`."""
@@ -89,7 +95,7 @@ class Predictor:
             kept = truncation.fit_row(
                 range(counts[0]),
                 range(counts[1]),
-                self.task.segments.budget + 2,
+                self.task.segments.longest,
                 how=config.truncation,
                 head_tokens=config.head_tokens,
             )
@@ -118,12 +124,6 @@ class Predictor:
         self, examples: Sequence[Example], rows: Features, outputs: Outputs
     ) -> Predictions:
         return self.task.decide(self.task.scored_rows(outputs, rows, lambda: examples))
-
-
-def _is_no_retracing(record: logging.LogRecord) -> bool:
-    """TensorFlow warns of our few shapes: to its eyes they are many."""
-    message = record.getMessage()
-    return not ("tf.function retracing" in message and "Towers._" in message)
 
 
 def _as_json(values: np.ndarray) -> list[Any]:

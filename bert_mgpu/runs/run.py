@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -26,7 +27,7 @@ from bert_mgpu.training.towers import Towers
 _ROWS_ON_GPU = 64  # fewer leave most of a card idle
 # Batches of a shape after which its program is compiled: then it has cost about as much
 # time as XLA takes, and compiled it takes a quarter less (measured on 2 cores).
-_FREQUENT = 50
+FREQUENT = 50
 
 
 class Data(Protocol):
@@ -110,7 +111,7 @@ class Run:
         slow = config.precision == "bfloat16" and "CPU" in self.devices[0]
         automatic = config.xla == "auto" and not slow
         passes = config.xla == "on" or (automatic and not config.predict_prints)
-        after = _FREQUENT if automatic and config.predict_prints else None
+        after = FREQUENT if automatic and config.predict_prints else None
         return Compilation(passes, config.xla != "off", after)
 
     @property
@@ -195,3 +196,14 @@ def make_towers(run: Run) -> Towers:
         frozen=run.frozen,
         group=run.topology.group,
     )
+
+
+def expect_few_shapes() -> None:
+    """TensorFlow warns of our few shapes no more."""
+    logging.getLogger("tensorflow").addFilter(_is_no_retracing)
+
+
+def _is_no_retracing(record: logging.LogRecord) -> bool:
+    """To TensorFlow's eyes they are many."""
+    message = record.getMessage()
+    return not ("tf.function retracing" in message and "Towers._" in message)

@@ -3,17 +3,16 @@
 GET /v1/models/NAME tells its state; POST /v1/models/NAME:predict takes
 {"instances": [...]} and gives {"predictions": [...]}, as a TensorFlow Serving does that
 has the exported SavedModel (tensorflow.org/tfx/serving/api_rest, the row form).
+POST /v1/embeddings gives vectors: see embeddings.py.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.resources
-import json
-import pathlib
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,7 +23,9 @@ from starlette.routing import Route
 
 from bert_mgpu.core import log
 from bert_mgpu.core.errors import Diverged, OutOfMemory, short_repr
+from bert_mgpu.serving import bodies, embeddings
 from bert_mgpu.serving.batcher import Batcher, QueueFull
+from bert_mgpu.serving.bodies import Asked, Limits, ServedModel
 from bert_mgpu.serving.exchange import Deadline, answer_of, read_body
 from bert_mgpu.serving.guard import HEALTH, Guard
 from bert_mgpu.serving.metrics import CONTENT_TYPE, Metrics
@@ -43,38 +44,6 @@ _REPORT_POLICY = (
 )
 
 
-class Limits(NamedTuple):
-    """Bounds of what clients may ask for."""
-
-    body: int  # bytes of a request
-    rows: int  # of a request
-    characters: int  # of a row
-    waiting: int  # rows of all requests
-    seconds: float  # until a request is answered
-
-
-class ServedModel(Protocol):
-    """A loaded model, as the application uses it."""
-
-    name: str
-    inputs: tuple[str, ...]  # the fields of an instance: "text_a", "text_b"
-    titles: tuple[str, ...]  # of these fields, among the words of page.js
-    batch: int  # rows that it takes at once
-    report: pathlib.Path | None
-
-    def example(self, *texts: str) -> Any:
-        """Texts as `answer` takes them."""
-        ...
-
-    def answer(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
-        """The outputs of each example, by the names of the SavedModel's signature."""
-        ...
-
-    def explain(self, example: Any) -> dict[str, Any]:
-        """The answer for people: text, bars, what was cut and what became [UNK]."""
-        ...
-
-
 def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Starlette:
     """hosts: names by which clients may call it."""
     server = _Server(model, limits)
@@ -87,6 +56,7 @@ def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Star
         Route("/page.json", server.page, methods=["GET"]),
         Route("/explain", server.explain, methods=["POST"]),
         Route("/report", server.report, methods=["GET"]),
+        Route("/v1/embeddings", server.embeddings, methods=["POST"]),
         Route(HEALTH, server.healthy, methods=["GET"]),
         Route("/metrics", server.metrics_text, methods=["GET"]),
     ]
@@ -113,6 +83,14 @@ def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Star
     return app
 
 
+def _answered(model: ServedModel, examples: Sequence[Any]) -> Sequence[Any]:
+    return model.answer(examples)
+
+
+def _explained(model: ServedModel, examples: Sequence[Any]) -> Sequence[Any]:
+    return [model.explain(example) for example in examples]
+
+
 class _Server:
     """The endpoints of a model."""
 
@@ -121,15 +99,29 @@ class _Server:
         self.batcher = Batcher(self._answer, model.batch, limits.waiting)
         self._metrics = Metrics(lambda: self.batcher.waiting)
 
-    def _answer(self, rows: Sequence[tuple[Any, bool]]) -> list[dict[str, Any]]:
-        """Answers rows: (example, whether it is to be explained)."""
+    def _answer(self, rows: Sequence[Asked]) -> list[Any]:
+        """Answers rows, those that are asked alike together."""
         self._metrics.rows.observe(len(rows))
-        plain = [example for example, explained in rows if not explained]
-        answers = iter(self._model.answer(plain) if plain else [])
-        return [
-            self._model.explain(example) if explained else next(answers)
-            for example, explained in rows
-        ]
+        answers: dict[int, Any] = {}
+        for ask in dict.fromkeys(row.ask for row in rows):
+            own = {n: row.example for n, row in enumerate(rows) if row.ask == ask}
+            found = ask(self._model, [*own.values()])
+            answers |= zip(own, found, strict=True)
+        return [answers[number] for number in range(len(rows))]
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Counts a request, its status and its time."""
+        began, status = time.perf_counter(), 500
+        try:
+            yield
+            status = 200
+        except HTTPException as error:
+            status = error.status_code
+            raise
+        finally:
+            self._metrics.requests.labels(str(status)).inc()
+            self._metrics.seconds.observe(time.perf_counter() - began)
 
     # -- TensorFlow Serving's form -------------------------------------------
 
@@ -150,33 +142,26 @@ class _Server:
         )
 
     async def predict(self, request: Request) -> Response:
-        began, deadline = time.perf_counter(), Deadline(self._limits.seconds)
-        status = 500
-        try:
+        deadline = Deadline(self._limits.seconds)
+        with self._counted():
             body = await self._json(request, deadline)
-            examples = [(example, False) for example in self._instances(body)]
-            answers = await self._answers(examples, request, deadline)
-            rows = [next(iter(a.values())) if len(a) == 1 else a for a in answers]
-            status = 200
-            return JSONResponse({"predictions": rows})
-        except HTTPException as error:
-            status = error.status_code
-            raise
-        finally:
-            self._metrics.requests.labels(str(status)).inc()
-            self._metrics.seconds.observe(time.perf_counter() - began)
+            rows = [Asked(example, _answered) for example in self._instances(body)]
+            answers = await self._answers(rows, request, deadline)
+            plain = [next(iter(a.values())) if len(a) == 1 else a for a in answers]
+            return JSONResponse({"predictions": plain})
+
+    async def embeddings(self, request: Request) -> Response:
+        deadline = Deadline(self._limits.seconds)
+        with self._counted():
+            body = await self._json(request, deadline)
+            texts, ask = embeddings.asked(body, self._model, self._limits)
+            rows = [Asked(text, ask) for text in texts]
+            answers = await self._answers(rows, request, deadline)
+            return JSONResponse(embeddings.answer(body, self._model.name, answers))
 
     async def _json(self, request: Request, deadline: Deadline) -> dict[str, Any]:
         raw = await read_body(request, self._limits.body, deadline)
-        try:
-            body = json.loads(raw)
-        except UnicodeDecodeError:
-            raise HTTPException(400, "the body is no JSON: it is not UTF-8") from None
-        except (ValueError, RecursionError) as error:
-            raise HTTPException(400, f"the body is no JSON: {error}") from None
-        if not isinstance(body, dict):
-            raise HTTPException(400, "the body is no JSON object")
-        return body
+        return bodies.read_object(raw)
 
     def _instances(self, body: Mapping[str, Any]) -> list[Any]:
         if body.get("signature_name", "serving_default") != "serving_default":
@@ -184,10 +169,7 @@ class _Server:
         instances = body.get("instances")
         if not isinstance(instances, list) or not instances:
             raise HTTPException(400, 'pass {"instances": [...]}, a list of rows')
-        if len(instances) > self._limits.rows:
-            raise HTTPException(
-                413, f"{len(instances)} rows: pass at most {self._limits.rows}"
-            )
+        bodies.check_rows(len(instances), self._limits)
         return [self._example(row, index) for index, row in enumerate(instances)]
 
     def _example(self, instance: Any, index: int) -> Any:
@@ -202,21 +184,11 @@ class _Server:
             raise HTTPException(
                 400, f"instances[{index}]: {short_repr(instance)}: pass {form}"
             )
-        if sum(map(len, texts)) > self._limits.characters:
-            raise HTTPException(
-                413,
-                f"instances[{index}]: more than {self._limits.characters} characters",
-            )
-        try:
-            "".join(texts).encode()
-        except UnicodeEncodeError:
-            raise HTTPException(
-                400, f"instances[{index}]: half a character, an unpaired surrogate"
-            ) from None
+        bodies.check_texts(f"instances[{index}]", texts, self._limits)
         return self._model.example(*texts)
 
     async def _answers(
-        self, rows: Sequence[tuple[Any, bool]], request: Request, deadline: Deadline
+        self, rows: Sequence[Asked], request: Request, deadline: Deadline
     ) -> list[Any]:
         try:
             future = self.batcher.submit(rows)
@@ -259,7 +231,8 @@ class _Server:
     async def explain(self, request: Request) -> Response:
         deadline = Deadline(self._limits.seconds)
         example = self._example(await self._json(request, deadline), 0)
-        (answer,) = await self._answers([(example, True)], request, deadline)
+        rows = [Asked(example, _explained)]
+        (answer,) = await self._answers(rows, request, deadline)
         return JSONResponse(answer)
 
     async def report(self, request: Request) -> Response:

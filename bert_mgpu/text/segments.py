@@ -32,6 +32,11 @@ class Segments(NamedTuple):
         """Tokens of text that a row has room for."""
         return self.room + (self.most - 1) * self.stride
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest text that is not cut, as if it were one segment."""
+        return self.budget + 2
+
     def row(self, ids: Sequence[int], cls_id: int, sep_id: int) -> list[int]:
         """The row of a text of at most `budget` tokens."""
         beyond = max(0, len(ids) - self.room)  # of the first segment

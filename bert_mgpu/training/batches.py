@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.task import Task
-from bert_mgpu.distributed import pairwise
+from bert_mgpu.distributed import collective, pairwise
+from bert_mgpu.distributed.collective import Collective
 
 
 class PlacedBatch(NamedTuple):
@@ -59,6 +60,18 @@ def place(
         first = last
     weights = {} if task is None else _loss_weights(task, batch)
     return PlacedBatch(tuple(columns), weights, rows)
+
+
+def denominators(placed: PlacedBatch, group: Collective, device: str) -> tf.Tensor:
+    """The denominators of the losses over all processes, float32 [L]."""
+    own = np.array([*placed.weights.values()], np.float32)
+    total = tf.constant(collective.sum_over_processes(group, own))
+    if group.size == 1:
+        return total
+    # On the device where a step leaves those of the next one: otherwise TensorFlow
+    # prepares the step's function twice, and a copy to the host would wait for it.
+    with tf.device(device):
+        return tf.identity(total)
 
 
 def _to_device(values: np.ndarray) -> tf.Tensor:

@@ -5,12 +5,12 @@ sums. A device is placement: it holds one replica of the weights and runs its to
 one after the other. Gradients are added in a pairwise tree over all towers, so that on
 CPUs every placement of powers of two gives the same bits. Between GPUs NCCL adds in its
 own order: there results are the same up to rounding.
-
 Each process has its share of the towers, and with them of the rows of a batch.
 """
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -102,6 +102,14 @@ class Towers:
         self._outputs = tf.function(self._replicated_outputs, autograph=False)
         self._replicas.load(params, slots)
 
+    def sharing(self, task: Task) -> Towers:
+        """Towers for forward passes of another task, with the weights of these."""
+        other, optimizer, xla = copy.copy(self), self._optimizer, self._xla
+        dtype, other.task = self._precision, task
+        other.programs = Programs(task, dtype, optimizer, frozen=(), xla=xla)
+        other._outputs = tf.function(other._replicated_outputs, autograph=False)
+        return other
+
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """The (params, slots) of all devices. Raises RunError where they differ."""
         self._replicas.check_replicas_equal()
@@ -172,14 +180,7 @@ class Towers:
         upcoming = self._upcoming_weights
         if self.group.size > 1 and upcoming and upcoming[0] is placed:
             return upcoming[1]
-        own = np.array([*placed.weights.values()], np.float32)
-        total = tf.constant(collective.sum_over_processes(self.group, own))
-        if self.group.size == 1:
-            return total
-        # On the device where a step leaves those of the next one: otherwise TensorFlow
-        # prepares the step's function twice, and a copy to the host would wait for it.
-        with tf.device(self.devices[0]):
-            return tf.identity(total)
+        return batches.denominators(placed, self.group, self.devices[0])
 
     def _replicated_step(
         self, inputs: StepInputs, scalars: tf.Tensor

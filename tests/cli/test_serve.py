@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import bert_mgpu
 from bert_mgpu.cli import main, serve
 from bert_mgpu.config.serve import ServeConfig
 from tests.support.processes import process
@@ -219,3 +220,16 @@ def test_the_report_is_that_of_the_run(trained, tmp_path):
         assert (served.report is not None) == shown
     served = serve.LoadedModel(ServeConfig(output_dir=str(out), report=False))
     assert served.report is None
+
+
+def test_vectors_are_those_of_python(trained):
+    folder = trained("mrpc")
+    served = serve.LoadedModel(ServeConfig(output_dir=str(folder)))
+    assert served.poolings == ("mean", "cls", "max", "pooler")
+    texts = ["sun joy", "rain", "a " * 40]
+    found = served.encode(texts, "cls", True)
+    with bert_mgpu.load(folder) as model:
+        wanted = model.encode(texts, "cls", True)
+        length = model.max_seq_length
+    np.testing.assert_allclose([vector for vector, _ in found], wanted, atol=1e-6)
+    assert [count for _, count in found] == [4, 3, length]

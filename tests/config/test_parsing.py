@@ -57,6 +57,7 @@ GOOGLE_PRETRAINING = {
 }
 TPU = {
     "use_tpu": "false",
+    "use_one_hot_embeddings": "true",
     "tpu_name": "x",
     "tpu_zone": "x",
     "gcp_project": "x",

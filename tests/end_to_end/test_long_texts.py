@@ -138,6 +138,8 @@ def test_the_folder_alone_reads_long_texts(trained_on, tiny, tmp_path):
     ]
     with bert_mgpu.load(folder) as model:
         labels = [answer.label for answer in model.predict(texts)]
+        first, cut_off = model.encode([texts[0], " ".join(texts[0].split()[:6])])
+        np.testing.assert_allclose(first, cut_off, atol=1e-5)  # of the first segment
         whole = model.predictor.explain(model.predictor.data.example(texts[0]))
         cut = model.predictor.explain(model.predictor.data.example("sun " + "a " * 20))
     assert labels == ["yes", "no"]

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from bert_mgpu.serving.app import Limits, make_app
+from bert_mgpu.serving.app import make_app
+from bert_mgpu.serving.bodies import Limits
 from bert_mgpu.serving.server import make_server
 from tests.support import browser
 

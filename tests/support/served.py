@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 
-from bert_mgpu.serving.app import Limits
+from bert_mgpu.serving.bodies import Limits
 
 LIMITS = Limits(body=4096, rows=8, characters=500, waiting=12, seconds=5)
 
@@ -15,6 +15,7 @@ class Reverser:
     """A model whose answer to a text is the text turned around."""
 
     name, batch = "turn", 4
+    poolings = ("mean", "cls")
 
     def __init__(self, inputs=("text_a",), report=None):
         self.inputs, self.report = inputs, report
@@ -34,6 +35,13 @@ class Reverser:
         if self.error or (self.bad,) in examples:
             raise self.error or ArithmeticError(self.bad)
         return [{"label": "|".join(e)[::-1], "class": len(e)} for e in examples]
+
+    def encode(self, texts, pooling, normalize):
+        self.seen += texts
+        return [
+            ([float(len(text)), self.poolings.index(pooling), normalize], len(text) + 2)
+            for text in texts
+        ]
 
     def explain(self, example):
         bars, cut = [["yes", 0.75]], ""

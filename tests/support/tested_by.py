@@ -13,6 +13,9 @@ ELSEWHERE = {
     "runs/load.py": "end_to_end/tagging/test_grid.py",
     "cli/doctor/selftest.py": "end_to_end/distributed/test_selftest.py",
     "cli/domain_vocab.py": "robustness/test_texts.py",
+    "config/features.py": "cli/test_extract_features.py",
+    "runs/extract_features.py": "cli/test_extract_features.py",
+    "tasks/feature_extraction.py": "cli/test_extract_features.py",
     "config/serve.py": "cli/test_serve.py",
     "config/squad.py": "cli/test_run_squad.py",
     "cli/run_classifier.py": "robustness/test_flags_hostile.py",
@@ -35,9 +38,10 @@ ELSEWHERE = {
 }
 # No test imports these: the module that imports them, whose tests see what they do.
 PARTS = {
+    "api/loading.py": ("api/model.py", "what a load takes of its process"),
+    "api/texts.py": ("api/model.py", "the texts that it takes"),
     "checkpoints/casing.py": ("checkpoints/pretrained.py", "a rule of its search"),
     "checkpoints/tensor_bundle.py": ("checkpoints/google_read.py", "its file format"),
-    "cli/flag_checks.py": ("cli/run_classifier.py", "its refusals of flags"),
     "config/task_data.py": ("cli/doctor/task_data.py", "the table of its flags"),
     "config/convert.py": ("cli/convert.py", "the table of its flags"),
     "core/log.py": ("cli/script.py", "the lines of every run"),
@@ -54,6 +58,7 @@ PARTS = {
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
     "cli/doctor/task_sets.py": ("cli/doctor/task_data.py", "the sets that it reads"),
+    "runs/vectors.py": ("runs/extract_features.py", "the model of its vectors"),
     "runs/predictor.py": ("runs/predict_stream.py", "the model of a stream"),
     "runs/pretrain.py": ("cli/run_pretraining.py", "its whole runs"),
     "runs/report.py": ("runs/finetune.py", "a stage of whole runs"),

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.report import ReportSection
-from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
+from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
     Display,
@@ -38,7 +38,7 @@ from bert_mgpu.tasks.classification.problem_type import (
     ScoredRows,
 )
 from bert_mgpu.tasks.classification.problem_types import SINGLE
-from bert_mgpu.text import truncation as truncation_lib
+from bert_mgpu.text.pair_rows import pair_rows
 from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -243,32 +243,21 @@ def featurise(
     Their notes hold the lengths before truncation. Rows without a label get label_ids
     that nothing reads.
     """
-    texts_a = tokenizer.batch_ids([example.text_a for example in examples])
-    texts_b = tokenizer.batch_ids([example.text_b or "" for example in examples])
-    rows, types, lengths, truncated = [], [], [], 0
     segments = Segments(max_seq_length, max_segments, doc_stride)
-    longest = segments.budget + 2  # as if it were one segment
-    for index in range(len(examples)):
-        a, b = texts_a.row(index).tolist(), texts_b.row(index).tolist()
-        # As Google's code: a second text without tokens is none.
-        lengths.append(len(a) + len(b) + (3 if b else 2))  # with [CLS] and [SEP]
-        truncated += lengths[-1] > longest
-        a, b = truncation_lib.fit_row(
-            a, b, longest, how=truncation, head_tokens=head_tokens
-        )
-        row = segments.row(a, tokenizer.cls_id, tokenizer.sep_id)
-        second = [*b, tokenizer.sep_id] if b else []
-        rows.append(row + second)
-        types.append([0] * len(row) + [1] * len(second))
+    rows = pair_rows(
+        [(example.text_a, example.text_b) for example in examples],
+        tokenizer,
+        segments,
+        truncation=truncation,
+        head_tokens=head_tokens,
+    )
+    truncated = int((rows.lengths > segments.longest).sum())
     label_ids = problem_type.encode([example.label for example in examples], labels)
     return Features(
-        {
-            "input_ids": Ragged.from_rows(rows),
-            "segment_ids": Ragged.from_rows(types),
-        },
+        rows.columns,
         {"label_ids": label_ids},
         np.array([example.line for example in examples], np.int64),
-        notes=cache.length_notes(np.array(lengths), truncated),
+        notes=cache.length_notes(rows.lengths, truncated),
         keys=np.array([_text_key(example) for example in examples], np.uint64),
     )
 

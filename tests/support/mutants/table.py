@@ -7,7 +7,16 @@ one hold those of the other packages.
 
 from __future__ import annotations
 
-from tests.support.mutants import base, ends, engine, segments, span_qa, tagging, tasks
+from tests.support.mutants import (
+    base,
+    ends,
+    engine,
+    features,
+    segments,
+    span_qa,
+    tagging,
+    tasks,
+)
 from tests.support.mutants.mutant import Mutant
 
 _TYPES = "tasks/classification/problem_types.py"
@@ -157,6 +166,7 @@ MUTANTS = [
     *segments.MUTANTS,
     *span_qa.MUTANTS,
     *tagging.MUTANTS,
+    *features.MUTANTS,
     *ends.MUTANTS,
 ]
 # fmt: on

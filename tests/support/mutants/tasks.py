@@ -121,7 +121,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a header is taken for a row", "tasks/task_json.py",
            'values.get("header", named)', 'values.get("header", False)',
            "tasks/test_task_json.py"),
-    Mutant("a second text has the segment of the first", "tasks/classification/task.py",
+    Mutant("a second text has the segment of the first", "text/pair_rows.py",
            "[0] * len(row) + [1] * len(second)", "[0] * len(row) + [0] * len(second)",
            _FEATURES),
     Mutant("a pair may be a token too long", "text/truncation.py",

@@ -1,0 +1,134 @@
+"""`bert_mgpu.load_encoder`: a model without a head, that gives vectors of texts."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pathlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bert_mgpu.api.loading import own_devices, silent_load
+from bert_mgpu.api.texts import Text, texts_of
+from bert_mgpu.config import parsing
+from bert_mgpu.config.features import POOLINGS, FeaturesConfig
+from bert_mgpu.core import log
+from bert_mgpu.core.errors import UserError, short_repr
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from bert_mgpu.runs.vectors import TextVectors
+
+_BLOCK = 1024  # texts that are sorted, encoded and held in memory at once
+
+
+class Encoder:
+    """A pretrained model. `load_encoder` makes it; threads may share it.
+
+    Use it in a `with` block, or call `close`, to free its memory.
+    """
+
+    def __init__(self, vectors: TextVectors, path: str):
+        self._vectors: TextVectors | None = vectors
+        self._lock = threading.Lock()
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"<Encoder of {self.path}>"
+
+    def __enter__(self) -> Encoder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the weights. A call that is under way ends first."""
+        with self._lock:
+            self._vectors = None
+
+    def encode(
+        self,
+        texts: str | Iterable[Text],
+        pooling: str = "mean",
+        normalize: bool = False,
+    ) -> np.ndarray:
+        """The vectors of texts: see `bert_mgpu.Model.encode`."""
+
+        def vectors() -> TextVectors:
+            if self._vectors is None:
+                raise UserError(f"the model of {self.path} is closed: load it again")
+            return self._vectors
+
+        return encode(
+            texts, pooling, normalize, lock=self._lock, vectors_of_model=vectors
+        )
+
+
+def encode(
+    texts: Any,
+    pooling: str,
+    normalize: bool,
+    *,
+    lock: threading.Lock,
+    vectors_of_model: Callable[[], TextVectors],
+) -> np.ndarray:
+    """See `bert_mgpu.Model.encode`. lock: held for each block of texts."""
+    if pooling not in POOLINGS:
+        raise UserError(
+            f"pooling={short_repr(pooling)}: pass one of {', '.join(POOLINGS)}"
+        )
+    if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
+        raise UserError(f"{short_repr(texts)}: pass a text, or a list of texts")
+    one = isinstance(texts, (str, Mapping))
+    pairs: Iterator[Any] = (
+        texts_of(text, number) for number, text in enumerate([texts] if one else texts)
+    )
+    parts: list[np.ndarray] = []
+    while (block := [*itertools.islice(pairs, _BLOCK)]) or not parts:
+        with lock, log.quiet():
+            parts.append(vectors_of_model().encode(block, pooling, normalize))
+    found = np.concatenate(parts)
+    return found[0] if one else found
+
+
+def load_encoder(
+    path: str | os.PathLike[str],
+    *,
+    vocab_file: str | os.PathLike[str] | None = None,
+    bert_config_file: str | os.PathLike[str] | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int = 128,
+    batch_size: int = 32,
+    n_gpus: int = 1,
+    device: str = "auto",
+    precision: str = "float32",
+) -> Encoder:
+    """Loads a model for its vectors: any --init_checkpoint, which needs no head.
+
+    That is a Google TF1 checkpoint, a Hugging Face folder or an output_dir. The other
+    arguments are flags of extract_features.py. Nothing is printed or written.
+
+    Raises:
+      UserError: there is no model, or it does not fit together.
+      OutOfMemory: its weights do not fit.
+    """
+    values = {
+        "init_checkpoint": path,
+        "vocab_file": vocab_file,
+        "bert_config_file": bert_config_file,
+        "do_lower_case": do_lower_case,
+        "max_seq_length": max_seq_length,
+        "batch_size": batch_size,
+        "n_gpus": n_gpus,
+        "device": device,
+        "precision": precision,
+    }
+    config, _ = parsing.parse(["", *parsing.arguments(values)], "", FeaturesConfig)
+    with silent_load(pathlib.Path(path)):
+        devices = own_devices(config.device, config.precision)
+        from bert_mgpu.runs import extract_features
+
+        return Encoder(extract_features.load_vectors(config, devices), str(path))

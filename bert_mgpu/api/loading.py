@@ -1,0 +1,77 @@
+"""What loading a model takes of this process: its devices, and silence."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pathlib
+import sys
+import threading
+from collections.abc import Iterator
+
+from bert_mgpu.core import log
+from bert_mgpu.core.errors import OutOfMemory, memory_advice, out_of_memory
+
+_LOADING = threading.Lock()  # the first load configures the whole process
+
+
+@contextlib.contextmanager
+def silent_load(path: pathlib.Path, recompute: str = "none") -> Iterator[None]:
+    """One load at a time, of which nothing is shown. Raises OutOfMemory.
+
+    recompute: of the flags, for the advice.
+    """
+    with _LOADING, log.quiet():
+        try:
+            with _no_messages_of("tensorflow"):
+                yield
+        except Exception as error:
+            if shortage := out_of_memory(error):
+                advice = memory_advice(False, recompute)
+                raise OutOfMemory(f"{path}: {shortage}: {advice}") from None
+            raise
+
+
+def own_devices(device: str, precision: str) -> list[str]:
+    """The devices of this process; where we load TensorFlow, configured for us."""
+    if "tensorflow" in sys.modules:
+        from bert_mgpu.distributed import devices
+
+        return devices.present(device)
+    with _no_native_messages():
+        from bert_mgpu.distributed import devices
+
+        # All GPUs: a model that is loaded later may use more than this one.
+        named = devices.configure(device, 1, sys.maxsize, tf32=precision == "tf32")
+        devices.present(device)  # which makes them
+        return named
+
+
+@contextlib.contextmanager
+def _no_messages_of(name: str) -> Iterator[None]:
+    """Only errors of a logger are shown: notebooks show what TensorFlow tells."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextlib.contextmanager
+def _no_native_messages() -> Iterator[None]:
+    """Nothing of what TensorFlow's C++ code says, to descriptor 2, is shown."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # it is closed, as in some services
+        yield
+        return
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

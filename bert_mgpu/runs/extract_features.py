@@ -1,0 +1,222 @@
+"""Vectors of texts by any model that we read, and of the lines of a file."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from bert_mgpu.checkpoints import initial_weights, pretrained
+from bert_mgpu.config.features import TOKENS, FeaturesConfig
+from bert_mgpu.core import log, text_files
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.files import STANDARD_INPUT
+from bert_mgpu.core.log import say
+from bert_mgpu.core.rows import Features
+from bert_mgpu.evaluation import feature_files
+from bert_mgpu.evaluation.feature_files import FeatureBlock, FeatureForm
+from bert_mgpu.evaluation.forward import ForwardSettings
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.runs import arrivals
+from bert_mgpu.runs.run import FREQUENT, expect_few_shapes
+from bert_mgpu.runs.vectors import Extractor, TextVectors
+from bert_mgpu.tasks.feature_extraction import POOLER, FeatureExtraction
+from bert_mgpu.text.pair_rows import Pair
+from bert_mgpu.training.programs import Compilation
+from bert_mgpu.training.towers import Towers
+
+_BLOCK = 4096  # lines that are sorted by length, and in memory at once
+_MOST_VALUES = 1 << 25  # of them: those of tokens are many
+_PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # as Google's: the last ||| separates
+
+
+def load(config: FeaturesConfig, devices: Sequence[str]) -> Extractor:
+    """The model that the flags name, on devices of this process.
+
+    Raises UserError where it lacks what is asked for.
+    """
+    model = pretrained.find_model(config, max_seq_length=config.max_seq_length)
+    for note in pretrained.notes(model, config.hidden_act):
+        say(note)
+    task = make_task(config, model.bert_config)
+    params = stored_params(str(config.init_checkpoint), task)
+    if absent := task.param_specs().keys() - params:
+        raise UserError(
+            f"--init_checkpoint={config.init_checkpoint}: has no {min(absent)}: pass"
+            " --pooling=cls or --pooling=mean"
+        )
+    return Extractor(
+        model.required_tokenizer,
+        task,
+        make_towers(config, task, params, devices=devices),
+        settings=forward_settings(config),
+    )
+
+
+def load_vectors(config: FeaturesConfig, devices: Sequence[str]) -> TextVectors:
+    """The same model for every pooling that its weights allow."""
+    model = pretrained.find_model(config, max_seq_length=config.max_seq_length)
+    length = config.max_seq_length
+    task = FeatureExtraction(model.bert_config, length, how=POOLER)
+    params = stored_params(str(config.init_checkpoint), task)
+    if task.param_specs().keys() - params:
+        task = FeatureExtraction(model.bert_config, length)
+    towers = make_towers(config, task, params, devices=devices)
+    return TextVectors(model, towers, forward_settings(config))
+
+
+def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtraction:
+    """The task that the flags ask for. Raises UserError: there is no such layer."""
+    try:
+        task = FeatureExtraction(
+            bert_config,
+            config.max_seq_length,
+            layer_indices=config.layer_indices,
+            how=config.pooling,
+            normalize=config.normalize,
+        )
+    except IndexError:
+        count = bert_config.num_hidden_layers
+        raise UserError(
+            f"--layers={config.layers}: the model has {count} layers: pass numbers"
+            f" from 0 to {count - 1}, or from -1 to -{count}"
+        ) from None
+    if config.pooling == POOLER and not task.takes_last:
+        raise UserError(
+            f"--layers={config.layers}: --pooling={POOLER} reads the last layer: leave"
+            " the flag out"
+        )
+    return task
+
+
+def stored_params(path: str, task: FeatureExtraction) -> dict[str, np.ndarray]:
+    """The weights of a checkpoint; the pooler's may be absent."""
+    specs = task.param_specs()
+    absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
+    params = initial_weights.first_weights(specs, absent, path, say=say)
+    return {n: value for n, value in params.items() if value is not absent[n]}
+
+
+def make_towers(
+    config: FeaturesConfig,
+    task: FeatureExtraction,
+    params: Mapping[str, np.ndarray],
+    *,
+    devices: Sequence[str],
+) -> Towers:
+    """Towers with these weights; XLA compiles passes of frequent shapes."""
+    expect_few_shapes()
+    slow = config.precision == "bfloat16" and "CPU" in devices[0]
+    compilation = Compilation(False, False, None if slow else FREQUENT)
+    towers = Towers(
+        task,
+        config.n_gpus,
+        devices,
+        seed=0,
+        xla=compilation,
+        precision=config.precision,
+    )
+    towers.load(params, {})
+    return towers
+
+
+def forward_settings(config: FeaturesConfig) -> ForwardSettings:
+    """Blocks differ in their lines: few shapes of batches, as for a stream."""
+    return ForwardSettings(
+        "features",
+        config.batch_size,
+        config.max_seq_length,
+        precision=config.precision,
+        recompute="none",
+        packs=False,
+        streams=True,
+    )
+
+
+def parse(line: str) -> Pair:
+    """A line as Google's script reads it: a text, or a pair with ` ||| ` between."""
+    line = line.strip()
+    match = _PAIR.match(line)
+    return (match[1], match[2]) if match else (line, None)
+
+
+def extract(config: FeaturesConfig, extractor: Extractor) -> None:
+    """Writes the vectors of the lines of --input_file to --output_file."""
+    began, lines, task = time.perf_counter(), 0, extractor.task
+    form = FeatureForm(
+        config.layer_indices,
+        task.value_shape,
+        extractor.tokenizer.tokens,
+        dtype=config.output_dtype,
+    )
+    output = str(config.output_file)
+    parts = _parts(config, extractor)
+    with (
+        feature_files.writer(output, form) as write,
+        # Writes a block while the next one is computed.
+        concurrent.futures.ThreadPoolExecutor(1) as thread,
+    ):
+        written: concurrent.futures.Future[bool] | None = None
+        for rows in log.progress_bar(parts, "features", "block"):
+            block = FeatureBlock(
+                lines, rows.ragged["input_ids"], extractor.values(rows)
+            )
+            if written and not written.result():
+                return
+            lines += len(rows)
+            written = thread.submit(write, block)
+        if written and not written.result():
+            return
+        if not lines and config.input_file != STANDARD_INPUT:
+            raise UserError(f"{config.input_file}: holds no line: pass another file")
+    seconds = time.perf_counter() - began
+    say(f"{lines} lines in {seconds:.1f} s, {lines / seconds:.0f} a second: {output}")
+
+
+def _parts(config: FeaturesConfig, extractor: Extractor) -> Iterator[Features]:
+    """The rows of the lines in order, as many as are held at once."""
+    per_token = int(np.prod(extractor.task.value_shape))
+    most = _MOST_VALUES // per_token if config.pooling == TOKENS else None
+    for pairs in _blocks(str(config.input_file)):
+        rows = extractor.rows(pairs)
+        for numbers in split(rows.lengths, most):
+            yield rows.take(numbers)
+
+
+def split(lengths: np.ndarray, most: int | None) -> Iterator[np.ndarray]:
+    """The numbers of rows in order, in parts of at most `most` tokens.
+
+    A longer row is a part of its own. None: one part.
+    """
+    if most is None:
+        yield np.arange(len(lengths))
+        return
+    start = 0
+    while start < len(lengths):
+        fit = np.searchsorted(np.cumsum(lengths[start:]), most, side="right")
+        end = start + max(1, int(fit))
+        yield np.arange(start, end)
+        start = end
+
+
+def _blocks(path: str) -> Iterator[list[Pair]]:
+    """The lines of a file in blocks; of standard input those that have come by now."""
+
+    def lines() -> Iterator[Pair]:
+        return (parse(text) for _, text in text_files.read_lines(path))
+
+    if path == STANDARD_INPUT:
+
+        def read(put: Callable[[Pair], None]) -> None:
+            for pair in lines():
+                put(pair)
+
+        yield from arrivals.blocks(read, _BLOCK)
+        return
+    pairs = lines()
+    while block := [*itertools.islice(pairs, _BLOCK)]:
+        yield block

@@ -1,0 +1,102 @@
+"""Vectors of texts, by the weights of towers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.config.features import POOLINGS
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Features
+from bert_mgpu.evaluation.forward import ForwardSettings, forward
+from bert_mgpu.tasks.feature_extraction import POOLER, VALUES, FeatureExtraction
+from bert_mgpu.text.pair_rows import Pair, pair_rows
+from bert_mgpu.text.segments import Segments
+from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.training.towers import Towers
+
+
+@dataclasses.dataclass(frozen=True)
+class Extractor:
+    """A model that gives one kind of vectors."""
+
+    tokenizer: Tokenizer
+    task: FeatureExtraction
+    towers: Towers
+    settings: ForwardSettings
+
+    def rows(self, pairs: Sequence[Pair]) -> Features:
+        """Texts as the model reads them."""
+        made = pair_rows(pairs, self.tokenizer, Segments(self.task.max_seq_length))
+        return Features(made.columns, {}, np.arange(len(pairs)))
+
+    def values(self, rows: Features) -> Any:
+        """Ragged float32 [tokens, K, H], or pooled float32 [rows, H], of some rows.
+
+        Raises OutOfMemory where not even one row fits, Diverged: `forward`.
+        """
+        done = forward(rows, self.towers, self.settings, note=lambda text: None)
+        return done[VALUES]
+
+
+class TextVectors:
+    """A model that gives a vector of each text, pooled as asked."""
+
+    def __init__(self, model: Pretrained, towers: Towers, settings: ForwardSettings):
+        """towers: of any task; their weights are used, and not held twice."""
+        self._model, self._towers, self._settings = model, towers, settings
+        self._extractors: dict[tuple[str, bool], Extractor] = {}
+
+    def encode(
+        self, pairs: Sequence[Pair], pooling: str, normalize: bool
+    ) -> np.ndarray:
+        """The vectors, float32 [texts, H]; of a long text, those of its first segment.
+
+        pooling: of config/features.py. Raises UserError where the model has no pooler;
+        see also `Extractor.values`.
+        """
+        extractor = self._extractor(pooling, normalize)
+        if not pairs:
+            return np.zeros((0, *extractor.task.value_shape), np.float32)
+        return np.asarray(extractor.values(extractor.rows(pairs)))
+
+    def _extractor(self, pooling: str, normalize: bool) -> Extractor:
+        key = pooling, normalize
+        if key not in self._extractors:
+            if pooling not in self.poolings:
+                raise UserError(
+                    "the model has no pooler: pass another pooling, such as cls"
+                )
+            length = self._settings.segment or self._settings.max_length
+            task = FeatureExtraction(
+                self._model.bert_config,
+                length,
+                how=pooling,
+                normalize=normalize,
+            )
+            settings = dataclasses.replace(
+                self._settings,
+                name="encode",
+                max_length=length,
+                segment=None,
+                packs=False,
+                streams=True,
+            )
+            self._extractors[key] = Extractor(
+                self._model.required_tokenizer,
+                task,
+                self._towers.sharing(task),
+                settings=settings,
+            )
+        return self._extractors[key]
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        """Those that the model has the weights for; the first is the usual one."""
+        specs = self._towers.task.param_specs()
+        has_pooler = "bert/pooler/dense/kernel" in specs
+        return tuple(name for name in POOLINGS if name != POOLER or has_pooler)

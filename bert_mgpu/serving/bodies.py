@@ -1,0 +1,91 @@
+"""The model that is served, and what clients may ask of it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from starlette.exceptions import HTTPException
+
+
+class Limits(NamedTuple):
+    """Bounds of what clients may ask for."""
+
+    body: int  # bytes of a request
+    rows: int  # of a request
+    characters: int  # of a row
+    waiting: int  # rows of all requests
+    seconds: float  # until a request is answered
+
+
+class ServedModel(Protocol):
+    """A loaded model, as the application uses it."""
+
+    name: str
+    inputs: tuple[str, ...]  # the fields of an instance: "text_a", "text_b"
+    titles: tuple[str, ...]  # of these fields, among the words of page.js
+    poolings: tuple[str, ...]  # that it has; the first is the usual one
+    batch: int  # rows that it takes at once
+    report: pathlib.Path | None
+
+    def example(self, *texts: str) -> Any:
+        """Texts as `answer` takes them."""
+        ...
+
+    def answer(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
+        """The outputs of each example, by the names of the SavedModel's signature."""
+        ...
+
+    def explain(self, example: Any) -> dict[str, Any]:
+        """The answer for people: text, bars, what was cut and what became [UNK]."""
+        ...
+
+    def encode(
+        self, texts: Sequence[str], pooling: str, normalize: bool
+    ) -> list[tuple[list[float], int]]:
+        """The vector of each text, and the tokens that it was made from."""
+        ...
+
+
+# The answers of a model to examples.
+Ask = Callable[[ServedModel, Sequence[Any]], Sequence[Any]]
+
+
+class Asked(NamedTuple):
+    """A row of a request; rows whose `ask` is equal are answered together."""
+
+    example: Any
+    ask: Ask
+
+
+def read_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object of a body. Raises HTTPException: 400."""
+    try:
+        body = json.loads(raw)
+    except UnicodeDecodeError:
+        raise HTTPException(400, "the body is no JSON: it is not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, f"the body is no JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise HTTPException(400, "the body is no JSON object")
+    return body
+
+
+def check_rows(count: int, limits: Limits) -> None:
+    """Raises HTTPException, 413, for too many rows."""
+    if count > limits.rows:
+        raise HTTPException(413, f"{count} rows: pass at most {limits.rows}")
+
+
+def check_texts(place: str, texts: Sequence[str], limits: Limits) -> None:
+    """Raises HTTPException for texts of a row that are too long, or no Unicode."""
+    if sum(map(len, texts)) > limits.characters:
+        raise HTTPException(413, f"{place}: more than {limits.characters} characters")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise HTTPException(
+            400, f"{place}: half a character, an unpaired surrogate"
+        ) from None
