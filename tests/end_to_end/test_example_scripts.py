@@ -346,7 +346,7 @@ def test_an_own_task_as_it_stands(tmp_path, settings, real):
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
-    """The folder that examples/drawn_sets.py fills, under any seed of hashes the same."""
+    """The folder that examples/drawn_sets.py fills, alike under any seed of hashes."""
     folders = [tmp_path_factory.mktemp("drawn") for _ in range(2)]
     for seed, folder in enumerate(folders):
         subprocess.run(
