@@ -5,8 +5,9 @@
 #   DATA=data/reviews MODEL=model OUT=out_reviews bash examples/own_task.sh
 #
 # examples/task_json has a task.json for one label a row (single), several (multi), a
-# number (regression), pairs of texts (pairs) and entities (tags). Arguments are flags of
-# run_classifier_mgpu.py. The end shows predictions beside the lines they belong to.
+# number (regression), pairs of texts (pairs), entities (tags) and questions (qa).
+# Arguments are flags of run_classifier_mgpu.py. The end shows predictions beside the
+# lines they belong to.
 set -euo pipefail
 DATA=${DATA:-data/reviews} # the files that task.json names, and task.json
 TASK=${TASK:-reviews}      # a name of yours
