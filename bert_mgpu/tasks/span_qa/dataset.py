@@ -150,7 +150,8 @@ def featurise(
         notes=cache.length_notes(columns["input_ids"].lengths, 0)
         | _answer_notes(examples, shown)
         | {"cut_questions": questions.cut, "chinese": contexts.are_chinese()}
-        | {"room": max_seq_length - 1, "learnt": int((starts != NO_TARGET).sum())}
+        | {"room": max_seq_length - 1, "stride": doc_stride}
+        | {"learnt": int((starts != NO_TARGET).sum())}
         | {"longest_answer": max(answer_sizes, default=0)}
         | {"long_answers": sum(n > (max_answer_length or n) for n in answer_sizes)},
         keys=keys[numbers],

@@ -14,7 +14,6 @@ from bert_mgpu.tasks.span_qa import dataset
 from bert_mgpu.tasks.span_qa.dataset import ENDS, PLACES, STARTS
 
 _NUMBER_WIDTH = 16  # columns of the terminal
-_STRIDES = (64, 128, 256)
 _LONG, _CUT = 0.05, 0.05  # shares of answers, and of questions, from which to warn
 
 
@@ -84,7 +83,8 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
         for each in features
     ]
     rows.append(("contexts that are in train, too", shared))
-    for stride in _STRIDES:
+    own = features[0].notes["stride"]
+    for stride in (max(1, own // 2), own, 2 * own):
         costs = [_cost(each, stride) for each in features]
         shown = [f"{windows} ({tokens / 1e6:.2f} M)" for windows, tokens in costs]
         rows.append((f"rows (tokens) at doc_stride={stride}", shown))
