@@ -61,10 +61,13 @@ class TrainingOrder:
         sample: int | None = None,
         target_counts: np.ndarray | None = None,
         random_numbers: str = "counters",
+        segment: int | None = None,
     ):
         """lengths: tokens of each row; sample: steps, at most, that choose shapes;
-        target_counts: of each row at most; random_numbers: one of SHUFFLES.
+        target_counts: of each row at most; random_numbers: one of SHUFFLES; segment:
+        see `Batching`.
         """
+        lengths = whole_segments(lengths, segment)
         self._lengths = lengths
         self._target_counts = (
             np.zeros_like(lengths) if target_counts is None else target_counts
@@ -100,6 +103,7 @@ class TrainingOrder:
             else:
                 worth = WORTH_A_WIDTH * len(groups) / epoch
                 self._widths = widths_for(needed, max_length, worth)
+        self._widths = [whole_width(width, segment) for width in self._widths]
         self._shapes: list[packing.Shape] = []
         if padding == "pack":
             self._shapes, self._targets = self._packed_shapes(groups), 0
@@ -252,6 +256,13 @@ def whole_segments(lengths: np.ndarray, segment: int | None) -> np.ndarray:
     return np.where(lengths > segment, -(-lengths // segment) * segment, lengths)
 
 
+def whole_width(width: int, segment: int | None) -> int:
+    """The width without a part of a segment at its end; see `whole_segments`."""
+    if segment is None or width <= segment:
+        return width
+    return width // segment * segment
+
+
 def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
     """The order of rows under each policy.
 
@@ -259,7 +270,7 @@ def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
     """
     return {
         policy: TrainingOrder(
-            whole_segments(rows.lengths, batching.segment),
+            rows.lengths,
             batching.parts,
             batching.rows,
             padding="bucket" if policy == "pack" and batching.segment else policy,
@@ -268,6 +279,7 @@ def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
             sample=None if policy == batching.padding else batching.compared_steps,
             target_counts=rows.target_counts,
             random_numbers=batching.random_numbers,
+            segment=batching.segment,
         )
         for policy in POLICIES
     }

@@ -59,12 +59,14 @@ def stream_placements(
     *,
     max_length: int,
     target_counts: np.ndarray,
+    segment: int | None = None,
 ) -> list[Placement]:
     """The placements of every row once, in few shapes to trace, however many rows.
 
     Sizes are powers of two, with few rows that are empty. Rows of more than one batch
     are sorted, the longest first, and there a length may also be three quarters of a
-    power of two. See `forward_placements`.
+    power of two. Beyond a segment (see `Batching`) it is the number of segments that
+    is. See `forward_placements`.
     """
     sorts = len(lengths) > towers * rows_per_tower
     order = np.argsort(-lengths if sorts else 0 * lengths, kind="stable")
@@ -72,7 +74,12 @@ def stream_placements(
     for start in range(0, len(lengths), towers * rows_per_tower):
         batch = order[start : start + towers * rows_per_tower]
         rows = min(rows_per_tower, _power_of_two(-(-len(batch) // towers)))
-        width = min(max_length, max(_SHORTEST, sizes(lengths[batch].max())))
+        longest = int(lengths[batch].max())
+        if segment is not None and longest > segment:
+            width = segment * sizes(-(-longest // segment))
+        else:
+            width = min(segment or max_length, max(_SHORTEST, sizes(longest)))
+        width = min(max_length, width)
         numbers = np.full(rows * towers, EMPTY)
         numbers[: len(batch)] = batch
         targets = _power_of_two(target_counts[batch].max())

@@ -83,15 +83,22 @@ def forward(
     if not len(rows):
         return {}
     group, batch_size = towers.group, min(settings.batch_size, towers.max_rows)
-    packs = settings.packs and settings.segment is None
-    place = functools.partial(forward_batching.forward_placements, packs=packs)
-    placements = (forward_batching.stream_placements if settings.streams else place)(
-        batching.whole_segments(rows.lengths, settings.segment),
-        towers.n_towers,
-        batch_size,
-        max_length=settings.max_length,
-        target_counts=rows.target_counts,
+    segment = settings.segment
+    place = functools.partial(
+        forward_batching.forward_placements, packs=settings.packs and segment is None
     )
+    if settings.streams:
+        place = functools.partial(forward_batching.stream_placements, segment=segment)
+    placements = [
+        each._replace(length=batching.whole_width(each.length, segment))
+        for each in place(
+            batching.whole_segments(rows.lengths, segment),
+            towers.n_towers,
+            batch_size,
+            max_length=settings.max_length,
+            target_counts=rows.target_counts,
+        )
+    ]
     padding = f"{pipeline.padding_fraction(placements, rows.lengths):.0%} padding"
     most = placements[0].numbers.shape[2]
     packed = f"packed up to {most} texts per row; " if most > 1 else ""

@@ -120,7 +120,8 @@ class Served(tf.Module):  # type: ignore[misc]
         beyond = tf.maximum(0, counts - segments.room)  # of the first segment
         more = -(-beyond // segments.stride)  # segments, each as full as the first
         lengths = more * segments.length + counts - more * segments.stride + 2  # [B]
-        places = tf.range(tf.reduce_max(lengths))[None]  # [1, T]
+        longest = tf.maximum(tf.reduce_max(lengths), 2)  # also of no rows at all
+        places = tf.range(longest)[None]  # [1, T]
         number, place = places // segments.length, places % segments.length
         mask = tf.cast(places < lengths[:, None], tf.int32)
         source = number * segments.stride + place - 1  # of each token in its text

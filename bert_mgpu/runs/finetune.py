@@ -6,7 +6,6 @@ import pathlib
 from typing import NamedTuple
 
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.runs import (
@@ -80,12 +79,7 @@ def prepare(
     """The parts of a run before its weights are trained or loaded."""
     model = stages.find_model(config, output_dir)
     files = registry.find_task_files(config)
-    family = registry.family_of(files)
-    if config.max_segments > 1 and family.has_windows:
-        raise UserError(
-            f"--max_segments={config.max_segments}: tasks of the type"
-            f" {files.task_type!r} read long texts in windows: leave the flag out"
-        )
+    family = registry.family_of(files, config)
     for remark in registry.remarks(config, files):
         say(remark)
     files = family.resolve_labels(config, files, model, output_dir=output_dir)

@@ -27,11 +27,11 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
     batches = config.gradient_accumulation_steps * -(-config.n_gpus // len(run.devices))
     # Partial sums of earlier batches: see `pairwise.sequential_pairwise_sum`.
     partial_sums = (batches - 1).bit_length()
-    segments = -(-length // config.max_seq_length)  # rows of their own
+    segments = -(-length // run.segment) if run.segment else 1  # rows of their own
     activations = model_memory.activation_bytes(
         run.model.bert_config,
         rows * segments,
-        min(length, config.max_seq_length),
+        min(length, run.segment or length),
         recompute=config.recompute,
         precision=config.precision,
         frozen=rules.frozen_layers(trained, run.model.bert_config.num_hidden_layers),

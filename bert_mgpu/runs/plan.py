@@ -131,7 +131,7 @@ def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
     most = min(run.model.bert_config.max_position_embeddings, pretrained.MAX_POSITIONS)
     needed = int(notes["length_percentiles"][str(_KEPT)])
     proposed = int(packing.rounded(needed))
-    if config.row_length > config.max_seq_length:
+    if run.segment:
         yield f"{_KEPT} % of the rows have up to {needed} tokens"
     elif proposed > most:
         yield (

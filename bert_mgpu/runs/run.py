@@ -129,7 +129,7 @@ class Run:
             parts=self.topology.n_towers * config.gradient_accumulation_steps,
             rows=config.train_batch_size,
             max_length=config.row_length,
-            segment=self._segment,
+            segment=self.segment,
             seed=config.seed,
             random_numbers=config.random_numbers,
         )
@@ -152,11 +152,11 @@ class Run:
             config.row_length,
             precision=config.precision,
             recompute=config.recompute,
-            segment=self._segment,
+            segment=self.segment,
         )
 
     @property
-    def _segment(self) -> int | None:
+    def segment(self) -> int | None:
         """Tokens of a segment, where rows may have several; else None."""
         config = self.config
         has_several = config.row_length > config.max_seq_length

@@ -169,5 +169,5 @@ def export(
         facts=run_folder.facts(run_folder.remembered(config), task) if task else None,
     )
     say(f"wrote the model to {config.export_hf}, for transformers")
-    if config.row_length > config.max_seq_length:
+    if run.segment:
         say("  transformers reads one segment of a text there, bert_mgpu all of them")

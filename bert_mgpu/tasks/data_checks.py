@@ -53,12 +53,13 @@ class CheckedSet(NamedTuple):
         unknown = count = 0
         for first in range(0, len(self.features), _BLOCK):
             numbers = np.arange(first, min(first + _BLOCK, len(self.features)))
-            block = self.features.take(numbers)
-            segments = block.ragged["segment_ids"]
-            pairs = np.maximum.reduceat(segments.values, segments.offsets[:-1]).sum()
-            values = block.ragged["input_ids"].values
-            count += len(values) - 2 * len(block) - int(pairs)
-            unknown += int(np.sum(values == self.unknown))
+            ids = self.features.take(numbers).ragged["input_ids"]
+            if not len(ids.values):
+                continue
+            # Of every row: its first token, and its last one.
+            special = ids.values[ids.offsets[0]], ids.values[ids.offsets[1] - 1]
+            count += int(np.sum(~np.isin(ids.values, special)))
+            unknown += int(np.sum(ids.values == self.unknown))
         return unknown / count if count else 0.0
 
 

@@ -13,6 +13,7 @@ import pathlib
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import hashing
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks import dev_share, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.classification import builtin
@@ -79,9 +80,18 @@ def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
     return [*filter(None, lines)]
 
 
-def family_of(files: TaskFiles) -> Family:
-    """The family that reads, trains and scores a task."""
-    return importlib.import_module(TYPES[files.task_type].module).FAMILY
+def family_of(files: TaskFiles, config: FinetuneConfig) -> Family:
+    """The family that reads, trains and scores a task.
+
+    Raises UserError where a flag is not for tasks of its type.
+    """
+    family: Family = importlib.import_module(TYPES[files.task_type].module).FAMILY
+    if config.max_segments > 1 and family.has_windows:
+        raise UserError(
+            f"--max_segments={config.max_segments}: tasks of the type"
+            f" {files.task_type!r} read long texts in windows: leave the flag out"
+        )
+    return family
 
 
 @functools.cache

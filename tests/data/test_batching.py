@@ -335,3 +335,16 @@ def test_long_batches_are_of_whole_segments(segment):
     assert {length for length in lengths if length > 6} == {12}
     own = batching.whole_segments(np.array([2, 5, 6, 7, 12, 13]), segment)
     assert own.tolist() == [2, 5, 6, 12, 12, 18]
+
+
+@pytest.mark.parametrize(
+    ("longest", "width"),
+    [(2, 8), (9, 10), (10, 10), (11, 20), (20, 20), (21, 40), (41, 70), (70, 70)],
+)
+def test_a_stream_has_whole_segments(longest, width):
+    """1, 2, 4, or all seven of ten tokens; a text of one segment is read as one."""
+    lengths = np.array([longest])
+    placed = forward_batching.stream_placements(
+        lengths, 1, 1, max_length=70, target_counts=0 * lengths, segment=10
+    )
+    assert [one.length for one in placed] == [width]

@@ -6,6 +6,8 @@ scripts run whole.
 """
 
 import itertools
+import itertools
+import itertools
 import json
 import os
 import re

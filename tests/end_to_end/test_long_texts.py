@@ -1,5 +1,6 @@
 """Long texts as rows of several segments, from start to end."""
 
+import dataclasses
 import json
 import random
 import re
@@ -8,12 +9,13 @@ import subprocess
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_mgpu
 from bert_mgpu.checkpoints import google_read
 from tests.support.processes import process
 from tests.support.runs import assert_refused
-from tests.support.tiny import BAD, GOOD, OTHER, TASK_JSON
+from tests.support.tiny import BAD, GOOD, OTHER, TASK_JSON, edit_config
 
 # Texts have up to 15 words: three segments of six.
 LONG = {"max_seq_length": 8, "max_segments": 3, "segment_pooling": "attention"}
@@ -77,16 +79,12 @@ def test_long_texts_are_learnt_to_their_end(trained_on, how):
     assert learnt == (how == "attention")
 
 
-def test_towers_paddings_and_batches_change_no_prediction(
+def test_towers_and_batches_change_no_prediction(
     trained_on, tiny, data, inside, tmp_path
 ):
     text, shares = predicted(trained_on()[0])
     for number, changed in enumerate(
-        (
-            {"n_gpus": 2, "predict_batch_size": 3},
-            {"padding": "max_length"},
-            {"n_gpus": 4, "padding": "pack", "predict_batch_size": 1},
-        )
+        ({"n_gpus": 2, "predict_batch_size": 3}, {"n_gpus": 4, "predict_batch_size": 1})
     ):
         out = shutil.copytree(trained_on()[0], tmp_path / str(number))
         args = tiny.flags(out, "own", **LONG, data_dir=data, do_predict=True, **changed)
@@ -94,6 +92,22 @@ def test_towers_paddings_and_batches_change_no_prediction(
         assert code == 0, err
         assert predicted(out)[0] == text
         np.testing.assert_allclose(predicted(out)[1], shares, atol=2e-6)
+
+
+def test_padding_changes_no_loss(tiny, data, inside, work):
+    """Without dropout, whose masks depend on the width; order as in the file."""
+    edit_config(work, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    losses = {}
+    for padding in ("longest", "max_length"):
+        out = work.root / padding
+        changed = {"do_train": True, "log_steps": 1, "padding": padding}
+        args = work.flags(out, "own", **LONG | {"data_dir": data} | changed)
+        code, _, err = inside(args)
+        assert code == 0, err
+        lines = (out / "metrics.jsonl").open()
+        losses[padding] = [json.loads(line)["loss"] for line in lines]
+    assert losses["longest"] == pytest.approx(losses["max_length"], abs=2e-5)
+    assert len(losses["longest"]) == 24
 
 
 def test_four_towers_are_one_batch(tiny, inside, tmp_path):
@@ -153,6 +167,27 @@ def test_the_folder_alone_reads_long_texts(trained_on, tiny, tmp_path):
     assert [json.loads(line)["label"] for line in output.splitlines()] == labels
 
 
+def test_odd_segments_are_no_wider_than_they_are(trained_on):
+    """Streams pad to powers of two, files to even widths: 7 tokens would be 8."""
+    folder = trained_on(max_seq_length=7, max_segments=4, num_train_epochs=1)[0]
+    text = " ".join(["sun"] * 5)  # 7 tokens
+    with bert_mgpu.load(folder) as model:
+        seen = []
+        launch = model.predictor.towers.launch_outputs
+
+        def launched(batch):
+            seen.append(batch.columns[0]["input_ids"].shape[2])
+            return launch(batch)
+
+        model.predictor.towers.launch_outputs = launched
+        model.predict(text)
+        model.predict(f"{text} {text}")
+        settings = dataclasses.replace(model.predictor.settings, streams=False)
+        predictor = dataclasses.replace(model.predictor, settings=settings)
+        predictor.predict([predictor.data.example(f"{text} " * 3)])
+    assert seen == [7, 14, 21]
+
+
 def test_a_document_of_10000_characters(trained_on):
     """5,000 tokens in 834 segments: none is lost, and the last one counts."""
     flags = {"segment_pooling": "max", "max_segments": 900, "num_train_epochs": 1}
@@ -182,6 +217,9 @@ def test_exports_read_long_texts(trained_on, tiny, data, inside, tmp_path):
     assert "transformers reads one segment of a text there" in err
     facts = json.loads((served / "bert_mgpu.json").read_text())
     assert (facts["max_seq_length"], facts["max_segments"]) == (8, 3)
+    assert facts["doc_stride"] == 6  # none was asked for: they do not overlap
+    none = tf.saved_model.load(str(served)).signatures["serving_default"]
+    assert none(text_a=tf.constant([], tf.string))["logits"].shape == (0, 2)
     out = tmp_path / "again"
     again = tiny.flags(
         out, "own", **ALONE | {"init_checkpoint": hf, "do_predict": True}
@@ -213,6 +251,16 @@ def test_another_pooling_or_cached_segments_are_not_used(
         ("own", {"export_hf": "hf"}, "--export_hf with --segment_pooling=attention"),
         ("own", {"task_type": "tags"}, "tasks of the type 'tags' read long texts in"),
         ("own", {"max_segments": 0}, "--max_segments=0"),
+        (
+            "own",
+            {"max_segments": 1},
+            "--segment_pooling=attention does nothing without",
+        ),
+        (
+            "own",
+            {"max_segments": 1, "segment_pooling": None, "doc_stride": 4},
+            "--doc_stride=4 does nothing without --max_segments",
+        ),
     ],
     ids=str,
 )

@@ -311,3 +311,11 @@ def test_says_where_a_step_does_not_fit(monkeypatch):
     lines = [*plan_lib._time(job_of(), towers, [], steps=10, ratio=1.0, shapes=1)]
     assert lines[0] == "a step does not fit: out of memory"
     assert "--recompute=block" in lines[-1]
+
+
+def test_segments_need_the_memory_of_as_many_rows():
+    """Attention is within a segment: a row of four is four rows."""
+    several = need(2, 4 * 128, max_segments=4, max_seq_length=128)
+    assert several == need(8, 128, max_seq_length=128)
+    one = need(2, 100, max_segments=4, max_seq_length=128)
+    assert one == need(2, 100, max_seq_length=128)

@@ -97,3 +97,15 @@ def test_short_rows_stay_as_they_are():
     parts, is_real = segments.split(batch, 4)
     assert is_real.shape == (2, 1)
     assert all(np.array_equal(parts[name], batch[name]) for name in batch)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_half_precision_is_pooled_in_float32(how):
+    """Sums of many segments would lose what 8 bits cannot hold."""
+    values = np.random.default_rng(0).normal(1, 0.5, (1, 300, WIDTH))
+    halves = tf.cast(values.astype("f"), tf.bfloat16)
+    params, is_real = drawn(how), np.ones((1, 300), bool)
+    pooled = segments.pool(params, halves, is_real, how=how)
+    wanted = by_numpy(params, tf.cast(halves, tf.float32)[0].numpy(), how)
+    assert pooled.dtype == tf.float32
+    np.testing.assert_allclose(pooled[0], wanted, rtol=1e-4)

@@ -72,7 +72,7 @@ def _report(config: TaskDataConfig) -> None:
     tokenizer = known or _word_tokenizer()
     if known is None:  # nothing is known of tokens
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
-    family = registry.family_of(files)
+    family = registry.family_of(files, config)
     sets: list[task_sets.ReadSet] = []
     others = (
         *sources.named_files(config.eval_files),

@@ -188,6 +188,12 @@ def _check_segments(config: FinetuneConfig, files: TaskFiles) -> None:
     """Raises UserError where the flags do not fit each other, or the task."""
     length, most = config.max_seq_length, config.max_segments
     if most == 1:
+        for name in ("segment_pooling", "doc_stride"):
+            if name in config.given:
+                raise UserError(
+                    f"--{name}={getattr(config, name)} does nothing without"
+                    " --max_segments: pass both, or neither"
+                )
         return
     columns = files.columns_of("train")
     if columns.text_b is not None or columns.pair is not None:

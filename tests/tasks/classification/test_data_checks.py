@@ -131,6 +131,23 @@ def test_the_share_of_unknown_tokens_of_pairs(words):
     assert one.unknown_share == pytest.approx(2 / 6)
 
 
+def test_the_share_of_unknown_tokens_of_segments(words):
+    """Each segment has a [CLS] and a [SEP]: 3 of 8 words."""
+    text = "a z a b a z b z"
+    features = task.featurise(
+        [Example("1", text, None, "no", 1)],
+        words,
+        LABELS,
+        max_seq_length=5,
+        max_segments=3,
+        truncation="head",
+        head_tokens=0,
+    )
+    assert len(features.ragged["input_ids"].values) == 8 + 3 * 2
+    one = data_checks.CheckedSet("train", "train.tsv", features, unknown=words.unk_id)
+    assert one.unknown_share == pytest.approx(text.count("z") / 8)
+
+
 def test_texts_that_are_empty_long_or_unknown(looked_at):
     rows = [*fine(40), ("", "no"), ("\u200b", "yes"), ("a " * 50, "no")]
     assert looked_at(train=rows) == ["train.tsv:41, 42: 2 rows without any text"]
