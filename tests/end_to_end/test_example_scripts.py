@@ -6,8 +6,6 @@ scripts run whole.
 """
 
 import itertools
-import itertools
-import itertools
 import json
 import os
 import re
