@@ -366,6 +366,7 @@ REFUSED = {
     "layer too high": ({"layers": "2"}, ["--layers=2: the model has 2", "0 to 1"]),
     "layer too low": ({"layers": "-1,-3"}, ["--layers=-1,-3:", "from -1 to -2"]),
     "layers of words": ({"layers": "last"}, ["--layers=last: pass whole numbers"]),
+    "no layers": ({"layers": ""}, ["--layers=: pass whole numbers"]),
     "several layers": (
         {"layers": "-1,-2", "pooling": "mean"},
         ["--layers=-1,-2: --pooling=mean takes one"],
@@ -408,11 +409,32 @@ def test_mistakes(extract, tmp_path, monkeypatch, case):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_no_file_is_put_among_the_devices():
-    """Where root could: it would take the place of /dev/stdout for all programs."""
-    for name in ("stdout", "bert_mgpu/x.jsonl"):
+def test_no_file_is_put_among_the_devices(tmp_path, monkeypatch):
+    """Where root could: it would take the place of one, for all programs.
+
+    Here a folder of ours is the one of devices.
+    """
+    monkeypatch.setattr(flag_checks, "_DEVICES", str(tmp_path / "dev"))
+    (tmp_path / "dev" / "net").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("dev")
+    for name in ("dev/x", "dev/net/x.npy", "dev/new/x.jsonl", "link/x"):
         with pytest.raises(UserError, match="a pipe or a device"):
-            flag_checks.check_outputs([("output_file", f"/dev/{name}")], [])
+            flag_checks.check_outputs([("output_file", f"{tmp_path}/{name}")], [])
+    for name in ("device", "x.jsonl"):
+        flag_checks.check_outputs([("output_file", f"{tmp_path}/{name}")], [])
+
+
+@pytest.mark.skipif(
+    not os.path.ismount("/dev/shm"), reason="there is no /dev/shm of its own"
+)
+def test_files_in_shared_memory_are_written(extract):
+    """/dev/shm is no folder of devices."""
+    path = pathlib.Path(f"/dev/shm/bert_mgpu_test_{os.getpid()}.npy")
+    try:
+        code, _, err = extract(path, layers=None, pooling="mean")
+        assert code == 0 and len(np.load(path)), err
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def test_a_model_without_a_pooler(started, two_layers, tmp_path):
