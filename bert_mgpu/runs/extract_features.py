@@ -29,8 +29,8 @@ from bert_mgpu.text.pair_rows import Pair
 from bert_mgpu.training.programs import Compilation
 from bert_mgpu.training.towers import Towers
 
-_BLOCK = 4096  # lines that are sorted by length, and in memory at once
-_MOST_VALUES = 1 << 25  # of them: those of tokens are many
+_BLOCK = 4096  # lines that are sorted by length, unless the batches are large
+_FULL_BATCHES = 4  # of all towers: what is computed before it is written
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # as Google's: the last ||| separates
 
 
@@ -178,10 +178,13 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
 
 
 def _parts(config: FeaturesConfig, extractor: Extractor) -> Iterator[Features]:
-    """The rows of the lines in order, as many as are held at once."""
-    per_token = int(np.prod(extractor.task.value_shape))
-    most = _MOST_VALUES // per_token if config.pooling == TOKENS else None
-    for pairs in _blocks(str(config.input_file)):
+    """The rows of the lines in order, as many as are held at once.
+
+    Vectors of tokens are many: of them, a few batches that leave no tower empty.
+    """
+    lines = _FULL_BATCHES * config.n_gpus * config.batch_size
+    most = lines * config.max_seq_length if config.pooling == TOKENS else None
+    for pairs in _blocks(str(config.input_file), max(_BLOCK, lines)):
         rows = extractor.rows(pairs)
         for numbers in split(rows.lengths, most):
             yield rows.take(numbers)
@@ -203,8 +206,11 @@ def split(lengths: np.ndarray, most: int | None) -> Iterator[np.ndarray]:
         start = end
 
 
-def _blocks(path: str) -> Iterator[list[Pair]]:
-    """The lines of a file in blocks; of standard input those that have come by now."""
+def _blocks(path: str, most: int) -> Iterator[list[Pair]]:
+    """The lines of a file in blocks; of standard input those that have come by now.
+
+    most: lines of a block.
+    """
 
     def lines() -> Iterator[Pair]:
         return (parse(text) for _, text in text_files.read_lines(path))
@@ -215,8 +221,8 @@ def _blocks(path: str) -> Iterator[list[Pair]]:
             for pair in lines():
                 put(pair)
 
-        yield from arrivals.blocks(read, _BLOCK)
+        yield from arrivals.blocks(read, most)
         return
     pairs = lines()
-    while block := [*itertools.islice(pairs, _BLOCK)]:
+    while block := [*itertools.islice(pairs, most)]:
         yield block

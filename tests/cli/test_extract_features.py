@@ -18,7 +18,9 @@ from bert_mgpu.config.features import FeaturesConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import extract_features as runs
+from bert_mgpu.runs.vectors import Extractor
 from bert_mgpu.tasks.feature_extraction import FeatureExtraction
+from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.training.programs import Programs
 from bert_mgpu.training.towers import Towers
 from tests.reference import google_extract, transformers_model
@@ -180,17 +182,47 @@ def test_batches_and_towers_change_nothing(extract, lines, tmp_path, changed):
 
 
 def test_blocks_change_nothing(extract, lines, tmp_path, monkeypatch):
-    """Of lines, and of values within them."""
+    """Of lines, and of tokens within them: two full lines."""
     monkeypatch.setattr(runs, "_BLOCK", 7)
-    monkeypatch.setattr(runs, "_MOST_VALUES", 30 * 3 * 32)
-    assert extract(tmp_path / "out.jsonl")[0] == 0
+    monkeypatch.setattr(runs, "_FULL_BATCHES", 1)
+    assert extract(tmp_path / "out.jsonl", batch_size=2)[0] == 0
     assert_same_lines(read(tmp_path / "out.jsonl"), lines[2])
-    assert extract(tmp_path / "out.npz")[0] == 0
+    assert extract(tmp_path / "out.npz", batch_size=2)[0] == 0
     with np.load(tmp_path / "out.npz") as arrays:
         wanted = np.cumsum([0, *map(len, tokens_of(lines[2]))])
         np.testing.assert_array_equal(arrays["offsets"], wanted)
-    assert extract(tmp_path / "v.npy", layers=None, pooling="mean")[0] == 0
+    pooled = {"layers": None, "pooling": "mean", "batch_size": 2}
+    assert extract(tmp_path / "v.npy", **pooled)[0] == 0
     assert len(np.load(tmp_path / "v.npy")) == lines[1]
+
+
+@pytest.mark.parametrize(
+    ("pooling", "batch_size", "wanted"),
+    [
+        ("none", 32, [1024] * 4 + [904]),  # four batches of 8 x 32, each
+        ("mean", 32, [4096, 904]),
+        ("none", 1024, [5000]),  # not even one batch
+        ("mean", 1024, [5000]),
+    ],
+)
+def test_blocks_fill_all_towers(two_layers, tmp_path, pooling, batch_size, wanted):
+    """With BERT-base, four layers and full lines, as Google's flags have them."""
+    (tmp_path / "in.txt").write_text(("sun " * 200 + "\n") * 5000)
+    config = FeaturesConfig(
+        input_file=str(tmp_path / "in.txt"),
+        pooling=pooling,
+        n_gpus=8,
+        batch_size=batch_size,
+    )
+    task = FeatureExtraction(
+        BertConfig(vocab_size=99),
+        config.max_seq_length,
+        layer_indices=config.layer_indices,
+        how=pooling,
+    )
+    tokenizer = Tokenizer(two_layers.model / "vocab.txt")
+    extractor = Extractor(tokenizer, task, towers=None, settings=None)
+    assert [len(rows) for rows in runs._parts(config, extractor)] == wanted
 
 
 def test_all_forms_hold_the_same_numbers(extract, lines, tmp_path):

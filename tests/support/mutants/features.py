@@ -35,6 +35,8 @@ MUTANTS = [
            "for numbers in split(rows.lengths, most):",
            "for numbers in split(rows.lengths[:1], most):",
            f"{_SCRIPT} blocks_change_nothing"),
+    Mutant("large batches leave towers empty", "runs/extract_features.py",
+           "max(_BLOCK, lines)", "_BLOCK", f"{_SCRIPT} fill_all_towers"),
     Mutant("a model without a pooler gives random vectors", "runs/extract_features.py",
            "if value is not absent[n]", "if value is not None", f"{_SCRIPT} without_a_pooler"),
     Mutant("a pooler reads any layer", "runs/extract_features.py",
