@@ -54,8 +54,9 @@ def curves(path: pathlib.Path, panels: Mapping[str, Sequence[Line]]) -> None:
 
 
 def scores(path: pathlib.Path, curves: ScoreCurves) -> None:
-    """Draws scores over a setting as steps, with the best value of each, and the chosen
-    value, which stands at the border if it is beyond.
+    """Draws scores over a setting as steps, and marks their best values.
+
+    A line marks the chosen value, at the border where the value lies beyond it.
     """
     figure = _figure(3.6)
     axes, values = figure.subplots(), curves.values
