@@ -80,6 +80,8 @@ def encode(
         raise UserError(
             f"pooling={short_repr(pooling)}: pass one of {', '.join(POOLINGS)}"
         )
+    if not isinstance(normalize, bool):
+        raise UserError(f"normalize={short_repr(normalize)}: pass True or False")
     if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
         raise UserError(f"{short_repr(texts)}: pass a text, or a list of texts")
     one = isinstance(texts, (str, Mapping))
@@ -89,7 +91,8 @@ def encode(
     parts: list[np.ndarray] = []
     while (block := [*itertools.islice(pairs, _BLOCK)]) or not parts:
         with lock, log.quiet():
-            parts.append(vectors_of_model().encode(block, pooling, normalize))
+            encoded = vectors_of_model().encode(block, pooling, normalize)
+        parts.append(encoded.vectors)
     found = np.concatenate(parts)
     return found[0] if one else found
 
@@ -109,7 +112,8 @@ def load_encoder(
     """Loads a model for its vectors: any --init_checkpoint, which needs no head.
 
     That is a Google TF1 checkpoint, a Hugging Face folder or an output_dir. The other
-    arguments are flags of extract_features.py. Nothing is printed or written.
+    arguments are flags of extract_features.py. Longer texts than max_seq_length are cut
+    without a message. Nothing is printed or written.
 
     Raises:
       UserError: there is no model, or it does not fit together.

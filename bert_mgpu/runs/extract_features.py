@@ -81,9 +81,11 @@ def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtract
         )
     except IndexError:
         count = bert_config.num_hidden_layers
+        layers = f"{count} layer{'s' * (count != 1)}"
+        wanted = f"numbers from 0 to {count - 1}, or from -1 to -{count}"
         raise UserError(
-            f"--layers={config.layers}: the model has {count} layers: pass numbers"
-            f" from 0 to {count - 1}, or from -1 to -{count}"
+            f"--layers={config.layers}: the model has {layers}: pass"
+            f" {wanted if count != 1 else '0 or -1'}"
         ) from None
     if config.pooling == POOLER and not task.takes_last:
         raise UserError(
@@ -174,7 +176,8 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
         if not lines and config.input_file != STANDARD_INPUT:
             raise UserError(f"{config.input_file}: holds no line: pass another file")
     seconds = time.perf_counter() - began
-    say(f"{lines} lines in {seconds:.1f} s, {lines / seconds:.0f} a second: {output}")
+    rate = f"{seconds:.1f} s, {lines / seconds:.0f} a second"
+    say(f"{lines} line{'s' * (lines != 1)} in {rate}: {output}")
 
 
 def _parts(config: FeaturesConfig, extractor: Extractor) -> Iterator[Features]:

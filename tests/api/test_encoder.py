@@ -127,6 +127,8 @@ def test_weights_are_not_held_twice(trained):
         (["sun", ("a", "b", "c")], {}, r"texts\[1\]"),
         (["\ud800"], {}, r"texts\[0\]: half a character"),
         ("sun", {"pooling": "sum"}, "'sum': pass one of mean, cls, max, pooler"),
+        ("sun", {"normalize": "no"}, "normalize='no': pass True or False"),
+        ("sun", {"normalize": 1}, "normalize=1: pass True or False"),
     ],
 )
 def test_mistakes(plain, asked, options, message):

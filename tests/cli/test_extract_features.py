@@ -444,6 +444,18 @@ def test_mistakes(extract, tmp_path, monkeypatch, case):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_one_layer_and_one_line_are_singular(tiny, started, tmp_path):
+    """tiny's model has one layer."""
+    (tmp_path / "in.txt").write_text("sun\n")
+    flags = model_flags(tiny.model) | {"input_file": tmp_path / "in.txt"}
+    flags["output_file"] = tmp_path / "v.jsonl"
+    given = [f"--{name}={value}" for name, value in flags.items()]
+    refused = started(extract_features.main, [*given, "--layers=-2"])
+    assert_refused(refused, "--layers=-2: the model has 1 layer: pass 0 or -1")
+    code, _, err = started(extract_features.main, [*given, "--layers=-1"])
+    assert code == 0 and "\n1 line in " in f"\n{err}", err
+
+
 def test_no_file_is_put_among_the_devices(tmp_path, monkeypatch):
     """Where root could: it would take the place of one, for all programs.
 
