@@ -105,7 +105,9 @@ class Model:
     ) -> np.ndarray:
         """The vectors of texts or pairs, whatever the task takes: float32 [n, H].
 
-        One text gives [H]. They come from the last layer of the encoder.
+        One text gives [H]. They come from the last layer of the encoder. Texts longer
+        than max_seq_length, or than a segment of --max_segments, are cut without a
+        message: the vector is that of the beginning.
 
         Args:
           pooling: the state of [CLS] ("cls"), the mean or the maximum over all tokens
@@ -113,8 +115,8 @@ class Model:
           normalize: give vectors the length 1.
 
         Raises:
-          UserError: a text is no text; it names the index. The model has no pooler,
-            or is closed.
+          UserError: a text is no text; it names the index. normalize is no bool. The
+            model has no pooler, or is closed.
           OutOfMemory, Diverged: as `predict`.
         """
         return encoder.encode(
