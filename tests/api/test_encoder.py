@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bert_mgpu
-from bert_mgpu.api import loading
+from bert_mgpu.api import encoder as encoder_lib
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.text.segments import Segments
 from tests.reference import google_graph
@@ -95,7 +95,7 @@ def test_the_forms_of_texts(plain):
 def test_blocks_and_threads_do_not_show(plain, monkeypatch):
     asked = texts(60)
     wanted = plain.encode(asked)
-    monkeypatch.setattr(loading, "BLOCK", 7)
+    monkeypatch.setattr(encoder_lib.loading, "BLOCK", 7)
     found = {}
     threads = [
         threading.Thread(target=lambda n=n: found.update({n: plain.encode(asked)}))
