@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_mgpu.api.loading import own_devices, silent_load
+from bert_mgpu.api import loading
+from bert_mgpu.api.loading import LoadedParts, own_devices, silent_load
 from bert_mgpu.api.texts import Text, texts_of
 from bert_mgpu.config import parsing
 from bert_mgpu.config.features import POOLINGS, FeaturesConfig
@@ -21,33 +22,19 @@ from bert_mgpu.core.errors import UserError, short_repr
 if TYPE_CHECKING:  # it imports TensorFlow
     from bert_mgpu.runs.vectors import TextVectors
 
-_BLOCK = 1024  # texts that are sorted, encoded and held in memory at once
 
-
-class Encoder:
+class Encoder(LoadedParts["TextVectors"]):
     """A pretrained model. `load_encoder` makes it; threads may share it.
 
     Use it in a `with` block, or call `close`, to free its memory.
     """
 
     def __init__(self, vectors: TextVectors, path: str):
-        self._vectors: TextVectors | None = vectors
-        self._lock = threading.Lock()
+        super().__init__(vectors, path)
         self.path = path
 
     def __repr__(self) -> str:
         return f"<Encoder of {self.path}>"
-
-    def __enter__(self) -> Encoder:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Frees the weights. A call that is under way ends first."""
-        with self._lock:
-            self._vectors = None
 
     def encode(
         self,
@@ -56,14 +43,12 @@ class Encoder:
         normalize: bool = False,
     ) -> np.ndarray:
         """The vectors of texts: see `bert_mgpu.Model.encode`."""
-
-        def vectors() -> TextVectors:
-            if self._vectors is None:
-                raise UserError(f"the model of {self.path} is closed: load it again")
-            return self._vectors
-
         return encode(
-            texts, pooling, normalize, lock=self._lock, vectors_of_model=vectors
+            texts,
+            pooling,
+            normalize,
+            lock=self._lock,
+            vectors_of_model=self._open_parts,
         )
 
 
@@ -80,6 +65,8 @@ def encode(
         raise UserError(
             f"pooling={short_repr(pooling)}: pass one of {', '.join(POOLINGS)}"
         )
+    if not isinstance(normalize, bool):
+        raise UserError(f"normalize={short_repr(normalize)}: pass True or False")
     if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
         raise UserError(f"{short_repr(texts)}: pass a text, or a list of texts")
     one = isinstance(texts, (str, Mapping))
@@ -87,9 +74,10 @@ def encode(
         texts_of(text, number) for number, text in enumerate([texts] if one else texts)
     )
     parts: list[np.ndarray] = []
-    while (block := [*itertools.islice(pairs, _BLOCK)]) or not parts:
+    while (block := [*itertools.islice(pairs, loading.BLOCK)]) or not parts:
         with lock, log.quiet():
-            parts.append(vectors_of_model().encode(block, pooling, normalize))
+            encoded = vectors_of_model().encode(block, pooling, normalize)
+        parts.append(encoded.vectors)
     found = np.concatenate(parts)
     return found[0] if one else found
 
@@ -109,7 +97,8 @@ def load_encoder(
     """Loads a model for its vectors: any --init_checkpoint, which needs no head.
 
     That is a Google TF1 checkpoint, a Hugging Face folder or an output_dir. The other
-    arguments are flags of extract_features.py. Nothing is printed or written.
+    arguments are flags of extract_features.py. Longer texts than max_seq_length are cut
+    without a message. Nothing is printed or written.
 
     Raises:
       UserError: there is no model, or it does not fit together.

@@ -1,4 +1,4 @@
-"""What loading a model takes of this process: its devices, and silence."""
+"""What loading takes of this process, its devices and silence, and what it gives."""
 
 from __future__ import annotations
 
@@ -9,11 +9,45 @@ import pathlib
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 from bert_mgpu.core import log
-from bert_mgpu.core.errors import OutOfMemory, memory_advice, out_of_memory
+from bert_mgpu.core.errors import OutOfMemory, UserError, memory_advice, out_of_memory
 
+BLOCK = 1024  # texts that are sorted, computed and held in memory at once
+Parts = TypeVar("Parts")
+Self = TypeVar("Self", bound="LoadedParts")
 _LOADING = threading.Lock()  # the first load configures the whole process
+
+
+class LoadedParts(Generic[Parts]):
+    """The parts of a model, which threads may share until it is closed.
+
+    Use it in a `with` block, or call `close`, to free its memory.
+    """
+
+    def __init__(self, parts: Parts, path: str):
+        """path: of the model, for messages."""
+        self._parts: Parts | None = parts
+        self._path = path
+        self._lock = threading.Lock()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the weights. A call that is under way ends first."""
+        with self._lock:
+            self._parts = None
+
+    def _open_parts(self) -> Parts:
+        """Raises UserError: the model is closed."""
+        if self._parts is None:
+            raise UserError(f"the model of {self._path} is closed: load it again")
+        return self._parts
 
 
 @contextlib.contextmanager

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import pathlib
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from bert_mgpu.api import encoder
-from bert_mgpu.api.loading import own_devices, silent_load
+from bert_mgpu.api import encoder, loading
+from bert_mgpu.api.loading import LoadedParts, own_devices, silent_load
 from bert_mgpu.api.prediction import Prediction, PredictionList
 from bert_mgpu.api.texts import Text, texts_of
 from bert_mgpu.config import parsing
@@ -27,18 +26,15 @@ from bert_mgpu.core.rows import Example
 if TYPE_CHECKING:  # it imports TensorFlow
     from bert_mgpu.runs.predictor import Predictor
 
-_BLOCK = 1024  # texts that are sorted, predicted and held in memory at once
 
-
-class Model:
+class Model(LoadedParts["Predictor"]):
     """A trained model. `load` makes it; threads may share it.
 
     Use it in a `with` block, or call `close`, to free its memory.
     """
 
     def __init__(self, predictor: Predictor, folder: str):
-        self._predictor: Predictor | None = predictor
-        self._lock = threading.Lock()
+        super().__init__(predictor, folder)
         self.folder = folder
         self.task_name = predictor.task.name
         self.labels = [*predictor.task.labels]
@@ -48,23 +44,10 @@ class Model:
     @property
     def predictor(self) -> Predictor:
         """The parts of the model, for `bert_mgpu serve`. Raises UserError: closed."""
-        if self._predictor is None:
-            raise UserError(f"the model of {self.folder} is closed: load it again")
-        return self._predictor
+        return self._open_parts()
 
     def __repr__(self) -> str:
         return f"<Model of {self.folder}: {self.task_name}>"
-
-    def __enter__(self) -> Model:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Frees the weights. A call that is under way ends first."""
-        with self._lock:
-            self._predictor = None
 
     # A text and an iterator are iterable too: the first that fits counts.
     @overload
@@ -105,7 +88,9 @@ class Model:
     ) -> np.ndarray:
         """The vectors of texts or pairs, whatever the task takes: float32 [n, H].
 
-        One text gives [H]. They come from the last layer of the encoder.
+        One text gives [H]. They come from the last layer of the encoder. Texts longer
+        than max_seq_length, or than a segment of --max_segments, are cut without a
+        message: the vector is that of the beginning.
 
         Args:
           pooling: the state of [CLS] ("cls"), the mean or the maximum over all tokens
@@ -113,8 +98,8 @@ class Model:
           normalize: give vectors the length 1.
 
         Raises:
-          UserError: a text is no text; it names the index. The model has no pooler,
-            or is closed.
+          UserError: a text is no text; it names the index. normalize is no bool. The
+            model has no pooler, or is closed.
           OutOfMemory, Diverged: as `predict`.
         """
         return encoder.encode(
@@ -127,7 +112,7 @@ class Model:
 
     def _predictions(self, texts: Iterator[Text]) -> Iterator[Prediction]:
         start = 0
-        while block := [*itertools.islice(texts, _BLOCK)]:
+        while block := [*itertools.islice(texts, loading.BLOCK)]:
             pairs = [texts_of(text, number) for number, text in enumerate(block, start)]
             examples = [self._example(*p, n) for n, p in enumerate(pairs, start)]
             start += len(block)
@@ -191,9 +176,9 @@ def load(
     )
     with silent_load(path, config.recompute):
         devices = own_devices(config.device, config.precision)
-        from bert_mgpu.runs import load as loading
+        from bert_mgpu.runs import load as load_run
 
-        return Model(loading.load(config, path, devices), str(folder))
+        return Model(load_run.load(config, path, devices), str(folder))
 
 
 def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:

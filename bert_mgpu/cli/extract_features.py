@@ -88,7 +88,11 @@ def check(config: FeaturesConfig) -> None:
         )
     if config.normalize and not pools:
         raise UserError("--normalize does nothing without a --pooling: pass both")
-    suffix = pathlib.Path(output).suffix
+    suffix = pathlib.Path(output).suffix.lower()
+    if suffix in text_files.UNPACK:
+        raise UserError(
+            f"--output_file={output}: files are written unpacked: leave {suffix} out"
+        )
     if suffix == ".npy" and not pools:
         raise UserError(
             f"--output_file={output}: .npy holds one vector for each line: pass a"

@@ -40,7 +40,7 @@ def check_outputs(
             raise UserError(f"--{flag}={path}: is a directory: pass the name of a file")
         # What is written takes the place of what is there, or of a link to it.
         is_special = os.path.exists(path) and not os.path.isfile(path)
-        if is_special or pathlib.Path(path).absolute().is_relative_to(_DEVICES):
+        if is_special or _is_among_devices(path):
             raise UserError(
                 f"--{flag}={path}: a pipe or a device: pass the name of a file"
             )
@@ -56,6 +56,18 @@ def check_outputs(
                     " output once"
                 )
         written |= dict.fromkeys(_names(path), flag)
+
+
+def _is_among_devices(path: str) -> bool:
+    """Whether a file would stand beside the devices.
+
+    Not in /dev/shm, which is a file system of its own.
+    """
+    above = pathlib.Path(path).absolute().parents
+    folder = next(str(parent) for parent in above if os.path.exists(parent))
+    if not pathlib.Path(os.path.realpath(folder)).is_relative_to(_DEVICES):
+        return False
+    return os.stat(folder).st_dev == os.stat(_DEVICES).st_dev
 
 
 def _names(path: str) -> list[Any]:

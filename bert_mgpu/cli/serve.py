@@ -158,6 +158,7 @@ class LoadedModel:
         self.titles = self._model.predictor.data.family.titles[: len(self.inputs)]
         self.batch = self._model.predictor.batch
         self.poolings = self._model.predictor.vectors.poolings
+        self.width = self._model.predictor.vectors.width
         if folder.name == run_files.BEST:  # it stands in the folder of its run
             folder = folder.parent
         page = folder / run_files.REPORT_PAGE
@@ -173,14 +174,10 @@ class LoadedModel:
     def encode(
         self, texts: Sequence[str], pooling: str, normalize: bool
     ) -> list[tuple[list[float], int]]:
-        vectors = self._model.encode([*texts], pooling, normalize)
-        tokenizer = self._model.predictor.data.model.required_tokenizer
-        counts = tokenizer.batch_ids(texts).lengths + 2  # [CLS] and [SEP]
-        most = self._model.max_seq_length
-        return [
-            (vector.tolist(), min(int(count), most))
-            for vector, count in zip(vectors, counts, strict=True)
-        ]
+        pairs = [(text, None) for text in texts]
+        with log.quiet():
+            found = self._model.predictor.vectors.encode(pairs, pooling, normalize)
+        return [*zip(found.vectors.tolist(), found.lengths.tolist(), strict=True)]
 
     def explain(self, example: Any) -> dict[str, Any]:
         with log.quiet():

@@ -42,7 +42,7 @@ class FeaturesConfig(ModelFlags):
     @property
     def layer_indices(self) -> tuple[int, ...]:
         """The layers that are asked for; with a pooling one. Raises UserError."""
-        text = self.layers
+        text = self.layers or ""  # of --layers=
         if self.pooling != TOKENS and "layers" not in self.given:
             text = "-1"
         try:

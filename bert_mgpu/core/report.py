@@ -34,6 +34,7 @@ class ScoreCurves(NamedTuple):
     values: np.ndarray  # float64 [N], increasing
     scores: Mapping[str, np.ndarray]  # float64 [N] each
     chosen: float  # the value that the run has
+    lowest: str  # what the first value, below all that matter, stands for
 
 
 Block = str | ReportTable | ConfusionMatrix | ScoreCurves

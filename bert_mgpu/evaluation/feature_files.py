@@ -58,7 +58,7 @@ def writer(path: str, form: FeatureForm) -> Iterator[Write]:
         yield lambda block: all(map(log.write_stdout, json_lines(block, form)))
         return
     target = pathlib.Path(path)
-    write_to = _FORMATS.get(target.suffix, _json_file)
+    write_to = _FORMATS.get(target.suffix.lower(), _json_file)
     with files.replacing(target) as temporary, write_to(temporary, form) as write:
         yield write
 

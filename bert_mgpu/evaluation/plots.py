@@ -54,8 +54,9 @@ def curves(path: pathlib.Path, panels: Mapping[str, Sequence[Line]]) -> None:
 
 
 def scores(path: pathlib.Path, curves: ScoreCurves) -> None:
-    """Draws scores over a setting as steps, with the best value of each, and the chosen
-    value, which stands at the border if it is beyond.
+    """Draws scores over a setting as steps, and marks their best values.
+
+    A line marks the chosen value, at the border where the value lies beyond it.
     """
     figure = _figure(3.6)
     axes, values = figure.subplots(), curves.values
@@ -64,10 +65,11 @@ def scores(path: pathlib.Path, curves: ScoreCurves) -> None:
         # Each line is thinner than the one before, which may have the same places.
         size = 1.2 + 2 * (len(curves.scores) - 1 - number)
         axes.plot(values, own, colour, lw=size, drawstyle="steps-post", label=name)
-        label = f"best {name}: {own[best]:.1f} at {values[best]:.3f}"
+        place = f"at {values[best]:.3f}" if best else f"by {curves.lowest}"
+        label = f"best {name}: {own[best]:.1f} {place}"
         axes.plot(values[best], own[best], "o", color=colour, ms=4 + size, label=label)
-    place = min(max(curves.chosen, values[0]), values[-1])
-    axes.axvline(place, color="0.3", ls="--", lw=1, label=f"chosen: {curves.chosen:g}")
+    chosen = min(max(curves.chosen, values[0]), values[-1])
+    axes.axvline(chosen, color="0.3", ls="--", lw=1, label=f"chosen: {curves.chosen:g}")
     axes.set_xlabel(curves.setting)
     axes.set_ylabel("score")
     axes.grid(alpha=0.3)

@@ -29,8 +29,8 @@ from bert_mgpu.text.pair_rows import Pair
 from bert_mgpu.training.programs import Compilation
 from bert_mgpu.training.towers import Towers
 
-_BLOCK = 4096  # lines that are sorted by length, and in memory at once
-_MOST_VALUES = 1 << 25  # of them: those of tokens are many
+_BLOCK = 4096  # lines that are sorted by length, unless the batches are large
+_FULL_BATCHES = 4  # of all towers: what is computed before it is written
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # as Google's: the last ||| separates
 
 
@@ -81,9 +81,11 @@ def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtract
         )
     except IndexError:
         count = bert_config.num_hidden_layers
+        layers = f"{count} layer{'s' * (count != 1)}"
+        wanted = f"numbers from 0 to {count - 1}, or from -1 to -{count}"
         raise UserError(
-            f"--layers={config.layers}: the model has {count} layers: pass numbers"
-            f" from 0 to {count - 1}, or from -1 to -{count}"
+            f"--layers={config.layers}: the model has {layers}: pass"
+            f" {wanted if count != 1 else '0 or -1'}"
         ) from None
     if config.pooling == POOLER and not task.takes_last:
         raise UserError(
@@ -174,14 +176,18 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
         if not lines and config.input_file != STANDARD_INPUT:
             raise UserError(f"{config.input_file}: holds no line: pass another file")
     seconds = time.perf_counter() - began
-    say(f"{lines} lines in {seconds:.1f} s, {lines / seconds:.0f} a second: {output}")
+    rate = f"{seconds:.1f} s, {lines / seconds:.0f} a second"
+    say(f"{lines} line{'s' * (lines != 1)} in {rate}: {output}")
 
 
 def _parts(config: FeaturesConfig, extractor: Extractor) -> Iterator[Features]:
-    """The rows of the lines in order, as many as are held at once."""
-    per_token = int(np.prod(extractor.task.value_shape))
-    most = _MOST_VALUES // per_token if config.pooling == TOKENS else None
-    for pairs in _blocks(str(config.input_file)):
+    """The rows of the lines in order, as many as are held at once.
+
+    Vectors of tokens are many: of them, a few batches that leave no tower empty.
+    """
+    lines = _FULL_BATCHES * config.n_gpus * config.batch_size
+    most = lines * config.max_seq_length if config.pooling == TOKENS else None
+    for pairs in _blocks(str(config.input_file), max(_BLOCK, lines)):
         rows = extractor.rows(pairs)
         for numbers in split(rows.lengths, most):
             yield rows.take(numbers)
@@ -203,8 +209,11 @@ def split(lengths: np.ndarray, most: int | None) -> Iterator[np.ndarray]:
         start = end
 
 
-def _blocks(path: str) -> Iterator[list[Pair]]:
-    """The lines of a file in blocks; of standard input those that have come by now."""
+def _blocks(path: str, most: int) -> Iterator[list[Pair]]:
+    """The lines of a file in blocks; of standard input those that have come by now.
+
+    most: lines of a block.
+    """
 
     def lines() -> Iterator[Pair]:
         return (parse(text) for _, text in text_files.read_lines(path))
@@ -215,8 +224,8 @@ def _blocks(path: str) -> Iterator[list[Pair]]:
             for pair in lines():
                 put(pair)
 
-        yield from arrivals.blocks(read, _BLOCK)
+        yield from arrivals.blocks(read, most)
         return
     pairs = lines()
-    while block := [*itertools.islice(pairs, _BLOCK)]:
+    while block := [*itertools.islice(pairs, most)]:
         yield block

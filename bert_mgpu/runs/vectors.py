@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,13 @@ class Extractor:
         return done[VALUES]
 
 
+class EncodedTexts(NamedTuple):
+    """The vectors of texts."""
+
+    vectors: np.ndarray  # float32 [texts, H]
+    lengths: np.ndarray  # tokens that each was made from, [CLS] and [SEP] included
+
+
 class TextVectors:
     """A model that gives a vector of each text, pooled as asked."""
 
@@ -53,16 +60,18 @@ class TextVectors:
 
     def encode(
         self, pairs: Sequence[Pair], pooling: str, normalize: bool
-    ) -> np.ndarray:
-        """The vectors, float32 [texts, H]; of a long text, those of its first segment.
+    ) -> EncodedTexts:
+        """The vectors of texts; of a long text, that of its first segment.
 
         pooling: of config/features.py. Raises UserError where the model has no pooler;
         see also `Extractor.values`.
         """
         extractor = self._extractor(pooling, normalize)
+        rows = extractor.rows(pairs)
         if not pairs:
-            return np.zeros((0, *extractor.task.value_shape), np.float32)
-        return np.asarray(extractor.values(extractor.rows(pairs)))
+            empty = np.zeros((0, *extractor.task.value_shape), np.float32)
+            return EncodedTexts(empty, rows.lengths)
+        return EncodedTexts(np.asarray(extractor.values(rows)), rows.lengths)
 
     def _extractor(self, pooling: str, normalize: bool) -> Extractor:
         key = pooling, normalize
@@ -93,6 +102,11 @@ class TextVectors:
                 settings=settings,
             )
         return self._extractors[key]
+
+    @property
+    def width(self) -> int:
+        """H, the numbers of a vector."""
+        return self._model.bert_config.hidden_size
 
     @property
     def poolings(self) -> tuple[str, ...]:

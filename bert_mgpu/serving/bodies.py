@@ -27,6 +27,7 @@ class ServedModel(Protocol):
     inputs: tuple[str, ...]  # the fields of an instance: "text_a", "text_b"
     titles: tuple[str, ...]  # of these fields, among the words of page.js
     poolings: tuple[str, ...]  # that it has; the first is the usual one
+    width: int  # the numbers of a vector
     batch: int  # rows that it takes at once
     report: pathlib.Path | None
 

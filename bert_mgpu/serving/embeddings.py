@@ -54,8 +54,7 @@ def asked(
         if not isinstance(text, str):
             raise HTTPException(400, f"input[{index}]: {short_repr(text)}: pass a text")
         bodies.check_texts(f"input[{index}]", [text], limits)
-    if "dimensions" in body:
-        raise HTTPException(400, "dimensions: this model has vectors of one size")
+    _one_of(body, "dimensions", (model.width,))
     pooling = _one_of(body, "pooling", model.poolings)
     _one_of(body, "encoding_format", _FORMATS)
     normalize = _one_of(body, "normalize", (False, True))
@@ -74,7 +73,7 @@ def answer(
             {
                 "object": "embedding",
                 "index": index,
-                "embedding": _as_base64(vector) if is_text else vector,
+                "embedding": (_as_base64 if is_text else _as_numbers)(vector),
             }
             for index, (vector, _) in enumerate(vectors)
         ],
@@ -84,12 +83,22 @@ def answer(
 
 
 def _one_of(body: Mapping[str, Any], key: str, known: Sequence[Any]) -> Any:
-    """The value of a key, by default the first known one. Raises HTTPException: 400."""
-    value = body.get(key, known[0])
+    """The value of a key; without one, or with null, the first known one.
+
+    Raises HTTPException: 400.
+    """
+    value = body.get(key)
+    if value is None:
+        return known[0]
     if type(value) is not type(known[0]) or value not in known:  # 1 is no true
-        names = ", ".join(map(str, known)).lower()
-        raise HTTPException(400, f"{key}: {short_repr(value)}: pass one of {names}")
+        names = "one of " * (len(known) > 1) + ", ".join(map(str, known)).lower()
+        raise HTTPException(400, f"{key}: {short_repr(value)}: pass {names}")
     return value
+
+
+def _as_numbers(vector: Sequence[float]) -> list[float]:
+    """float32 values with the nine digits that tell them apart, not a float64's 17."""
+    return [float(f"{value:.9g}") for value in vector]
 
 
 def _as_base64(vector: Sequence[float]) -> str:

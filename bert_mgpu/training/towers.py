@@ -5,6 +5,7 @@ sums. A device is placement: it holds one replica of the weights and runs its to
 one after the other. Gradients are added in a pairwise tree over all towers, so that on
 CPUs every placement of powers of two gives the same bits. Between GPUs NCCL adds in its
 own order: there results are the same up to rounding.
+
 Each process has its share of the towers, and with them of the rows of a batch.
 """
 
@@ -20,12 +21,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.task import Batch, Params, Task
-from bert_mgpu.distributed import collective, pairwise, strategies
 from bert_mgpu.distributed import devices as devices_lib
+from bert_mgpu.distributed import pairwise, strategies
 from bert_mgpu.distributed.collective import SOLO, Collective
-from bert_mgpu.training import batches, failures, results
+from bert_mgpu.training import batches, failures, reduction, results
 from bert_mgpu.training import precision as precision_lib
-from bert_mgpu.training import update as update_lib
 from bert_mgpu.training.batches import PlacedBatch, StepInputs
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.programs import Compilation, Programs
@@ -92,8 +92,9 @@ class Towers:
     def load(
         self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
     ) -> None:
-        """Puts a replica of the weights and slots on every device, instead of what it
-        held. What was compiled before serves the new ones too.
+        """Puts a replica of the weights and slots on every device.
+
+        It replaces what the device held. What was compiled before serves it, too.
         """
         self._last_work = self._upcoming_weights = None
         self._refreshed = False
@@ -103,10 +104,16 @@ class Towers:
         self._replicas.load(params, slots)
 
     def sharing(self, task: Task) -> Towers:
-        """Towers for forward passes of another task, with the weights of these."""
-        other, optimizer, xla = copy.copy(self), self._optimizer, self._xla
-        dtype, other.task = self._precision, task
-        other.programs = Programs(task, dtype, optimizer, frozen=(), xla=xla)
+        """Towers for forward passes of another task, with the weights of these.
+
+        Neither may be trained, nor loaded again, while both are used.
+        """
+        # Shallow: forward passes change none of what both hold, they only assign anew.
+        other = copy.copy(self)
+        other.task = task
+        other.programs = Programs(
+            task, self._precision, self._optimizer, frozen=(), xla=self._xla
+        )
         other._outputs = tf.function(other._replicated_outputs, autograph=False)
         return other
 
@@ -185,8 +192,7 @@ class Towers:
     def _replicated_step(
         self, inputs: StepInputs, scalars: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        losses, numbers = inputs.losses, inputs.numbers
-        programs, layout = self.programs, self.programs.layout(losses)
+        losses, numbers, programs = inputs.losses, inputs.numbers, self.programs
         cast = None if self._xla.passes else self._replicas.specs()
         specs = batches.micro_batch_specs(inputs.columns[0])
         programs.trace_step(
@@ -195,29 +201,15 @@ class Towers:
 
         def replica_step() -> tuple[tf.Tensor, tf.Tensor]:
             index = strategies.replica_id()
-            replica = self._replicas[index]
-            vector = self._device_sums(index, inputs)
-            if len(self.devices) > 1:
-                context = tf.distribute.get_replica_context()
-                vector = context.all_reduce(tf.distribute.ReduceOp.SUM, vector)
-            gradient, sums = layout.split(vector)
-            exact = tf.concat([sums, scalars[2:], scalars[1:2]], 0)
-            gradient, exact, seconds = collective.timed_all_reduce(
-                self.group, gradient, exact
+            return reduction.add_and_update(
+                self._device_sums(index, inputs),
+                self._replicas[index],
+                programs,
+                group=self.group,
+                inputs=inputs,
+                scalars=scalars,
+                n_devices=len(self.devices),
             )
-            norm = update_lib.global_norm(gradient)
-            trained = programs.trained(replica.params)
-            state = programs.update(
-                losses,
-                trained,
-                replica.slots,
-                gradient=gradient,
-                norm=norm,
-                rate=scalars[0],
-                step=numbers[0],
-            )
-            sums, next_weights, stops = tf.split(exact, [len(losses), len(losses), 1])
-            return tf.concat([sums, stops, seconds[None], state], 0), next_weights
 
         outputs, later = map(self._local_results, self._strategy.run(replica_step))
         return outputs[0], later[0]

@@ -95,7 +95,7 @@ def test_the_forms_of_texts(plain):
 def test_blocks_and_threads_do_not_show(plain, monkeypatch):
     asked = texts(60)
     wanted = plain.encode(asked)
-    monkeypatch.setattr(encoder_lib, "_BLOCK", 7)
+    monkeypatch.setattr(encoder_lib.loading, "BLOCK", 7)
     found = {}
     threads = [
         threading.Thread(target=lambda n=n: found.update({n: plain.encode(asked)}))
@@ -127,6 +127,8 @@ def test_weights_are_not_held_twice(trained):
         (["sun", ("a", "b", "c")], {}, r"texts\[1\]"),
         (["\ud800"], {}, r"texts\[0\]: half a character"),
         ("sun", {"pooling": "sum"}, "'sum': pass one of mean, cls, max, pooler"),
+        ("sun", {"normalize": "no"}, "normalize='no': pass True or False"),
+        ("sun", {"normalize": 1}, "normalize=1: pass True or False"),
     ],
 )
 def test_mistakes(plain, asked, options, message):

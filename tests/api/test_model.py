@@ -165,7 +165,7 @@ def test_no_texts_have_no_predictions(loaded):
 def test_blocks_do_not_show(loaded, monkeypatch):
     asked = texts(50)
     wanted = loaded.predict(asked)
-    monkeypatch.setattr("bert_mgpu.api.model._BLOCK", 7)
+    monkeypatch.setattr("bert_mgpu.api.loading.BLOCK", 7)
     assert all(
         same(one, other.record)
         for one, other in zip(loaded.predict(asked), wanted, strict=True)
@@ -173,7 +173,7 @@ def test_blocks_do_not_show(loaded, monkeypatch):
 
 
 def test_later_blocks_name_the_right_text(loaded, monkeypatch):
-    monkeypatch.setattr("bert_mgpu.api.model._BLOCK", 2)
+    monkeypatch.setattr("bert_mgpu.api.loading.BLOCK", 2)
     with pytest.raises(bert_mgpu.UserError, match=r"texts\[5\]: 7"):
         loaded.predict([*texts(5), 7])
 

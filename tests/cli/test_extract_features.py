@@ -18,7 +18,9 @@ from bert_mgpu.config.features import FeaturesConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.runs import extract_features as runs
+from bert_mgpu.runs.vectors import Extractor
 from bert_mgpu.tasks.feature_extraction import FeatureExtraction
+from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.training.programs import Programs
 from bert_mgpu.training.towers import Towers
 from tests.reference import google_extract, transformers_model
@@ -180,17 +182,47 @@ def test_batches_and_towers_change_nothing(extract, lines, tmp_path, changed):
 
 
 def test_blocks_change_nothing(extract, lines, tmp_path, monkeypatch):
-    """Of lines, and of values within them."""
+    """Of lines, and of tokens within them: two full lines."""
     monkeypatch.setattr(runs, "_BLOCK", 7)
-    monkeypatch.setattr(runs, "_MOST_VALUES", 30 * 3 * 32)
-    assert extract(tmp_path / "out.jsonl")[0] == 0
+    monkeypatch.setattr(runs, "_FULL_BATCHES", 1)
+    assert extract(tmp_path / "out.jsonl", batch_size=2)[0] == 0
     assert_same_lines(read(tmp_path / "out.jsonl"), lines[2])
-    assert extract(tmp_path / "out.npz")[0] == 0
+    assert extract(tmp_path / "out.npz", batch_size=2)[0] == 0
     with np.load(tmp_path / "out.npz") as arrays:
         wanted = np.cumsum([0, *map(len, tokens_of(lines[2]))])
         np.testing.assert_array_equal(arrays["offsets"], wanted)
-    assert extract(tmp_path / "v.npy", layers=None, pooling="mean")[0] == 0
+    pooled = {"layers": None, "pooling": "mean", "batch_size": 2}
+    assert extract(tmp_path / "v.npy", **pooled)[0] == 0
     assert len(np.load(tmp_path / "v.npy")) == lines[1]
+
+
+@pytest.mark.parametrize(
+    ("pooling", "batch_size", "wanted"),
+    [
+        ("none", 32, [1024] * 4 + [904]),  # four batches of 8 x 32, each
+        ("mean", 32, [4096, 904]),
+        ("none", 1024, [5000]),  # not even one batch
+        ("mean", 1024, [5000]),
+    ],
+)
+def test_blocks_fill_all_towers(two_layers, tmp_path, pooling, batch_size, wanted):
+    """With BERT-base, four layers and full lines, as Google's flags have them."""
+    (tmp_path / "in.txt").write_text(("sun " * 200 + "\n") * 5000)
+    config = FeaturesConfig(
+        input_file=str(tmp_path / "in.txt"),
+        pooling=pooling,
+        n_gpus=8,
+        batch_size=batch_size,
+    )
+    task = FeatureExtraction(
+        BertConfig(vocab_size=99),
+        config.max_seq_length,
+        layer_indices=config.layer_indices,
+        how=pooling,
+    )
+    tokenizer = Tokenizer(two_layers.model / "vocab.txt")
+    extractor = Extractor(tokenizer, task, towers=None, settings=None)
+    assert [len(rows) for rows in runs._parts(config, extractor)] == wanted
 
 
 def test_all_forms_hold_the_same_numbers(extract, lines, tmp_path):
@@ -363,9 +395,13 @@ REFUSED = {
         {"output_file": "v.npz", "pooling": "mean", "layers": None},
         ["v.npz: .npz holds vectors of tokens", "--pooling=none"],
     ),
+    "capitals": ({"output_file": "V.NPY"}, ["V.NPY: .npy holds one", "--pooling"]),
+    "packed by gzip": ({"output_file": "v.jsonl.gz"}, ["v.jsonl.gz: files", ".gz out"]),
+    "packed by xz": ({"output_file": "v.npz.XZ"}, ["v.npz.XZ: files", ".xz out"]),
     "layer too high": ({"layers": "2"}, ["--layers=2: the model has 2", "0 to 1"]),
     "layer too low": ({"layers": "-1,-3"}, ["--layers=-1,-3:", "from -1 to -2"]),
     "layers of words": ({"layers": "last"}, ["--layers=last: pass whole numbers"]),
+    "no layers": ({"layers": ""}, ["--layers=: pass whole numbers"]),
     "several layers": (
         {"layers": "-1,-2", "pooling": "mean"},
         ["--layers=-1,-2: --pooling=mean takes one"],
@@ -408,11 +444,44 @@ def test_mistakes(extract, tmp_path, monkeypatch, case):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_no_file_is_put_among_the_devices():
-    """Where root could: it would take the place of /dev/stdout for all programs."""
-    for name in ("stdout", "bert_mgpu/x.jsonl"):
+def test_one_layer_and_one_line_are_singular(tiny, started, tmp_path):
+    """tiny's model has one layer."""
+    (tmp_path / "in.txt").write_text("sun\n")
+    flags = model_flags(tiny.model) | {"input_file": tmp_path / "in.txt"}
+    flags["output_file"] = tmp_path / "v.jsonl"
+    given = [f"--{name}={value}" for name, value in flags.items()]
+    refused = started(extract_features.main, [*given, "--layers=-2"])
+    assert_refused(refused, "--layers=-2: the model has 1 layer: pass 0 or -1")
+    code, _, err = started(extract_features.main, [*given, "--layers=-1"])
+    assert code == 0 and "\n1 line in " in f"\n{err}", err
+
+
+def test_no_file_is_put_among_the_devices(tmp_path, monkeypatch):
+    """Where root could: it would take the place of one, for all programs.
+
+    Here a folder of ours is the one of devices.
+    """
+    monkeypatch.setattr(flag_checks, "_DEVICES", str(tmp_path / "dev"))
+    (tmp_path / "dev" / "net").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("dev")
+    for name in ("dev/x", "dev/net/x.npy", "dev/new/x.jsonl", "link/x"):
         with pytest.raises(UserError, match="a pipe or a device"):
-            flag_checks.check_outputs([("output_file", f"/dev/{name}")], [])
+            flag_checks.check_outputs([("output_file", f"{tmp_path}/{name}")], [])
+    for name in ("device", "x.jsonl"):
+        flag_checks.check_outputs([("output_file", f"{tmp_path}/{name}")], [])
+
+
+@pytest.mark.skipif(
+    not os.path.ismount("/dev/shm"), reason="there is no /dev/shm of its own"
+)
+def test_files_in_shared_memory_are_written(extract):
+    """/dev/shm is no folder of devices."""
+    path = pathlib.Path(f"/dev/shm/bert_mgpu_test_{os.getpid()}.npy")
+    try:
+        code, _, err = extract(path, layers=None, pooling="mean")
+        assert code == 0 and len(np.load(path)), err
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def test_a_model_without_a_pooler(started, two_layers, tmp_path):

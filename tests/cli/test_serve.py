@@ -17,6 +17,7 @@ import tensorflow as tf
 import bert_mgpu
 from bert_mgpu.cli import main, serve
 from bert_mgpu.config.serve import ServeConfig
+from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.processes import process
 from tests.support.runs import tree
 from tests.support.tiny import rows
@@ -222,12 +223,20 @@ def test_the_report_is_that_of_the_run(trained, tmp_path):
     assert served.report is None
 
 
-def test_vectors_are_those_of_python(trained):
+def test_vectors_are_those_of_python(trained, monkeypatch):
     folder = trained("mrpc")
     served = serve.LoadedModel(ServeConfig(output_dir=str(folder)))
-    assert served.poolings == ("mean", "cls", "max", "pooler")
+    assert served.poolings == ("mean", "cls", "max", "pooler") and served.width == 32
     texts = ["sun joy", "rain", "a " * 40]
+    tokenized, batch_ids = [], Tokenizer.batch_ids
+
+    def counted(self, texts):
+        tokenized.extend(texts)
+        return batch_ids(self, texts)
+
+    monkeypatch.setattr(Tokenizer, "batch_ids", counted)
     found = served.encode(texts, "cls", True)
+    assert sorted(filter(None, tokenized)) == sorted(texts)  # once
     with bert_mgpu.load(folder) as model:
         wanted = model.encode(texts, "cls", True)
         length = model.max_seq_length

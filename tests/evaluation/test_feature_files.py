@@ -38,10 +38,13 @@ def written(path, shape, pooled=False, dtype="float32"):
     return made
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_npy_holds_a_vector_for_each_line(tmp_path, dtype):
-    made = written(tmp_path / "v.npy", (6,), pooled=True, dtype=dtype)
-    actual = np.load(tmp_path / "v.npy", mmap_mode="r", allow_pickle=False)
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [("float32", "v.npy"), ("float16", "v.npy"), ("float32", "V.NPY")],
+)
+def test_npy_holds_a_vector_for_each_line(tmp_path, dtype, name):
+    made = written(tmp_path / name, (6,), pooled=True, dtype=dtype)
+    actual = np.load(tmp_path / name, mmap_mode="r", allow_pickle=False)
     wanted = np.concatenate([block.values for block in made]).astype(dtype)
     assert actual.dtype == dtype
     np.testing.assert_array_equal(actual, wanted)

@@ -42,6 +42,31 @@ def test_what_is_asked_for(client):
     assert np.frombuffer(raw, "<f4").tolist() == [3.0, 0.0, 0.0]
 
 
+def test_null_is_as_good_as_nothing(client):
+    """Clients send it for what they were not given; and the width of a vector."""
+    names = "encoding_format", "pooling", "dimensions", "user", "normalize"
+    wanted = ask(client, input="abc")
+    assert ask(client, input="abc", **dict.fromkeys(names)) == wanted
+    assert ask(client, input="abc", dimensions=3, user="me") == wanted
+
+
+def test_numbers_have_the_digits_of_float32(served):
+    """Nine at most, which give the same float32 again."""
+    rng = np.random.default_rng(3)
+    values = np.concatenate([rng.normal(0, 1, 500), rng.normal(0, 1e-9, 500), [0, 1]])
+    values = values.astype("f")
+
+    class Model(Reverser):
+        def encode(self, texts, pooling, normalize):
+            return [(values.tolist(), 3)] * len(texts)
+
+    _, _, raw = served(Model())("POST", "/v1/embeddings", {"input": "abc"})
+    embedding = json.loads(raw, parse_float=str)["data"][0]["embedding"]
+    digits = [text.split("e")[0].replace(".", "").lstrip("-0") for text in embedding]
+    assert max(map(len, digits)) == 9
+    np.testing.assert_array_equal(np.array(embedding).astype("f"), values)
+
+
 REFUSED = [
     ({}, 400, 'pass {"input": "..."}'),
     ({"input": []}, 400, 'pass {"input": "..."}'),
@@ -58,7 +83,9 @@ REFUSED = [
     ({"input": "x", "normalize": 1}, 400, "normalize: 1: pass one of false, true"),
     ({"input": "x", "normalize": "true"}, 400, "normalize: 'true'"),
     ({"input": "x", "encoding_format": "hex"}, 400, "encoding_format: 'hex'"),
-    ({"input": "x", "dimensions": 2}, 400, "dimensions"),
+    ({"input": "x", "dimensions": 2}, 400, "dimensions: 2: pass 3"),
+    ({"input": "x", "dimensions": 3.0}, 400, "dimensions: 3.0: pass 3"),
+    ({"input": "x", "dimensions": "3"}, 400, "dimensions: '3': pass 3"),
 ]
 
 

@@ -16,6 +16,7 @@ class Reverser:
 
     name, batch = "turn", 4
     poolings = ("mean", "cls")
+    width = 3
 
     def __init__(self, inputs=("text_a",), report=None):
         self.inputs, self.report = inputs, report

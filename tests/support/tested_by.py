@@ -35,6 +35,7 @@ ELSEWHERE = {
     "runs/memory.py": "end_to_end/test_plan.py",
     "runs/plan.py": "end_to_end/test_plan.py",
     "runs/score_sentences.py": "distributed/test_collective.py",
+    "runs/vectors.py": "cli/test_extract_features.py",
 }
 # No test imports these: the module that imports them, whose tests see what they do.
 PARTS = {
@@ -51,14 +52,12 @@ PARTS = {
     "data_prep/text_lines.py": ("data_prep/corpus.py", "the lines of its files"),
     "data_prep/tokenized.py": ("data_prep/parts.py", "the text of a part"),
     "data_prep/vocabulary.py": ("data_prep/domain_vocab.py", "the lines that it adds"),
-    "evaluation/plots.py": ("evaluation/report.py", "its pictures"),
     "export/onnx.py": ("runs/export.py", "run by --export_onnx alone"),
     "model/recompute.py": ("model/bert.py", "layers under --recompute"),
     "runs/predict_stream.py": ("runs/finetune.py", "runs that read standard input"),
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
     "cli/doctor/task_sets.py": ("cli/doctor/task_data.py", "the sets that it reads"),
-    "runs/vectors.py": ("runs/extract_features.py", "the model of its vectors"),
     "runs/predictor.py": ("runs/predict_stream.py", "the model of a stream"),
     "runs/pretrain.py": ("cli/run_pretraining.py", "its whole runs"),
     "runs/report.py": ("runs/finetune.py", "a stage of whole runs"),
@@ -70,6 +69,7 @@ PARTS = {
     "tasks/base.py": ("tasks/registry.py", "a protocol, with nothing to run"),
     "tasks/span_qa/family.py": ("tasks/registry.py", "whole runs of its type"),
     "tasks/tagging/family.py": ("tasks/registry.py", "whole runs of its type"),
+    "training/reduction.py": ("training/towers.py", "the end of its steps"),
     "training/failures.py": ("training/towers.py", "whole runs without memory"),
     "training/traced_once.py": ("training/programs.py", "each of its programs"),
 }

@@ -20,6 +20,8 @@ _WINDOWS = (1, 2, 4)  # of a question
 _SETTING = "--null_score_diff_threshold"
 _POINTS = 11  # thresholds of the table
 _MARGIN = 0.05  # of a plot, of its width
+# Below all thresholds. Where that is best, the scores name 0, as SQuAD's script does.
+_NEVER = "never answering"
 
 
 class Scored:
@@ -146,6 +148,7 @@ def _curves(
         np.array([odds[0] - margin, *odds, odds[-1] + margin]),
         scores=means,
         chosen=scored.choice.null_score_diff_threshold,
+        lowest=_NEVER,
     )
 
 

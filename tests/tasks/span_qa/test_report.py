@@ -98,7 +98,7 @@ def test_the_curves_of_thresholds(tokenizer, lost):
     assert curves.name == "thresholds_dev" and curves.chosen == 1.5
     assert curves.setting == "--null_score_diff_threshold"
     assert len(curves.values) == 12 - lost + 2 and (np.diff(curves.values) > 0).all()
-    assert curves.values[-1] < 1000
+    assert curves.values[-1] < 1000 and curves.lowest == "never answering"
     for index, threshold in enumerate(curves.values):
         scored = answered(
             tokenizer,
