@@ -217,6 +217,7 @@ def test_files_are_short():
 
 
 def test_the_cache_key_covers_what_makes_features(monkeypatch):
+    from bert_mgpu.config.finetuning import FinetuneConfig
     from bert_mgpu.core import hashing
     from bert_mgpu.tasks import registry
     from bert_mgpu.tasks.classification.builtin import BUILTIN
@@ -224,7 +225,8 @@ def test_the_cache_key_covers_what_makes_features(monkeypatch):
     packages, files = [], []
     monkeypatch.setattr(hashing, "hash_of_code", lambda *parts: packages.extend(parts))
     monkeypatch.setattr(hashing, "file_hash", files.append)
-    registry.code_of.__wrapped__(type(registry.family_of(BUILTIN["mrpc"])))
+    family = registry.family_of(BUILTIN["mrpc"], FinetuneConfig())
+    registry.code_of.__wrapped__(type(family))
     assert {"core.rows", "text", "data", "tasks"} <= {*packages}
     own = PACKAGE / "tasks" / "classification"
     assert {*files} == {*own.glob("*.py")}

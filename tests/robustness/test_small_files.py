@@ -82,7 +82,7 @@ PARQUETS = {
     "objects": "a.parquet:1: column 't' is",
     "lists of objects": "a.parquet:1: column 't' is a list of lists",
     "maps": "a.parquet:1: ",
-    "lists": "a.parquet:1: a list",
+    "lists": "a.parquet:1: column 't' is a list, ['a', 'b']: pass one text",
     "nulls": "a.parquet:2: column 't' is null",
     "bytes": "a.parquet:1: column 't' is",
     "not finite": "a.parquet:1: column 't' is 'nan'",

@@ -47,7 +47,7 @@ def read(tmp_path):
         values = {"max_seq_length": 6, "data_dir": str(tmp_path), **flags}
         config = FinetuneConfig(task_name="own", do_train=True, **values)
         files = registry.find_task_files(config)
-        family, cache = family or registry.family_of(files), tmp_path / "cache"
+        family, cache = family or registry.family_of(files, config), tmp_path / "cache"
         TaskDataset(config, files, family, model=model, cache=cache).read(split)
         return {path.name for path in cache.iterdir() if path.suffix != ".lock"}
 
