@@ -32,7 +32,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.units import duration_text
 from bert_mgpu.data import columns
-from bert_mgpu.data_prep import candidates, corpus, rewrite_data
+from bert_mgpu.data_prep import candidates, corpus, phrase_mining, rewrite_data
 from bert_mgpu.data_prep.ad_files import AdColumns
 from bert_mgpu.data_prep.phrase_mining import Cutting
 from bert_mgpu.data_prep.rewrite_data import AdSource, Counts
@@ -66,10 +66,10 @@ def _make(config: RewriteDataConfig) -> None:
         + ([("bank", config.bank)] if config.bank else []),
     )
     optional = (config.main_column, config.hint_column)
-    main, hint = (name and columns.parsed(name) for name in optional)
+    main, hint = (None if name is None else columns.parsed(name) for name in optional)
     source = AdSource(
         files,
-        AdColumns(columns.parsed(config.ad_column), main or None, hint),
+        AdColumns(columns.parsed(config.ad_column), main, hint),
         config.encoding,
     )
     cutting = Cutting(
@@ -102,7 +102,7 @@ def _check(config: RewriteDataConfig) -> Negatives:
     check_needed(config, ["input_file", "output_dir"])
     if not config.ad_column:
         raise UserError("--ad_column is empty: pass a name or a number")
-    if not config.delimiters.strip():
+    if not (config.delimiters or "").strip():
         raise UserError("--delimiters is empty: pass the characters that end a segment")
     if "\t" in config.delimiters or "\n" in config.delimiters:
         raise UserError("--delimiters: a tab or line end: pass other characters")
@@ -135,7 +135,7 @@ def _report(counts: Counts, output_dir: pathlib.Path, seconds: float) -> Iterato
     rows = counts.rows
     repeated = counts.ads - counts.distinct
     yield f"ads: {counts.ads}" + f", {repeated} repeated ones left out" * bool(repeated)
-    for key, why in rewrite_data.LEFT_OUT.items():
+    for key, why in phrase_mining.LEFT_OUT.items():
         if rows[key]:
             yield f"without rows: {rows[key]} ads that {why}"
     yield f"phrases: {counts.phrases}"

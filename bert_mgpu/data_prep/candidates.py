@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
 import pathlib
@@ -19,7 +18,6 @@ from bert_mgpu.data_prep.rewrite_pairs import (
     Negatives,
     PhraseSource,
     Rows,
-    slots_of,
 )
 
 OUTPUT = "candidates.txt"
@@ -44,7 +42,7 @@ class CandidateMaker:
                     self.cutting.seed, philox.Purpose.ADS, int(number)
                 )
                 words = philox.words(stream, 0, self.count).reshape(self.count, -1)
-                slots = slots_of(ad, self.cutting, rows.counts)
+                slots = rows.slots_of(ad, self.cutting)
                 rows.counts["ads_train"] += bool(slots)
                 for slot in slots:
                     texts = self.source.draw(
@@ -96,16 +94,8 @@ def _runs(bank: str, cutting: Cutting, work: pathlib.Path) -> Iterator[pathlib.P
         if not some:
             return
         path = work / f"bank_{number}"
-        one = collections.Counter(some)
-        phrase_mining.write_run(
-            path,
-            (
-                Phrase(
-                    text, one[text], 1, first=1, middle=0, last=0, beside=0, dev_ads=0
-                )
-                for text in some
-            ),
-        )
+        none = dict.fromkeys(Phrase._fields[1:], 0)
+        phrase_mining.write_run(path, (Phrase(text, **none) for text in some))
         yield path
 
 

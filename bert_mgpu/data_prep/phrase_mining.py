@@ -23,6 +23,12 @@ from bert_mgpu.text.ad_segments import AdSegment
 
 _FAN_IN = 128  # runs that are merged at once: a process may have so many files
 _RARE = 64  # phrases that occur less often are sorted on the disk
+# Ads without slots -> why.
+LEFT_OUT = {
+    "single": "have fewer than two segments",
+    "unfit": "have no segment of --min_segment to --max_segment characters",
+    "with_slot": "hold [SLOT] or a segment of quotation marks alone",
+}
 COLUMNS = ("phrase", "count", "ads", "first", "middle", "last", "beside_main")
 
 
@@ -39,6 +45,16 @@ class Cutting(NamedTuple):
         """All segments of an ad, short and long ones too."""
         return ad_segments.segments(ad, self.delimiters)
 
+    def slots(self, ad: str) -> tuple[list[AdSegment], str | None]:
+        """The segments that rows ask about; else why there is none, of LEFT_OUT."""
+        cut = self.segments(ad)
+        if len(cut) < 2:
+            return [], "single"
+        if ad_segments.has_slot(ad, cut):
+            return [], "with_slot"
+        fitting = list(filter(self.fits, cut))
+        return fitting, None if fitting else "unfit"
+
     def fits(self, segment: AdSegment) -> bool:
         """Whether a segment is long and short enough."""
         size = len(segment.text)
@@ -51,7 +67,7 @@ class Cutting(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """A phrase with its counts, in the order of COLUMNS and one more."""
+    """A phrase with its counts, in the order of COLUMNS and two more."""
 
     text: str
     times: int  # it occurs, as a segment or beside the main part
@@ -60,11 +76,8 @@ class Phrase(NamedTuple):
     middle: int
     last: int
     beside: int  # how often it stands alone before or after the main part
-    dev_ads: int  # of `ads` those of the dev set
-
-    @property
-    def is_segment(self) -> bool:
-        return bool(self.first + self.middle + self.last)
+    train_ads: int  # of the train set that have a slot in its place
+    dev_ads: int
 
 
 def count_block(store: AdStore, cutting: Cutting, block: AdBlock) -> None:
@@ -73,10 +86,17 @@ def count_block(store: AdStore, cutting: Cutting, block: AdBlock) -> None:
     ads, hashes = store.of_block(block)
     for ad, of_dev in zip(ads, cutting.of_dev(hashes).tolist(), strict=True):
         in_ad = _counts_of(ad, cutting)
+        slots = {slot.text for slot in cutting.slots(ad.text)[0]}
         for text, own in in_ad.items():
-            total = counts.setdefault(text, [0] * (len(COLUMNS)))
-            places = own[0] + own[1] + own[2]
-            values = (places or own[3], 1, *own, int(of_dev))
+            total = counts.setdefault(text, [0] * (len(Phrase._fields) - 1))
+            is_slot = text in slots
+            values = (
+                sum(own[:3]) or own[3],
+                1,
+                *own,
+                int(is_slot and not of_dev),
+                int(is_slot and of_dev),
+            )
             for at, value in enumerate(values):
                 total[at] += value
     with open(run_path(block), "w", encoding=UTF_8, newline="\n") as file:

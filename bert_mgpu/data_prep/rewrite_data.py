@@ -26,7 +26,7 @@ from bert_mgpu.data_prep import (
     processes,
     rewrite_pairs,
 )
-from bert_mgpu.data_prep.ad_files import AdBlock, AdColumns, AdStore
+from bert_mgpu.data_prep.ad_files import AdBlock, AdColumns
 from bert_mgpu.data_prep.phrase_index import IndexWriter
 from bert_mgpu.data_prep.phrase_mining import Cutting, Phrase
 from bert_mgpu.data_prep.phrase_neighbours import Neighbours
@@ -44,12 +44,6 @@ ROWS = {
     "dev": "rewrite/dev.tsv",
 }
 OUTPUTS = (BANK, MATCHES, *ROWS.values(), TASK)
-# Ads without rows: what they are counted as -> why.
-LEFT_OUT = {
-    "single": "have fewer than two segments",
-    "unfit": "have no segment of --min_segment to --max_segment characters",
-    "with_slot": "hold [SLOT] or a segment of quotation marks alone",
-}
 _REWRITING = ("rewrite", "dev")  # have a line with the names of the columns
 
 
@@ -121,7 +115,7 @@ def make(
 @contextlib.contextmanager
 def work_folder(output_dir: pathlib.Path) -> Iterator[pathlib.Path]:
     """A folder beside the outputs, for one run at a time; removed at the end."""
-    work = output_dir / WORK
+    work, is_new = output_dir / WORK, not output_dir.exists()
     with files.locked(work, str(output_dir), "--output_dir") as lock:
         try:
             for left in work.iterdir():  # of a run that was killed
@@ -130,6 +124,9 @@ def work_folder(output_dir: pathlib.Path) -> Iterator[pathlib.Path]:
             yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
+            if is_new:
+                with contextlib.suppress(OSError):  # it has files now
+                    output_dir.rmdir()
 
 
 def _mine(
@@ -155,7 +152,7 @@ def _index(
     return (
         index_of(
             work / "train_index",
-            (p for p in phrase_mining.read_run(phrases) if p.dev_ads < p.ads),
+            (p for p in phrase_mining.read_run(phrases) if p.train_ads),
             near=near,
         ),
         index_of(
@@ -171,8 +168,7 @@ def index_of(
 ) -> PhraseSource:
     writer = IndexWriter(folder)
     for phrase in phrases:
-        if phrase.is_segment:
-            writer.add(phrase.text)
+        writer.add(phrase.text)
     index = writer.close()
     if not near:
         return PhraseSource(index, None)
@@ -219,7 +215,9 @@ def check_rows(source: AdSource, ads: int, counts: collections.Counter[str]) -> 
     """Raises UserError where there is no row, or none to train on."""
     if not counts["ads_train"] + counts["ads_dev"]:
         reasons = [
-            f"{counts[key]} {why}" for key, why in LEFT_OUT.items() if counts[key]
+            f"{counts[key]} {why}"
+            for key, why in phrase_mining.LEFT_OUT.items()
+            if counts[key]
         ]
         raise UserError(
             f"{source.files[0]}: {ads} different ads, but none gives a row:"

@@ -118,7 +118,7 @@ class RowMaker:
         with Rows(block, self.has_hint) as rows:
             for first in range(0, len(ads), _ADS):
                 here = slice(first, first + _ADS)
-                cuts = [slots_of(ad, self.cutting, rows.counts) for ad in ads[here]]
+                cuts = [rows.slots_of(ad, self.cutting) for ad in ads[here]]
                 words = self._words(hashes[here], max(map(len, cuts)))
                 group = zip(ads[here], cuts, of_dev[here], words, strict=True)
                 for ad, cut, dev, own in group:
@@ -165,23 +165,6 @@ class RowMaker:
         )
 
 
-def slots_of(
-    ad: Ad, cutting: Cutting, counts: collections.Counter[str]
-) -> list[AdSegment]:
-    """The segments that rows ask about; counts the ads that have none."""
-    cut = cutting.segments(ad.text)
-    slots = list(filter(cutting.fits, cut))
-    if len(cut) < 2:
-        counts["single"] += 1
-    elif ad_segments.has_slot(ad.text, cut):
-        counts["with_slot"] += 1
-    elif not slots:
-        counts["unfit"] += 1
-    else:
-        return slots
-    return []
-
-
 class Rows:
     """The files of a block's rows, one for each output, and what was counted.
 
@@ -198,6 +181,13 @@ class Rows:
             self._files[output] = _open(rows_path(self._block, output))
         self._files[output].write("\t".join(map(str, cells)) + "\n")
         self.counts[output] += 1
+
+    def slots_of(self, ad: Ad, cutting: Cutting) -> list[AdSegment]:
+        """The segments that rows ask about; counts the ads that have none."""
+        slots, why = cutting.slots(ad.text)
+        if why:
+            self.counts[why] += 1
+        return slots
 
     def add_slot(
         self, ad: Ad, slot: AdSegment, others: list[str], *, of_dev: bool
