@@ -35,7 +35,7 @@ from bert_mgpu.data import columns
 from bert_mgpu.data_prep import candidates, corpus, phrase_mining, rewrite_data
 from bert_mgpu.data_prep.ad_files import AdColumns
 from bert_mgpu.data_prep.phrase_mining import Cutting
-from bert_mgpu.data_prep.rewrite_data import AdSource, Counts
+from bert_mgpu.data_prep.rewrite_data import AdSource, RewriteCounts
 from bert_mgpu.data_prep.rewrite_pairs import KINDS, Negatives
 
 _MOST_NEGATIVES = 1000
@@ -130,7 +130,9 @@ def _check(config: RewriteDataConfig) -> Negatives:
     return Negatives(match[1], int(match[2]))
 
 
-def _report(counts: Counts, output_dir: pathlib.Path, seconds: float) -> Iterator[str]:
+def _report(
+    counts: RewriteCounts, output_dir: pathlib.Path, seconds: float
+) -> Iterator[str]:
     """What was read and written, a line each."""
     rows = counts.rows
     repeated = counts.ads - counts.distinct

@@ -13,11 +13,11 @@ from bert_mgpu.core.text_files import read_lines
 from bert_mgpu.data_prep import ad_files, phrase_mining, rewrite_data
 from bert_mgpu.data_prep.ad_files import AdBlock, AdStore
 from bert_mgpu.data_prep.phrase_mining import Cutting, Phrase
-from bert_mgpu.data_prep.rewrite_data import AdSource, Counts
+from bert_mgpu.data_prep.rewrite_data import AdSource, RewriteCounts
 from bert_mgpu.data_prep.rewrite_pairs import (
+    BlockRows,
     Negatives,
     PhraseSource,
-    Rows,
 )
 
 OUTPUT = "candidates.txt"
@@ -36,7 +36,7 @@ class CandidateMaker:
     def __call__(self, block: AdBlock) -> None:
         """Writes the rows of a block: phrases that are alike, then some as long."""
         wanted = Negatives("near", self.count)
-        with Rows(block) as rows:
+        with BlockRows(block) as rows:
             for ad, number in zip(*self.store.of_block(block), strict=True):
                 stream = philox.Stream(
                     self.cutting.seed, philox.Purpose.ADS, int(number)
@@ -59,7 +59,7 @@ def make(
     bank: str,
     count: int,
     workers: int,
-) -> Counts:
+) -> RewriteCounts:
     """Writes candidates.txt for the ads, `count` phrases for a segment or all.
 
     Raises:
@@ -83,7 +83,7 @@ def make(
         )
         rewrite_data.check_rows(source, store.distinct, rows)
         rewrite_data.publish(work, output_dir, [OUTPUT])
-    return Counts(store.total, store.distinct, len(index.phrases), rows=rows)
+    return RewriteCounts(store.total, store.distinct, len(index.phrases), rows=rows)
 
 
 def _runs(bank: str, cutting: Cutting, work: pathlib.Path) -> Iterator[pathlib.Path]:

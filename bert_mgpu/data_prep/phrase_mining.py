@@ -25,7 +25,7 @@ _FAN_IN = 128  # runs that are merged at once: a process may have so many files
 _RARE = 64  # phrases that occur less often are sorted on the disk
 # Ads without slots -> why.
 LEFT_OUT = {
-    "single": "have fewer than two segments",
+    "one_segment": "have fewer than two segments",
     "unfit": "have no segment of --min_segment to --max_segment characters",
     "with_slot": "hold [SLOT] or a segment of quotation marks alone",
 }
@@ -49,7 +49,7 @@ class Cutting(NamedTuple):
         """The segments that rows ask about; else why there is none, of LEFT_OUT."""
         cut = self.segments(ad)
         if len(cut) < 2:
-            return [], "single"
+            return [], "one_segment"
         if ad_segments.has_slot(ad, cut):
             return [], "with_slot"
         fitting = list(filter(self.fits, cut))

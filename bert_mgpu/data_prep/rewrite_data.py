@@ -55,7 +55,7 @@ class AdSource(NamedTuple):
     encoding: str
 
 
-class Counts(NamedTuple):
+class RewriteCounts(NamedTuple):
     """What was read and written."""
 
     ads: int
@@ -71,7 +71,7 @@ def make(
     *,
     negatives: Negatives,
     workers: int,
-) -> Counts:
+) -> RewriteCounts:
     """Writes all OUTPUTS, which appear when all is done.
 
     Raises:
@@ -109,7 +109,7 @@ def make(
         check_rows(source, store.distinct, rows)
         (made / TASK).write_text(_task(has_hint), encoding=UTF_8)
         publish(made, output_dir, OUTPUTS)
-    return Counts(store.total, store.distinct, n_phrases, rows=rows)
+    return RewriteCounts(store.total, store.distinct, n_phrases, rows=rows)
 
 
 @contextlib.contextmanager

@@ -115,7 +115,7 @@ class RowMaker:
         """Writes the rows of a block, a file for each output."""
         ads, hashes = self.store.of_block(block)
         of_dev = self.cutting.of_dev(hashes).tolist()
-        with Rows(block, self.has_hint) as rows:
+        with BlockRows(block, self.has_hint) as rows:
             for first in range(0, len(ads), _ADS):
                 here = slice(first, first + _ADS)
                 cuts = [rows.slots_of(ad, self.cutting) for ad in ads[here]]
@@ -136,7 +136,7 @@ class RowMaker:
 
     def _add(
         self,
-        rows: Rows,
+        rows: BlockRows,
         ad: Ad,
         slots: list[AdSegment],
         *,
@@ -165,7 +165,7 @@ class RowMaker:
         )
 
 
-class Rows:
+class BlockRows:
     """The files of a block's rows, one for each output, and what was counted.
 
     A context manager: the counts are written at its end.
@@ -216,7 +216,7 @@ class Rows:
             blank = ad_segments.blanked(ad.text, slot, phrase)
             self._row("candidates", flag, slot.number, phrase, blank)
 
-    def __enter__(self) -> Rows:
+    def __enter__(self) -> BlockRows:
         return self
 
     def __exit__(self, *error: object) -> None:
