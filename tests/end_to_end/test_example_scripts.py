@@ -5,6 +5,7 @@ its arguments. These then run in this process, which saves the start of TensorFl
 scripts run whole.
 """
 
+import itertools
 import json
 import os
 import re
@@ -160,6 +161,7 @@ def test_an_unknown_task_is_told_what_to_do():
 
 
 LABELS = ("bad", "good")
+IDS = itertools.count()
 # The files that examples/task_json/NAME.json names.
 OWN = {
     "single": (lambda y, a, b: f"{LABELS[y]}\t{a}", None),
@@ -180,6 +182,13 @@ OWN = {
     "tags": (
         lambda y, a, b: json.dumps(
             {"text": a, "entities": [[0, len(a.split()[0]), LABELS[y]]]}
+        ),
+        None,
+    ),
+    "qa": (
+        lambda y, a, b: json.dumps(
+            {"question": b, "context": a, "id": str(next(IDS))}
+            | {"answers": [{"text": a.split()[0], "answer_start": 0}] * y}
         ),
         None,
     ),
@@ -212,6 +221,7 @@ def test_an_own_task(model, tmp_path, recorded, name):
         "multi": ("label", list),
         "regression": ("value", float),
         "tags": ("entities", list),
+        "qa": ("answer", str),
     }[name]
     assert isinstance(first[key], kind)
 
