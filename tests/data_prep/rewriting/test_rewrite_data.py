@@ -132,6 +132,13 @@ def test_infill_and_rewriting_of_real_ads(make, rows, work, flags):
     lines = rows("infill.txt")
     for flag, _, phrase, ad in lines:
         assert flag in "01" and phrase not in ad and ad_segments.SLOT_MARKER not in ad
+    wanted = set()
+    for ad in train:
+        for segment in ad_segments.segments(ad):
+            left = ad_segments.without(ad, segment)
+            if segment.text not in left:
+                wanted.add(("1", str(segment.number), segment.text, left))
+    assert {tuple(row) for row in lines if row[0] == "1"} == wanted
     flags = collections.Counter(row[0] for row in lines)
     assert flags["0"] == flags["1"] > 0.9 * len(rows(FILES[0])) / 2
     for name, ads in (("train", train), ("dev", dev)):

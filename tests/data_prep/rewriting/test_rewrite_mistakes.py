@@ -108,9 +108,10 @@ def test_few_ads_that_are_all_of_the_dev_set(refuse):
 def test_a_run_that_was_killed_leaves_nothing_that_matters(make, work):
     left = work / "out" / ".rewrite_data.making"
     (left / "made").mkdir(parents=True)
-    (left / "made" / "bank.tsv").write_text("old")
+    (left / "made" / "train_0620.txt").write_text("old")
     (left / "0.ads").write_text("old")
     assert make(dev_share=0)[0] == 0
+    assert "old" not in (work / "out" / "train_0620.txt").read_text(encoding="utf-8")
     names = {path.name for path in (work / "out").iterdir()}
     assert len(names) == 6 and not left.exists()
 
