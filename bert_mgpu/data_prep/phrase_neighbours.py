@@ -10,6 +10,7 @@ Letters: N phrases, P pairs of a text.
 from __future__ import annotations
 
 import contextlib
+import pathlib
 
 import numpy as np
 
@@ -40,11 +41,11 @@ class Neighbours:
     def __init__(self, index: PhraseIndex) -> None:
         self._index, folder = index, index.folder
         self._phrases = len(index)
-        self._keys = np.load(folder / "keys.npy", mmap_mode="r")
-        self._starts = np.load(folder / "key_starts.npy", mmap_mode="r")
-        self._counts = np.load(folder / "key_counts.npy", mmap_mode="r")
-        self._norms = np.load(folder / "norms.npy", mmap_mode="r")
-        self._numbers = np.memmap(folder / "numbers", np.uint32, "r")
+        self._keys = _mapped(folder / "keys.npy")
+        self._starts = _mapped(folder / "key_starts.npy")
+        self._counts = _mapped(folder / "key_counts.npy")
+        self._norms = _mapped(folder / "norms.npy")
+        self._numbers = np.asarray(np.memmap(folder / "numbers", np.uint32, "r"))
 
     def __reduce__(self) -> tuple[type[Neighbours], tuple[PhraseIndex]]:
         return Neighbours, (self._index,)
@@ -75,6 +76,11 @@ class Neighbours:
         scores = np.bincount(which, each) / self._norms[numbers]
         order = np.lexsort((numbers, -scores))[:count]
         return [int(number) for number in numbers[order]]
+
+
+def _mapped(path: pathlib.Path) -> np.ndarray:
+    """An array that stays on the disk; a plain one, whose slices cost less."""
+    return np.asarray(np.load(path, mmap_mode="r"))
 
 
 def _idf(phrases: int, holding: np.ndarray) -> np.ndarray:

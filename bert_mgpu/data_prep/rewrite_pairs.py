@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TextIO
@@ -52,7 +53,7 @@ class PhraseSource(NamedTuple):
         bounds = self.phrases.of_lengths(len(phrase) - _WITHIN, len(phrase) + _WITHIN)
         numbers = self.near.of(phrase, bounds, count + _SPARE)
         texts = (self.phrases[number] for number in numbers)
-        return [text for text in texts if not is_taken(text)][:count]
+        return list(itertools.islice(itertools.filterfalse(is_taken, texts), count))
 
     def of_length(
         self, phrase: str, words: list[int], *, is_taken: Callable[[str], bool]
