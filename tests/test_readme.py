@@ -41,6 +41,7 @@ ELSEWHERE = {"config.json", "tokenizer_config.json", "tokenizer.json", "task.jso
 ELSEWHERE |= {"special_tokens_map.json", "model.safetensors.index.json"}
 ELSEWHERE_FOLDERS = ("cli/doctor", "export", "serving")
 ELSEWHERE_FOLDERS += ("tasks/classification/builtin.py", "tasks/span_qa/files.py")
+ELSEWHERE_FOLDERS += ("data_prep/",)
 ELSEWHERE |= {"direct_url.json"}  # pip's
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import os
 from typing import Any, ClassVar
 
 from bert_mgpu.core.activations import ACTIVATIONS
@@ -63,6 +64,22 @@ class FlagTable:
     first: ClassVar[tuple[str, ...]] = ()
     # Whether Google's script of this name has flags for TPUs, which are then taken.
     has_tpu_flags: ClassVar[bool] = False
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerFlags(FlagTable):
+    """The flag of scripts that work in several processes."""
+
+    workers: int = flag(
+        0, SPEED, "number of processes; 0: one per core", minimum=0, maximum=1024
+    )
+
+    @property
+    def processes(self) -> int:
+        """Processes at a time: by default one a core that this process may use."""
+        # Not every system says which cores those are.
+        cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+        return self.workers or len(cores(0))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 
-from bert_mgpu.config.base import INPUT, MODEL, SPEED, TASK, FlagTable, flag
+from bert_mgpu.config.base import INPUT, MODEL, TASK, WorkerFlags, flag
 
 
 @dataclasses.dataclass(frozen=True)
-class PreparationConfig(FlagTable):
+class PreparationConfig(WorkerFlags):
     """Google's and bert-ad's flags, under their names and defaults, and ours."""
 
     input_file: str | None = flag(
@@ -109,14 +108,6 @@ class PreparationConfig(FlagTable):
         20, MODEL, "most masked tokens per row", minimum=1, maximum=4096
     )
 
-    workers: int = flag(
-        0,
-        SPEED,
-        "number of processes; 0: one per core",
-        minimum=0,
-        maximum=1024,
-    )
-
     @property
     def outputs(self) -> list[pathlib.Path]:
         names = filter(None, map(str.strip, str(self.output_file).split(",")))
@@ -124,10 +115,3 @@ class PreparationConfig(FlagTable):
             return list(map(pathlib.Path, names))
         root = pathlib.Path(self.root_data_path)
         return [root / f"{self.slice_name}_{name}" for name in names]
-
-    @property
-    def processes(self) -> int:
-        """Processes at a time: by default one a core that this process may use."""
-        # Not every system says which cores those are.
-        cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-        return self.workers or len(cores(0))

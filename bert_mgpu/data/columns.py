@@ -9,7 +9,14 @@ from typing import Any
 from bert_mgpu.core.errors import UserError, listed, shortened
 
 Column = int | str  # a number from 0, -1 is the last one; or a name
+_DIGITS = 10  # a longer number is no column's; Python refuses those of thousands
 _NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
+
+
+def parsed(text: str) -> Column:
+    """The column that a flag names."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) < _DIGITS else text
 
 
 def numbers(columns: Sequence[Column | None]) -> list[int | None]:

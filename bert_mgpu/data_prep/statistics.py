@@ -73,7 +73,10 @@ class PreparationTotals:
             if preparation.objective == "mlm":
                 lines.append("  --objective=documents would keep them")
         if counts["skipped"]:
-            lines.append(f"left out: {counts['skipped']} rows too short to be masked")
+            full = ", or full of [UNK]" * (preparation.objective == "infill")
+            lines.append(
+                f"left out: {counts['skipped']} rows too short to be masked{full}"
+            )
         masking = tools(preparation).masking
         if masking and (note := too_few(masking, preparation.max_seq_length)):
             lines.append(note)

@@ -24,7 +24,7 @@ from bert_mgpu.text import whole_words as whole_words_lib
 from bert_mgpu.text.masking import Masking
 from bert_mgpu.text.tokenization import Tokenizer
 
-_VERSION = 2  # of records; raise it when those of any text change: it names parts
+_VERSION = 3  # of records; raise it when those of any text change: it names parts
 _SENTENCES = 2000  # tokenized at once
 _COLUMNS = 4  # of a line for "infill": flag, anything, phrase, ad
 _FLAGS = {"0": 0, "1": 1}
@@ -91,6 +91,7 @@ def tools(preparation: Preparation) -> Tools:
             len(tokenizer.tokens),
             probability=preparation.masked_lm_prob,
             most=preparation.max_predictions_per_seq,
+            unk_id=tokenizer.unk_id,
         )
     settings = dataclasses.asdict(preparation)
     for name in ("folder", "vocab_file", "user_dict"):

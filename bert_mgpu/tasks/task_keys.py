@@ -10,18 +10,11 @@ from typing import Any, NamedTuple
 from bert_mgpu.config import tagging
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError, short_repr
-from bert_mgpu.data import tables
-from bert_mgpu.data.columns import Column
+from bert_mgpu.data import columns, tables
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns
 
 _LONGEST_NAME = 1000  # characters of a file's name
 _LONGEST_KEY = 100  # characters that are compared with known ones
-_DIGITS = 10  # a longer number is no column's; Python refuses those of thousands
-
-
-def _column(text: str) -> Column:
-    digits = text.removeprefix("-")
-    return int(text) if digits.isdecimal() and len(digits) < _DIGITS else text
 
 
 def _listed(text: str) -> list[str]:
@@ -64,7 +57,7 @@ _MEANT = {
 }
 KEYS = {
     **{name: Key(f"{name}_file", (str,)) for name in FILES},
-    **{name: Key(f"{name}_column", (int, str), _column) for name in COLUMNS},
+    **{name: Key(f"{name}_column", (int, str), columns.parsed) for name in COLUMNS},
     "format": Key("file_format", (str,), choices=tables.FORMATS),
     "header": Key("header", (bool,)),
     "encoding": Key("encoding", (str,), choices=text_files.ENCODINGS),

@@ -57,6 +57,8 @@ class Masking:
     probability: share of a row's tokens that is masked, [CLS] and [SEP] counted;
       "infill" does not use it.
     most: masked tokens of a row at most (max_predictions_per_seq).
+    unk_id: the id of [UNK], which "infill" never masks: a slot in the ad is a run of
+      quotation marks, which the Chinese vocabulary lacks. None: it masks all tokens.
     """
 
     strategy: str
@@ -64,6 +66,7 @@ class Masking:
     vocab_size: int
     probability: float = 0.15
     most: int = 20
+    unk_id: int | None = None
 
     def __post_init__(self) -> None:
         if self.strategy not in _CHOICES:
@@ -124,6 +127,7 @@ class _Row(NamedTuple):
     starts: np.ndarray  # int64 [W], the first token of each word
     ends: np.ndarray  # int64 [W], the token after its last
     segments: np.ndarray  # int [W]
+    unknown: np.ndarray  # int64 [n + 1], the number of [UNK] before each token
 
 
 def budget(masking: Masking, length: int) -> int:
@@ -162,7 +166,9 @@ def apply(
     is_last[:-1] &= changes
     starts = is_first.nonzero()[0]
     ends = is_last.nonzero()[0] + 1
-    row = _Row(len(words), starts, ends, segments=segment_ids[starts])
+    unknown = np.zeros(len(words) + 1, np.int64)
+    np.cumsum(input_ids == masking.unk_id, out=unknown[1:])
+    row = _Row(len(words), starts, ends, segments=segment_ids[starts], unknown=unknown)
     spans = _CHOICES[masking.strategy](masking, row, rng)
     return _replace(masking, input_ids, sorted(spans), rng=rng) if spans else None
 
@@ -238,7 +244,7 @@ def _infill(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
     bert-ad's create_pretraining_data_mass.py, the start is uniform over all positions
     of the ad at which the phrase's number of tokens fits, and the first `most` of
     them are masked. Nothing is masked where the phrase has fewer than 2 tokens or
-    the ad is not longer than the phrase.
+    the ad is not longer than the phrase. Unlike there, a span never holds [UNK].
 
     With words of several tokens, the start is uniform over the word starts among
     those positions, and the end moves on to the end of its word. Where the span would
@@ -257,7 +263,8 @@ def _infill(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
     wanted = edges.searchsorted(starts + min(phrase, masking.most))
     stops = edges[wanted]
     stops = np.where(stops - starts <= masking.most, stops, edges[wanted - 1])
-    possible = (stops > starts).nonzero()[0]
+    known = row.unknown[stops] == row.unknown[starts]
+    possible = ((stops > starts) & known).nonzero()[0]
     if not len(possible):
         return []
     chosen = possible[rng.integers(0, len(possible), 1)[0]]

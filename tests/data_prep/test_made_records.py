@@ -185,6 +185,26 @@ def test_infill_pairs(prepare):
         assert len(ids) <= LENGTH
 
 
+def test_infill_never_masks_a_slot(prepare):
+    """bert-ad's rows, in which a segment of the ad is a run of quotation marks."""
+
+    def words(document, count):
+        return " ".join(f"x{document}y{i}" for i in range(count))
+
+    lines = [f"1\t2\t{words(3, 4)}\t{words(5, 6)} “““““ {words(7, 5)}"] * 40
+    lines += [f"0\t2\t{words(3, 4)}\t{words(5, 3)} “““““ {words(7, 3)}"]  # no place
+    pathlib.Path("text").write_text("\n".join(lines))
+    code, err = prepare(objective="infill", max_predictions_per_seq=MOST)
+    assert code == 0, err
+    assert "left out: 2 rows too short to be masked, or full of [UNK]" in err
+    rows = parse("out.tfrecord", FEATURES)
+    for ids in restored(rows):
+        assert ids.count(cases.UNK) == 5
+    here = rows["masked_lm_weights"] > 0
+    assert here.sum() == 80 * 4
+    assert not (rows["masked_lm_ids"][here] == cases.UNK).any()
+
+
 def test_root_data_path_is_bert_ads(prepare, work):
     (work / "root").mkdir()
     (work / "text").rename(work / "root" / "text")

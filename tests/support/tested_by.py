@@ -9,6 +9,8 @@ ELSEWHERE = {
     "checkpoints/run_folder.py": "robustness/test_settings.py",
     "cli/convert.py": "export/test_convert.py",
     "cli/create_pretraining_data.py": "robustness/test_texts.py",
+    "cli/make_rewrite_data.py": "robustness/test_flags_hostile.py",
+    "config/rewrite_data.py": "robustness/test_flags_hostile.py",
     "cli/doctor/task_data.py": "tasks/tagging/test_repair.py",
     "runs/load.py": "end_to_end/tagging/test_grid.py",
     "cli/doctor/selftest.py": "end_to_end/distributed/test_selftest.py",

@@ -270,6 +270,42 @@ def test_infill_masks_as_many_tokens_as_the_phrase_has():
             assert row[1][masked.positions].all()
 
 
+@pytest.mark.parametrize("unknown", [(0,), (3, 4, 5), (8,), (1, 6)])
+def test_infill_never_masks_a_slot(unknown):
+    """bert-ad's slot is a run of quotation marks, which become [UNK]."""
+    ids, segments, words = make_row([1, 1], [1] * 9)
+    ids[[4 + place for place in unknown]] = 1
+    options = Masking("infill", MASK, WIDE, unk_id=1)
+    starts = {s for s in range(8) if not {s, s + 1} & {*unknown}}
+    count = 500 * len(starts)
+    actual = collections.Counter(
+        int(masked.positions[0]) - 4
+        for masked in draws(options, (ids, segments, words), count)
+    )
+    assert actual.keys() == starts  # and all of them as often as another
+    close([*actual.values()], 500, count / len(starts) * (1 - 1 / len(starts)))
+    without = dataclasses.replace(options, unk_id=None)
+    assert any(
+        1 in masked.labels for masked in draws(without, (ids, segments, words), 99)
+    )
+
+
+def test_an_unknown_token_in_the_phrase_counts_as_one():
+    ids, segments, words = make_row([1, 1, 1], [1] * 9)
+    ids[2] = 1
+    options = Masking("infill", MASK, WIDE, unk_id=1)
+    for masked in draws(options, (ids, segments, words), 9):
+        assert len(masked.positions) == 3
+
+
+def test_infill_masks_nothing_where_slots_leave_no_place():
+    ids, segments, words = make_row([1, 1, 1], [1] * 5)
+    ids[[7, 8]] = 1  # of the ad 1 word, 2 that are unknown, 2 words
+    assert draws(Masking("infill", MASK, WIDE), (ids, segments, words), 1) != [None]
+    options = Masking("infill", MASK, WIDE, unk_id=1)
+    assert draws(options, (ids, segments, words), 3) == [None] * 3
+
+
 def test_infill_draws_for_each_token():
     options = Masking("infill", MASK, WIDE)
     count = 8_000

@@ -35,6 +35,7 @@ class Purpose(enum.IntEnum):
     ROWS = 0xFFFFFFFE  # number: the epoch
     WINDOW = 0xFFFFFFFD  # number: its first step
     SAMPLE = 0xFFFFFFFC  # number: 0
+    ADS = 0xFFFFFFFB  # number: a hash of the ad's text
 
 
 class Stream(NamedTuple):
@@ -71,3 +72,17 @@ def words(stream: Stream, first: int, count: int) -> np.ndarray:
     high = (number & 0xFFFFFFFF, number >> 32, int(purpose))
     rest = [np.full(count, word, np.uint64) for word in high]
     return np.stack(philox4x32([counters, *rest], seed), 1).reshape(-1)
+
+
+def words_of_each(
+    seed: int, purpose: Purpose, numbers: np.ndarray, *, count: int
+) -> np.ndarray:
+    """The words of the first `count` counters of many streams: uint64 [n, 4 count].
+
+    numbers: of the streams, uint64 [n]. Each row is that of `words`.
+    """
+    first = np.tile(np.arange(count, dtype=np.uint64), len(numbers))
+    each = np.repeat(numbers, count)
+    high = np.full(len(first), int(purpose), np.uint64)
+    drawn = philox4x32([first, each & _LOW, each >> _32, high], seed)
+    return np.stack(drawn, 1).reshape(len(numbers), PER_COUNT * count)

@@ -175,6 +175,7 @@ class RecordDataset:
             len(tokenizer.tokens),
             probability=config.masked_lm_prob,
             most=config.max_predictions_per_seq,
+            unk_id=tokenizer.unk_id,
         )
         special = tokenizer.cls_id, tokenizer.sep_id
         return DynamicMasking(

@@ -61,6 +61,17 @@ def test_a_part_of_a_stream_is_that_part():
     assert np.array_equal(philox.words(stream, 17, 30), whole[4 * 17 : 4 * 47])
 
 
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_words_of_many_streams_are_those_of_each(count):
+    numbers = np.array([0, 7, 2**32 - 1, 2**40 + 3, 2**64 - 1], np.uint64)
+    actual = philox.words_of_each(2**63 - 1, Purpose.ADS, numbers, count=count)
+    for number, own in zip(numbers.tolist(), actual, strict=True):
+        stream = Stream(2**63 - 1, Purpose.ADS, number)
+        assert np.array_equal(own, philox.words(stream, 0, count))
+    none = philox.words_of_each(1, Purpose.ADS, numbers[:0], count=count)
+    assert none.shape == (0, 4 * count)
+
+
 def test_no_counter_is_one_of_dropout():
     """Whose highest word is a step's, divided by 2^16."""
     assert min(Purpose) >= 2**31 > (2**47 - 1) * 65536 >> 32

@@ -12,6 +12,7 @@ from tests.support.mutants import (
     ends,
     engine,
     features,
+    rewriting,
     segments,
     span_qa,
     tagging,
@@ -168,6 +169,7 @@ MUTANTS = [
     *span_qa.MUTANTS,
     *tagging.MUTANTS,
     *features.MUTANTS,
+    *rewriting.MUTANTS,
     *ends.MUTANTS,
 ]
 # fmt: on

@@ -3,9 +3,11 @@
 import json
 import types
 
+import numpy as np
 import pytest
 
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.tasks.masked_lm import dataset
 
 
@@ -58,3 +60,36 @@ def test_a_folder_names_its_records_and_a_glob_what_it_matches(tmp_path):
 def test_facts_that_are_not_ours_are_left_alone(file):
     path = file(rows="three", settings=[1], vocabulary=None)
     assert dataset._facts(path) == {}
+
+
+@pytest.mark.parametrize("masking", ["token", "infill"])
+def test_masks_that_are_drawn_know_the_unknown_token(masking):
+    words = types.SimpleNamespace(
+        mask_id=4, unk_id=1, cls_id=2, sep_id=3, tokens=[""] * 50
+    )
+    config = types.SimpleNamespace(
+        dynamic_masking=True,
+        masking=masking,
+        masked_lm_prob=1.0,
+        max_predictions_per_seq=99,
+        seed=1,
+        random_numbers="counters",
+    )
+    pretrained = types.SimpleNamespace(required_tokenizer=words)
+    made = dataset.RecordDataset._make_masking(config, pretrained)
+    assert made.special == (2, 3)
+    ids, segments = [2, 9, 9, 3, 8, 8, 8, 1, 1, 1, 8, 8, 3], [0] * 4 + [1] * 9
+    rows = Features(
+        {
+            "input_ids": Ragged(np.array(ids, np.int32), np.array([0, 13])),
+            "segment_ids": Ragged(np.array(segments, np.int32), np.array([0, 13])),
+        },
+        {},
+        lines=np.array([1]),
+    )
+    masked = set()
+    for number in range(99):
+        starts = Ragged(np.zeros(0, np.int32), np.array([0, 0]))
+        labels = made.masked(rows, starts, np.array([number])).targets
+        masked |= {*labels["masked_lm_ids"].values.tolist()}
+    assert (1 in masked) == (masking == "token") and 8 in masked

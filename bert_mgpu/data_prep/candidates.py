@@ -1,0 +1,109 @@
+"""Phrases of a bank for the segments of new ads, as rows that a ranker orders."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Iterator
+
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rng import philox
+from bert_mgpu.core.text_files import read_lines
+from bert_mgpu.data_prep import ad_files, phrase_mining, rewrite_data
+from bert_mgpu.data_prep.ad_files import AdBlock, AdStore
+from bert_mgpu.data_prep.phrase_mining import Cutting, Phrase
+from bert_mgpu.data_prep.rewrite_data import AdSource, RewriteCounts
+from bert_mgpu.data_prep.rewrite_pairs import (
+    BlockRows,
+    Negatives,
+    PhraseSource,
+)
+
+OUTPUT = "candidates.txt"
+_SORTED = 1 << 17  # phrases that are sorted in memory
+
+
+@dataclasses.dataclass(frozen=True)
+class CandidateMaker:
+    """All that the rows of a block of new ads depend on."""
+
+    store: AdStore
+    cutting: Cutting
+    source: PhraseSource
+    count: int  # phrases for a segment
+
+    def __call__(self, block: AdBlock) -> None:
+        """Writes the rows of a block: phrases that are alike, then some as long."""
+        wanted = Negatives("near", self.count)
+        with BlockRows(block) as rows:
+            for ad, number in zip(*self.store.of_block(block), strict=True):
+                stream = philox.Stream(
+                    self.cutting.seed, philox.Purpose.ADS, int(number)
+                )
+                words = philox.words(stream, 0, self.count).reshape(self.count, -1)
+                slots = rows.slots_of(ad, self.cutting)
+                rows.counts["ads_train"] += bool(slots)
+                for slot in slots:
+                    texts = self.source.draw(
+                        slot.text, wanted, words.tolist(), is_taken=ad.text.__contains__
+                    )
+                    rows.add_candidates(ad, slot, texts)
+
+
+def make(
+    source: AdSource,
+    output_dir: pathlib.Path,
+    cutting: Cutting,
+    *,
+    bank: str,
+    count: int,
+    workers: int,
+) -> RewriteCounts:
+    """Writes candidates.txt for the ads, `count` phrases for a segment or all.
+
+    Raises:
+      UserError: with file:line, a fault of a file; the bank has no phrase.
+    """
+    with rewrite_data.work_folder(output_dir) as work:
+        store, blocks = ad_files.read(*source, folder=work)
+        runs = list(_runs(bank, cutting, work))
+        if not runs:
+            raise UserError(
+                f"--bank={bank}: no phrase that --delimiters, --min_segment and"
+                " --max_segment allow: pass the bank.tsv of an earlier run"
+            )
+        phrase_mining.merge_runs(runs, work / "phrases")
+        phrases = phrase_mining.read_run(work / "phrases")
+        index = rewrite_data.index_of(work / "index", phrases, near=True)
+        made = work / OUTPUT
+        maker = CandidateMaker(store, cutting, index, count=count)
+        rows = rewrite_data.write_rows(
+            maker, blocks, {"candidates": made}, workers=workers
+        )
+        rewrite_data.check_rows(source, store.distinct, rows)
+        rewrite_data.publish(work, output_dir, [OUTPUT])
+    return RewriteCounts(store.total, store.distinct, len(index.phrases), rows=rows)
+
+
+def _runs(bank: str, cutting: Cutting, work: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The phrases of a bank that may stand in a slot, in sorted runs."""
+    texts = _texts(bank, cutting)
+    for number in itertools.count():
+        some = sorted(set(itertools.islice(texts, _SORTED)))
+        if not some:
+            return
+        path = work / f"bank_{number}"
+        none = dict.fromkeys(Phrase._fields[1:], 0)
+        phrase_mining.write_run(path, (Phrase(text, **none) for text in some))
+        yield path
+
+
+def _texts(bank: str, cutting: Cutting) -> Iterator[str]:
+    for number, line in read_lines(bank):
+        text = line.partition("\t")[0].strip()
+        is_header = number == 1 and line.split("\t") == list(phrase_mining.COLUMNS)
+        segments = cutting.segments(text)
+        is_segment = len(segments) == 1 and segments[0].text == text
+        if is_segment and not is_header and cutting.fits(segments[0]):
+            yield text

@@ -1,0 +1,244 @@
+"""The rows that a block of ads gives: for ranking, for infill, for rewriting.
+
+Each segment gives a row with its own phrase, flag 1, and rows with phrases of other
+ads, flag 0. Random numbers follow from the seed and the ad's text alone.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TextIO
+
+import numpy as np
+
+from bert_mgpu.core.errors import UserError, shortened
+from bert_mgpu.core.rng import philox
+from bert_mgpu.core.text_files import UTF_8
+from bert_mgpu.data_prep.ad_files import Ad, AdBlock, AdStore
+from bert_mgpu.data_prep.phrase_index import PhraseIndex
+from bert_mgpu.data_prep.phrase_mining import Cutting
+from bert_mgpu.data_prep.phrase_neighbours import Neighbours
+from bert_mgpu.text import ad_segments
+from bert_mgpu.text.ad_segments import AdSegment
+
+_TRIES = philox.PER_COUNT  # random phrases that are tried before the next ones
+_ADS = 64  # whose random numbers are drawn together
+_WITHIN = 2  # characters more or less
+_SPARE = 32  # neighbours beyond those wanted: some may be phrases of the ad
+KINDS = ("random", "length", "near")
+
+
+class Negatives(NamedTuple):
+    """Which phrases of other ads a segment is paired with."""
+
+    kind: str  # of KINDS
+    wanted: int  # phrases
+
+
+class PhraseSource(NamedTuple):
+    """Phrases to draw from."""
+
+    phrases: PhraseIndex
+    near: Neighbours | None  # of the index, where they are asked for
+
+    def nearest(
+        self, phrase: str, count: int, *, is_taken: Callable[[str], bool]
+    ) -> list[str]:
+        """At most `count` phrases of such a length, the most alike first."""
+        assert self.near is not None
+        bounds = self.phrases.of_lengths(len(phrase) - _WITHIN, len(phrase) + _WITHIN)
+        numbers = self.near.of(phrase, bounds, count + _SPARE)
+        texts = (self.phrases[number] for number in numbers)
+        return list(itertools.islice(itertools.filterfalse(is_taken, texts), count))
+
+    def of_length(
+        self, phrase: str, words: list[int], *, is_taken: Callable[[str], bool]
+    ) -> str | None:
+        """A random phrase of such a length, or of the lengths next to it."""
+        within = _WITHIN
+        while True:
+            bounds = self.phrases.of_lengths(len(phrase) - within, len(phrase) + within)
+            text = self.phrases.draw(bounds, words, is_taken=is_taken)
+            if text is not None or bounds == (0, len(self.phrases)):
+                return text
+            within *= 2
+
+    def any(self, words: list[int], *, is_taken: Callable[[str], bool]) -> str | None:
+        """A random phrase."""
+        return self.phrases.draw((0, len(self.phrases)), words, is_taken=is_taken)
+
+    def draw(
+        self,
+        phrase: str,
+        negatives: Negatives,
+        words: list[list[int]],
+        *,
+        is_taken: Callable[[str], bool],
+    ) -> list[str]:
+        """As many phrases as wanted, or as there are.
+
+        words: random ones below 2^32 for each.
+        """
+        drawn: list[str] = []
+
+        def cannot(text: str) -> bool:
+            return text in drawn or is_taken(text)
+
+        if negatives.kind == "near":
+            drawn += self.nearest(phrase, negatives.wanted, is_taken=is_taken)
+        for own in words[len(drawn) : negatives.wanted]:
+            if negatives.kind == "random":
+                text = self.any(own, is_taken=cannot)
+            else:
+                text = self.of_length(phrase, own, is_taken=cannot)
+            if text is None:
+                break
+            drawn.append(text)
+        return drawn
+
+
+@dataclasses.dataclass(frozen=True)
+class RowMaker:
+    """All that the rows of a block depend on."""
+
+    store: AdStore
+    cutting: Cutting
+    negatives: Negatives
+    train: PhraseSource  # segments of the ads of the train set
+    dev: PhraseSource
+    has_hint: bool  # whether rows for rewriting have it
+
+    def __call__(self, block: AdBlock) -> None:
+        """Writes the rows of a block, a file for each output."""
+        ads, hashes = self.store.of_block(block)
+        of_dev = self.cutting.of_dev(hashes).tolist()
+        with BlockRows(block, self.has_hint) as rows:
+            for first in range(0, len(ads), _ADS):
+                here = slice(first, first + _ADS)
+                cuts = [rows.slots_of(ad, self.cutting) for ad in ads[here]]
+                words = self._words(hashes[here], max(map(len, cuts)))
+                group = zip(ads[here], cuts, of_dev[here], words, strict=True)
+                for ad, cut, dev, own in group:
+                    self._add(rows, ad, cut, of_dev=dev, words=own)
+
+    def _words(self, hashes: np.ndarray, slots: int) -> list[list[list[int]]]:
+        """Random words below 2^32 for each ad and each negative of its slots."""
+        count = slots * self.negatives.wanted
+        drawn = philox.words_of_each(
+            self.cutting.seed, philox.Purpose.ADS, hashes, count=1 + count
+        )
+        # The first counter has told the side of the ad.
+        words = drawn[:, philox.PER_COUNT :].reshape(len(hashes), count, _TRIES)
+        return words.tolist()
+
+    def _add(
+        self,
+        rows: BlockRows,
+        ad: Ad,
+        slots: list[AdSegment],
+        *,
+        of_dev: bool,
+        words: list[list[int]],
+    ) -> None:
+        each = self.negatives.wanted
+        for number, slot in enumerate(slots):
+            own = words[number * each : (number + 1) * each]
+            others = self._others(ad.text, slot.text, of_dev, words=own)
+            rows.add_slot(ad, slot, others, of_dev=of_dev)
+        rows.counts["ads_dev" if of_dev else "ads_train"] += bool(slots)
+
+    def _others(
+        self, ad: str, phrase: str, of_dev: bool, *, words: list[list[int]]
+    ) -> list[str]:
+        """Phrases of other ads, of the same set if it has any; at least one."""
+        sides = (self.dev, self.train) if of_dev else (self.train, self.dev)
+        for source in sides:
+            drawn = source.draw(phrase, self.negatives, words, is_taken=ad.__contains__)
+            if drawn:
+                return drawn
+        raise UserError(
+            f"{shortened(ad, 40)!r}: all phrases of --input_file are in this ad: an ad"
+            " needs others for its rows with flag 0: pass more ads"
+        )
+
+
+class BlockRows:
+    """The files of a block's rows, one for each output, and what was counted.
+
+    A context manager: the counts are written at its end.
+    """
+
+    def __init__(self, block: AdBlock, has_hint: bool = False) -> None:
+        self._block, self._has_hint = block, has_hint
+        self._files: dict[str, TextIO] = {}
+        self.counts: collections.Counter[str] = collections.Counter()
+
+    def _row(self, output: str, *cells: object) -> None:
+        if output not in self._files:
+            self._files[output] = _open(rows_path(self._block, output))
+        self._files[output].write("\t".join(map(str, cells)) + "\n")
+        self.counts[output] += 1
+
+    def slots_of(self, ad: Ad, cutting: Cutting) -> list[AdSegment]:
+        """The segments that rows ask about; counts the ads that have none."""
+        slots, why = cutting.slots(ad.text)
+        if why:
+            self.counts[why] += 1
+        return slots
+
+    def add_slot(
+        self, ad: Ad, slot: AdSegment, others: list[str], *, of_dev: bool
+    ) -> None:
+        """The rows of a segment and phrases of other ads, for every output."""
+        ranking, rewriting = ("eval", "dev") if of_dev else ("train", "rewrite")
+        phrases = [(1, slot.text), *((0, text) for text in others)]
+        for flag, phrase in phrases:
+            blank = ad_segments.blanked(ad.text, slot, phrase)
+            self._row(ranking, flag, slot.number, phrase, blank)
+        marked = ad_segments.marked(ad.text, slot)
+        hint = [ad.hint] if self._has_hint else []
+        self._row(rewriting, marked, *hint, ad.text)
+        if of_dev:
+            return
+        left = ad_segments.without(ad.text, slot)
+        if slot.text in left or not left:
+            self.counts["copied"] += 1  # the flag would be a matter of copying
+            return
+        for flag, phrase in phrases:
+            self._row("infill", flag, slot.number, phrase, left)
+
+    def add_candidates(self, ad: Ad, slot: AdSegment, texts: list[str]) -> None:
+        """The rows of a new ad's segment: its own phrase, then others."""
+        for flag, phrase in [(1, slot.text), *((0, text) for text in texts)]:
+            blank = ad_segments.blanked(ad.text, slot, phrase)
+            self._row("candidates", flag, slot.number, phrase, blank)
+
+    def __enter__(self) -> BlockRows:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for file in self._files.values():
+            file.close()
+        with _open(rows_path(self._block, "counts")) as file:
+            file.writelines(f"{name}\t{n}\n" for name, n in self.counts.items())
+
+
+def _open(path: pathlib.Path) -> TextIO:
+    return open(path, "w", encoding=UTF_8, newline="\n")
+
+
+def rows_path(block: AdBlock, output: str) -> pathlib.Path:
+    """The file of a block's rows for an output."""
+    return block.path.with_suffix(f".{output}")
+
+
+def read_counts(block: AdBlock) -> Iterator[tuple[str, int]]:
+    """What was counted in a block."""
+    with open(rows_path(block, "counts"), encoding=UTF_8) as file:
+        for line in file:
+            name, count = line.split("\t")
+            yield name, int(count)

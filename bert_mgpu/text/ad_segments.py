@@ -1,0 +1,82 @@
+"""The segments of an ad, and the ad with a slot in the place of one.
+
+An ad is cut at delimiters, as in bert-ad's preprocess/generate_dataset.py. Its rows
+have a run of quotation marks for a slot, as long as the phrase that they ask about;
+rows for rewriting have `SLOT_MARKER`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+DELIMITERS = "。！!？，："  # bert-ad's
+SLOT_MARKER = "[SLOT]"
+SLOT_CHARACTER = "“"  # the Chinese vocabulary lacks it: it becomes [UNK]
+
+
+class AdSegment(NamedTuple):
+    """A segment: what stands between two delimiters, without blanks around it."""
+
+    text: str
+    start: int  # in characters of the ad
+    end: int
+    number: int  # of delimiters before it, which bert-ad's reader counts
+
+
+def segments(ad: str, delimiters: str = DELIMITERS) -> list[AdSegment]:
+    """The segments of an ad that are not blank."""
+    cut: list[AdSegment] = []
+    at = 0
+    for number, piece in enumerate(re.split(f"[{re.escape(delimiters)}]", ad)):
+        if text := piece.strip():
+            start = at + piece.index(text)
+            cut.append(AdSegment(text, start, start + len(text), number=number))
+        at += len(piece) + 1
+    return cut
+
+
+def has_slot(ad: str, cut: list[AdSegment]) -> bool:
+    """Whether an ad holds what would be taken for a slot."""
+    return SLOT_MARKER in ad or any(
+        segment.text.strip(SLOT_CHARACTER) == "" for segment in cut
+    )
+
+
+def blanked(ad: str, segment: AdSegment, phrase: str) -> str:
+    """The ad with a slot of a phrase's length in the place of this segment."""
+    slot = SLOT_CHARACTER * len(phrase)
+    return ad[: segment.start] + slot + ad[segment.end :]
+
+
+def marked(ad: str, segment: AdSegment) -> str:
+    """The ad with the marker of a slot in the place of this segment."""
+    return ad[: segment.start] + SLOT_MARKER + ad[segment.end :]
+
+
+def without(ad: str, segment: AdSegment) -> str:
+    """The ad without this segment and the delimiter that ends it, or that is before."""
+    before, after = ad[: segment.start], ad[segment.end :].lstrip()
+    if after:
+        return before + after[1:].lstrip()
+    return before.rstrip()[:-1]
+
+
+def beside(ad: str, main: str, delimiters: str = DELIMITERS) -> list[str] | None:
+    """What stands before and after the main part; None where the ad does not hold it.
+
+    One delimiter is stripped at each end, as by bert-ad's get_matches.
+    """
+    start = ad.find(main)
+    if start < 0:
+        return None
+    ends = ad[:start], ad[start + len(main) :]
+    return [text for end in ends if (text := _stripped(end.strip(), delimiters))]
+
+
+def _stripped(text: str, delimiters: str) -> str:
+    if text[:1] and text[0] in delimiters:
+        text = text[1:]
+    if text[-1:] and text[-1] in delimiters:
+        text = text[:-1]
+    return text.strip()
