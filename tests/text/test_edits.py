@@ -1,0 +1,71 @@
+"""Scripts of edits, against all that there are for short texts."""
+
+import itertools
+import random
+
+import pytest
+
+from bert_mgpu.text import edits
+
+
+def all_scripts(source, target):
+    """(tokens kept, places written to, which are kept) of every script of a pair."""
+    for count in range(min(len(source), len(target)) + 1):
+        for own in itertools.combinations(range(len(source)), count):
+            for places in itertools.combinations(range(len(target)), count):
+                if [source[i] for i in own] == [target[i] for i in places]:
+                    ends = [-1, *places, len(target)]
+                    gaps = zip(ends, ends[1:], strict=False)
+                    yield count, sum(end - first > 1 for first, end in gaps), own
+
+
+def test_scripts_keep_the_most_and_write_at_the_fewest_places():
+    rng = random.Random(0)
+    pairs = [
+        tuple([rng.randrange(3) for _ in range(rng.randrange(7))] for _ in range(2))
+        for _ in range(1500)
+    ]
+    for pair, script in zip(pairs, edits.edits_of(pairs), strict=True):
+        source, target = pair
+        assert edits.realised(source, script) == target
+        scripts = [*all_scripts(source, target)]
+        most = max(kept for kept, _, _ in scripts)
+        fewest = min(places for kept, places, _ in scripts if kept == most)
+        assert sum(script.keeps) == most
+        assert sum(count > 0 for count in script.counts) == fewest
+        own = tuple(i for i, kept in enumerate(script.keeps) if kept)
+        assert (most, fewest, own) in scripts
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "keeps", "counts"),
+    [
+        ("", "", "", "0"),
+        ("", "ab", "", "2"),
+        ("ab", "", "..", "000"),
+        ("ab", "ab", "kk", "000"),
+        ("ab", "abc", "kk", "001"),  # appended: before the end
+        ("abcd", "axd", "k..k", "01000"),  # before the first deleted token
+        ("aa", "a", ".k", "000"),  # deleted as early as can be
+        ("abc", "xabc", "kkk", "1000"),
+        # Two tokens are kept either way; so one place is enough.
+        ("abab", "abxyab", "kkkk", "00200"),
+        ("acb", "axyb", "k.k", "0200"),
+    ],
+)
+def test_scripts_by_hand(source, target, keeps, counts):
+    script = next(edits.edits_of([([*map(ord, source)], [*map(ord, target)])]))
+    assert "".join(".k"[kept] for kept in script.keeps) == keeps
+    assert "".join(map(str, script.counts)) == counts
+    assert "".join(map(chr, edits.realised([*map(ord, source)], script))) == target
+
+
+def test_texts_of_all_lengths_are_worked_on_together():
+    """Each pair has the script that it has alone."""
+    rng = random.Random(1)
+    pairs = [
+        tuple([rng.randrange(9) for _ in range(rng.randrange(40))] for _ in range(2))
+        for _ in range(600)
+    ]
+    together = [*edits.edits_of(pairs)]
+    assert together == [next(edits.edits_of([pair])) for pair in pairs]
