@@ -62,7 +62,7 @@ class AdStore(NamedTuple):
     def of_block(self, block: AdBlock) -> tuple[list[Ad], np.ndarray]:
         """The ads of a block that are not repeated, and their hashes, uint64 [n]."""
         here = slice(block.first, block.first + block.ads)
-        kept = np.load(self.kept, mmap_mode="r")[here]
+        kept = np.load(self.kept, mmap_mode="r", allow_pickle=False)[here]
         hashes = np.fromfile(self.hashes, np.uint64, block.ads, offset=8 * block.first)
         with open(block.path, encoding=UTF_8, newline="\n") as file:
             lines = (line.rstrip("\n").split("\t") for line in file)

@@ -76,7 +76,9 @@ class PhraseIndex:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
-        starts = np.load(folder / "starts.npy")  # int64 [LONGEST + 2], by length
+        starts = np.load(
+            folder / "starts.npy", allow_pickle=False
+        )  # int64 [LONGEST + 2]
         self._starts: list[int] = starts.tolist()
         self._texts = os.open(folder / "texts", os.O_RDONLY | os.O_CLOEXEC)
         self._ends = os.open(folder / "ends", os.O_RDONLY | os.O_CLOEXEC)

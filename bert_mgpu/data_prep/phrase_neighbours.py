@@ -80,7 +80,7 @@ class Neighbours:
 
 def _mapped(path: pathlib.Path) -> np.ndarray:
     """An array that stays on the disk; a plain one, whose slices cost less."""
-    return np.asarray(np.load(path, mmap_mode="r"))
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def _idf(phrases: int, holding: np.ndarray) -> np.ndarray:
