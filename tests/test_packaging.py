@@ -1,5 +1,6 @@
 """What pip gets: an archive, a wheel built from it, extras, commands."""
 
+import ast
 import configparser
 import email
 import importlib.metadata
@@ -21,6 +22,7 @@ except ModuleNotFoundError:  # Python 3.10, for which pytest brings it
 
 from bert_mgpu.core import extras
 from bert_mgpu.core.errors import UserError
+from tests.support.modules import imports_of
 from tests.support.paths import ROOT
 
 EXTRAS = ("gpu", "horovod", "onnx", "parquet", "serve", "zh")
@@ -135,6 +137,38 @@ def test_the_groups_are_pinned_in_the_constraints():
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     assert set(groups) == {"demo", "dev", "parity", "reference"}
     assert {*itertools.chain(*groups.values())} <= {*pins(lines_of("constraints.txt"))}
+
+
+def at_once(path):
+    """The packages that a file of tests/ imports as it is collected."""
+    found, left = set(), {path}
+    seen = set()
+    while left:
+        path = left.pop()
+        seen.add(path)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        outside_functions = [n for n in tree.body if not isinstance(n, ast.FunctionDef)]
+        for _, name in imports_of(ast.Module(outside_functions, [])):
+            found.add(name.split(".")[0])
+            parts = name.split(".")
+            for end in (len(parts), len(parts) - 1):
+                own = ROOT.joinpath(*parts[:end]).with_suffix(".py")
+                if parts[0] == "tests" and own.is_file() and own not in seen:
+                    left.add(own)
+    return found
+
+
+def test_make_test_needs_no_package_of_parity():
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    imported_as = {"pytorch-crf": "torchcrf", "tensorflow-text": "tensorflow_text"}
+    parity = {imported_as.get(name, name) for name in groups["parity"]}
+    assert "torch" in at_once(ROOT / "tests/reference/sentence_vectors.py")
+    needing = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("*.py")
+        if path.name.startswith(("test_", "conftest")) and at_once(path) & parity
+    }
+    assert needing == set(), "import it within a nightly test"
 
 
 def test_the_hook_has_the_pinned_ruff():

@@ -15,9 +15,9 @@ ELSEWHERE = {
     "runs/load.py": "end_to_end/tagging/test_grid.py",
     "cli/doctor/selftest.py": "end_to_end/distributed/test_selftest.py",
     "cli/domain_vocab.py": "robustness/test_texts.py",
-    "config/features.py": "cli/test_extract_features.py",
-    "runs/extract_features.py": "cli/test_extract_features.py",
-    "tasks/feature_extraction.py": "cli/test_extract_features.py",
+    "config/features.py": "cli/extract_features/test_lines.py",
+    "runs/extract_features.py": "cli/extract_features/test_lines.py",
+    "tasks/feature_extraction.py": "cli/extract_features/test_lines.py",
     "config/serve.py": "cli/test_serve.py",
     "config/squad.py": "cli/test_run_squad.py",
     "cli/run_classifier.py": "robustness/test_flags_hostile.py",
@@ -37,7 +37,7 @@ ELSEWHERE = {
     "runs/memory.py": "end_to_end/test_plan.py",
     "runs/plan.py": "end_to_end/test_plan.py",
     "runs/score_sentences.py": "distributed/test_collective.py",
-    "runs/vectors.py": "cli/test_extract_features.py",
+    "runs/vectors.py": "cli/extract_features/test_lines.py",
 }
 # No test imports these: the module that imports them, whose tests see what they do.
 PARTS = {
