@@ -25,7 +25,7 @@ import numpy as np
 
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.core.rows import Ragged
-from bert_mgpu.text.normalization import Normalizer
+from bert_mgpu.text.normalization import Normalizer, Word
 
 _VERSION = 1  # raise it when the ids of any text change: caches depend on it
 _MOST_BYTES = 64 << 20  # of a vocabulary; those in use have less than 5 MB
@@ -104,6 +104,10 @@ class Tokenizer:
                 located.append((index, min(span), max(span) + 1))
                 start = end
         return located
+
+    def words(self, text: str) -> list[Word]:
+        """The words that are cut into pieces, with their places in the text."""
+        return self._normalizer.sourced_words(text)
 
     def _special_id(self, token: str) -> int:
         if token not in self.vocab:

@@ -20,7 +20,7 @@ def joined(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     places: list[tuple[int, int]] = []
     end, before = 0, ""
     for word in words:
-        if parts and not (_is_dense(before[-1:]) or _is_dense(word[:1])):
+        if parts and not (is_dense(before[-1:]) or is_dense(word[:1])):
             parts.append(" ")
             end += 1
         parts.append(word)
@@ -29,6 +29,7 @@ def joined(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     return "".join(parts), places
 
 
-def _is_dense(char: str) -> bool:
+def is_dense(char: str) -> bool:
+    """Whether a character is of a script without blanks; "" is not."""
     wide = bool(char) and unicodedata.east_asian_width(char) in _WIDE
     return wide and not unicodedata.name(char, "").startswith(_HANGUL)

@@ -1,0 +1,290 @@
+"""The text that edits of its tokens make of a source, and the edits in characters.
+
+    source = source_of("It's [SLOT], Zoë\u2019s!", tokenizer, "[SLOT]")
+    made = realised(source, Edits(keeps, counts, written), tokenizer)
+    made.text   # the rewritten text
+    made.edits  # [TextEdit(start, end, old, new), ...]: these make it of source.text
+
+What is kept is copied from the source's characters; `keeps` that keep all give the
+source byte for byte. What is written is spelled by its word pieces and gets case and
+blanks as its surroundings have them. Each change ends at the blanks beside it: what
+stands farther away stays as it is.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from bert_mgpu.text.edits import Edits
+from bert_mgpu.text.rewrite_source import Place, RewriteSource, blanked
+from bert_mgpu.text.spacing import Spacing, has_blank
+from bert_mgpu.text.spelling import Spelling
+from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.text.words import is_dense
+
+_CONTINUES = "##"
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_NEAR = 64  # characters that tell what stands behind a place
+_BLANKS = re.compile(r"[^\S\n\r]+")  # a line end is none: texts stay on their lines
+
+
+class TextEdit(NamedTuple):
+    """source.text[start:end] is `old` and becomes `new`."""
+
+    start: int
+    end: int
+    old: str
+    new: str
+
+
+class Rewritten(NamedTuple):
+    """A text, and the edits that make it: sorted, without overlaps."""
+
+    text: str
+    edits: list[TextEdit]
+
+
+def realised(
+    source: RewriteSource, edits: Edits, tokenizer: Tokenizer, *, context: str = ""
+) -> Rewritten:
+    """The text that edits make of a source.
+
+    edits: of the first tokens, as many as it has `keeps`; the tokens behind them are
+    kept. Its `written` are ids. context: a text that is read with the source, whose
+    words are spelled as it has them.
+    """
+    changes = [*_changes(source, edits, tokenizer)]
+    if not changes:
+        return Rewritten(source.text, [])
+    writer = _Writer(source, tokenizer, context)
+    for change in changes:
+        writer.apply(change)
+    writer.copy(len(source.text))
+    return Rewritten(writer.made, writer.edits)
+
+
+def applied(text: str, edits: Sequence[TextEdit]) -> str:
+    """The text that edits in characters make of another one."""
+    parts, done = list[str](), 0
+    for start, end, _, new in edits:
+        parts += [text[done:start], new]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def on_one_line(text: str) -> tuple[str, int]:
+    """A text for a file with a text on each line, and the line ends made blanks."""
+    return _LINE_END.subn(" ", text)
+
+
+class _Stretch(NamedTuple):
+    """Tokens that share characters, as those of a Hangul syllable do: mostly one."""
+
+    place: Place
+    pieces: list[str]  # written before it and, where it is not kept, in its place
+    is_kept: bool
+    is_inner: bool  # it goes on with the word of the unit before it
+
+
+def _units(
+    source: RewriteSource, edits: Edits, tokenizer: Tokenizer
+) -> Iterator[_Stretch]:
+    """The units from left to right; the last one is the empty end of the text."""
+    count, used = len(source.ids), 0
+    written = list[list[str]]()
+    for size in edits.counts:
+        ids = edits.written[used : used + size]
+        written.append([tokenizer.tokens[index] for index in ids])
+        used += size
+    written += [[] for _ in range(count + 1 - len(written))]
+    keeps = [*edits.keeps, *[True] * (count - len(edits.keeps))]
+    own = [tokenizer.tokens[index] for index in source.ids]
+    for first, after, place in _shared(source.places):
+        pieces = list(written[first])
+        is_kept = all(keeps[first:after]) and not any(written[first + 1 : after])
+        if not is_kept:
+            for token in range(first, after):
+                pieces += written[token] if token > first else []
+                pieces += [own[token]] if keeps[token] else []
+        is_inner = own[first].startswith(_CONTINUES)
+        yield _Stretch(place, pieces, is_kept=is_kept, is_inner=is_inner)
+    end = len(source.text)
+    yield _Stretch((end, end), written[count], is_kept=True, is_inner=False)
+
+
+def _shared(places: Sequence[Place]) -> list[tuple[int, int, Place]]:
+    """(first token, the one behind the last, place) of each run that overlaps."""
+    runs = list[tuple[int, int, Place]]()
+    for token, (start, end) in enumerate(places):
+        first = token
+        while runs and start < runs[-1][2][1]:
+            first, _, place = runs.pop()
+            start, end = min(start, place[0]), max(end, place[1])
+        runs.append((first, token + 1, (start, end)))
+    return runs
+
+
+class _Change(NamedTuple):
+    """What becomes of the text between two units that are kept."""
+
+    before: int  # where the first one ends; 0 where there is none
+    gone: Place | None  # from the first to the last deleted unit or marker
+    after: int  # where the second one starts, or the text ends
+    pieces: list[str]  # what is written
+    is_inner: bool  # the second one goes on with the word before it
+
+
+def _changes(
+    source: RewriteSource, edits: Edits, tokenizer: Tokenizer
+) -> Iterator[_Change]:
+    """The changes from left to right."""
+    count = bisect.bisect_right(source.slot_tokens, len(edits.keeps))
+    slots = source.slots[:count]
+    before, gone, pieces = 0, list[int](), list[str]()
+    for unit in _units(source, edits, tokenizer):
+        while slots and slots[0][0] < unit.place[0]:
+            gone += slots.pop(0)
+        pieces += unit.pieces
+        if not unit.is_kept:
+            gone += unit.place
+            continue
+        if gone or pieces:
+            place = (gone[0], gone[-1]) if gone else None
+            yield _Change(
+                before,
+                place,
+                after=unit.place[0],
+                pieces=pieces,
+                is_inner=unit.is_inner,
+            )
+        before, gone, pieces = unit.place[1], [], []
+
+
+class _Writer:
+    """Makes the text, from left to right."""
+
+    def __init__(
+        self, source: RewriteSource, tokenizer: Tokenizer, context: str
+    ) -> None:
+        self.made, self.edits = "", list[TextEdit]()
+        self._text, self._done = source.text, 0
+        plain = blanked(source.text, source.slots)
+        self._spacing = Spacing(plain, source.places)
+        self._spelling = Spelling(plain, context, tokenizer)
+
+    def copy(self, end: int) -> None:
+        """Takes the source's characters up to a place."""
+        self.made += self._text[self._done : end]
+        self._done = end
+
+    def apply(self, change: _Change) -> None:
+        """Makes a change, and all before it."""
+        self.copy(change.before)
+        following = self._text[change.after : change.after + _NEAR]
+        body, left = self._body(change.pieces)
+        right = self._spacing.between(self.made + body, following)
+        right = False if change.is_inner else right
+        if change.gone:
+            start, end = change.gone
+        else:
+            is_first = self.made.strip() and _starts_gap(left, right)
+            place = change.before if is_first or not following else change.after
+            start = end = place
+        gap, rest = self._text[change.before : start], self._text[end : change.after]
+        if body:
+            gaps = _beside(gap, left), _beside(rest, right)
+        elif not (self.made.strip() and following):  # at an end of the text
+            gaps = (gap, _closed(rest)) if following else (_closed(gap), rest)
+        else:
+            dense = is_dense(self._text[start]) or is_dense(self._text[end - 1])
+            gaps = _between(gap, rest, right, dense=dense)
+        self._replace((change.before, change.after), gaps, body, old=(gap, rest))
+
+    def _body(self, pieces: Sequence[str]) -> tuple[str, bool | None]:
+        """What is written, and whether a blank is wanted before it."""
+        body = ""
+        left: bool | None = None
+        wanted: bool | None
+        for word in _words(pieces):
+            before = self.made + body
+            if word.startswith(_CONTINUES):
+                body, wanted = body + self._spelling.rest_of(word[2:], before), False
+            else:
+                wanted = self._spacing.between(before, word)
+                blank = " " * bool(wanted if body else before)
+                form = self._spelling.of(word, before + blank)
+                body += blank + form if body else form
+            left = wanted if before == self.made else left
+        return body, left
+
+    def _replace(
+        self, place: Place, gaps: tuple[str, str], body: str, *, old: tuple[str, str]
+    ) -> None:
+        """Writes gaps and body to a place, but what stays of the old gaps."""
+        kept = len(os.path.commonprefix([old[0], gaps[0]]))
+        rest = len(os.path.commonprefix([old[1][::-1], gaps[1][::-1]]))
+        start, end = place[0] + kept, place[1] - rest
+        new = gaps[0][kept:] + body + gaps[1][: len(gaps[1]) - rest]
+        gone = self._text[start:end]
+        self.copy(start)
+        self.made += new
+        self._done = end
+        if gone != new:
+            self.edits.append(TextEdit(start, end, old=gone, new=new))
+
+
+def _words(pieces: Sequence[str]) -> list[str]:
+    """The words that pieces make; equal punctuation is joined, as in "..."."""
+    words = list[str]()
+    for piece in pieces:
+        if words and piece.startswith(_CONTINUES):
+            words[-1] += piece.removeprefix(_CONTINUES)
+        elif words and len(piece) == 1 and {*words[-1]} == {piece} - {*_letters(piece)}:
+            words[-1] += piece
+        else:
+            words.append(piece)
+    return words
+
+
+def _letters(text: str) -> Iterator[str]:
+    return filter(str.isalnum, text)
+
+
+def _starts_gap(left: bool | None, right: bool | None) -> bool:
+    """Whether what is written stands at the start of the gap that it comes into."""
+    if left is False:
+        return right is not False
+    return left is None and right is True
+
+
+def _beside(gap: str, wanted: bool | None) -> str:
+    """A gap beside what is written."""
+    if wanted is None:
+        return gap
+    if not wanted:
+        return _closed(gap)
+    return gap if has_blank(gap) else gap + " "
+
+
+def _closed(gap: str) -> str:
+    """A gap without blanks; lines stay apart."""
+    return gap if _LINE_END.search(gap) else _BLANKS.sub("", gap)
+
+
+def _between(
+    gap: str, rest: str, wanted: bool | None, *, dense: bool
+) -> tuple[str, str]:
+    """The gaps on both sides of what is deleted, which become one.
+
+    dense: what is deleted is of a script without blanks.
+    """
+    if wanted is False or (wanted is None and not dense):
+        return _closed(gap), _closed(rest)
+    if has_blank(gap) and has_blank(rest):
+        return (_closed(gap), rest) if _LINE_END.search(rest) else (gap, _closed(rest))
+    touches = not (has_blank(gap) or has_blank(rest))
+    return gap + " " * (touches and wanted is True), rest

@@ -1,0 +1,52 @@
+"""A text to rewrite: its tokens, and the slots that its markers name."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bert_mgpu.text.pieces import take_dropped
+from bert_mgpu.text.tokenization import Tokenizer
+
+Place = tuple[int, int]  # the start and the excluded end, in characters
+
+
+class RewriteSource(NamedTuple):
+    """A text to rewrite. Letters: N tokens."""
+
+    text: str  # with its slot markers
+    slots: list[Place]  # of the markers, which are no tokens
+    ids: list[int]  # of the tokens [N]
+    places: list[Place]  # of the tokens [N], in order; dropped accents belong to some
+
+    @property
+    def slot_tokens(self) -> list[int]:
+        """For each slot the token before which it stands; at the end it is N."""
+        starts = [start for start, _ in self.places]
+        return [bisect.bisect_left(starts, slot) for slot, _ in self.slots]
+
+
+def source_of(text: str, tokenizer: Tokenizer, slot_marker: str = "") -> RewriteSource:
+    """A text's tokens without the slot markers, which part words as blanks do."""
+    slots = []
+    if slot_marker:
+        slots = [match.span() for match in re.finditer(re.escape(slot_marker), text)]
+    blank = blanked(text, slots)
+    located = tokenizer.ids_with_offsets(blank)
+    places = [[start, end] for _, start, end in located]
+    take_dropped(blank, places)
+    return RewriteSource(
+        text,
+        slots,
+        ids=[index for index, _, _ in located],
+        places=[(start, end) for start, end in places],
+    )
+
+
+def blanked(text: str, slots: Sequence[Place]) -> str:
+    """A text with blanks for the markers: all other places are the same."""
+    for start, end in slots:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text

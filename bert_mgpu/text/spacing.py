@@ -1,0 +1,116 @@
+"""Whether a blank stands between two words, as the text around them has it.
+
+What the text itself shows counts first: how often it has blanks between such
+neighbours. Where it shows nothing, the rules of European print decide; scripts without
+blanks get none.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from bert_mgpu.text.words import is_dense
+
+# Kinds of neighbours: letters and digits, those of scripts without blanks; all other
+# characters, and runs of them, are kinds of their own.
+_WORD, _DENSE = "a", "一"
+_WORDS = {_WORD, _DENSE}
+_STRAIGHT = ('"', "''")  # quotation marks that open and close by turns ...
+_OPENS, _CLOSES = "“", "”"  # ... and are of these kinds
+_OPENING = frozenset("([{<¿¡#@$£€„‚")
+_CLOSING = frozenset(")]}>.,;:!?%…°")
+_JOINING = frozenset("'’-‐‑–—/\\_~")
+_IN_NUMBER = re.compile(r"(?<=\d)([.:](?=\d)|,(?=\d{3}(?!\d)))")
+_UNSEEN = ("Mn", "Me", "Cf", "Cc")
+_PICTURES = ("So", "Sk")  # emoji among them, which are wide in all scripts
+
+
+class Spacing:
+    """The blanks of a text."""
+
+    def __init__(self, text: str, places: Sequence[tuple[int, int]]) -> None:
+        """places: the start and the excluded end of each token of the text."""
+        self._apart: collections.Counter[tuple[str, str]] = collections.Counter()
+        numbers = (match.span() for match in _IN_NUMBER.finditer(text))
+        inner = {place for span in numbers for place in span}
+        ends = (end for _, end in places)
+        for end, (start, _) in zip(ends, places[1:], strict=False):
+            if start >= end and start not in inner:
+                key = _left(text, end), _right(text, start, text[:end])
+                self._apart[key] += 1 if has_blank(text[end:start]) else -1
+
+    def between(self, before: str, after: str) -> bool | None:
+        """Whether a blank must (True) or must not (False) part two texts.
+
+        None: there may be one, but none has to be written. Blanks at the end of the
+        first text do not matter; the second one starts with none.
+        """
+        left, right = _left(before, len(before)), _right(after, 0, before)
+        if not left or not right:
+            return None
+        if _IN_NUMBER.match(before.rstrip()[-2:] + after[:4], 1):
+            return False
+        seen = self._apart[left, right]
+        if {left, right} <= _WORDS:
+            return True if left == right == _WORD or seen > 0 else None
+        return seen > 0 if seen else _in_print(left, right)
+
+
+def has_blank(text: str) -> bool:
+    return any(map(str.isspace, text))
+
+
+def _in_print(left: str, right: str) -> bool:
+    """The rule for neighbours one of which is punctuation or a symbol."""
+    if left[-1] in _JOINING or right[0] in _JOINING or left[-1] == right[0]:
+        return False
+    opens = left[-1] in _OPENING or unicodedata.category(left[-1]) == "Pi"
+    closes = right[0] in _CLOSING or unicodedata.category(right[0]) == "Pf"
+    return not (opens or closes or _is_close(left[-1]) or _is_close(right[0]))
+
+
+def _is_close(char: str) -> bool:
+    """Whether no blank stands beside a character: it is of a script without them."""
+    return is_dense(char) and unicodedata.category(char) not in _PICTURES
+
+
+def _left(text: str, end: int) -> str:
+    """The kind of what ends at `end` of a text; "" where nothing does."""
+    while end and (text[end - 1].isspace() or _is_unseen(text[end - 1])):
+        end -= 1
+    start = max(0, end - 1)
+    while start and text[start - 1] == text[end - 1]:
+        start -= 1
+    run = text[start:end]
+    return (_CLOSES, _OPENS)[_is_open(text, end)] if run in _STRAIGHT else _kind(run)
+
+
+def _right(text: str, start: int, before: str) -> str:
+    """The kind of what starts at `start` of a text, behind another one."""
+    end = start
+    while end < len(text) and text[end] == text[start]:
+        end += 1
+    run = text[start:end]
+    if run in _STRAIGHT:
+        return (_OPENS, _CLOSES)[_is_open(before, len(before))]
+    return _kind(run)
+
+
+def _kind(run: str) -> str:
+    """run: the same character, once or more often."""
+    char = run[:1]
+    if char and unicodedata.category(char)[0] in "LNM":
+        return _DENSE if is_dense(char) else _WORD
+    return run
+
+
+def _is_unseen(char: str) -> bool:
+    return unicodedata.category(char) in _UNSEEN
+
+
+def _is_open(text: str, end: int) -> bool:
+    """Whether a straight quotation is open at `end`."""
+    return sum(text.count(mark, 0, end) for mark in _STRAIGHT) % 2 == 1

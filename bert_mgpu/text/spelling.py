@@ -1,0 +1,81 @@
+"""How a word is written that an uncased vocabulary knows in lower case alone.
+
+A word of the texts around it is written as it is there, with its case and accents; so
+are names. Others are written in capitals where all else is, and with a capital at the
+start of a sentence if the text starts with one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from bert_mgpu.text.pieces import take_dropped
+from bert_mgpu.text.tokenization import Tokenizer
+
+_NEAR = 40  # characters in which the end of a sentence is looked for
+# No end are the full stops of "U.S." and "e.g.", behind a single letter.
+_SENTENCE_END = re.compile(r"(?:[^\W_]{2}|\d|[^\w\s.])\s?[.!?…]+[^\w]*\s[^\w]*$")
+_CAPITALS = 2  # words that must be there before all is written in them
+
+
+class Spelling:
+    """The spelling of words in a text and in one that is read with it."""
+
+    def __init__(self, text: str, context: str, tokenizer: Tokenizer) -> None:
+        self._lowered = tokenizer.do_lower_case
+        self._forms: dict[str, str] = {}
+        if not self._lowered:
+            return
+        initial = dict[str, str]()
+        for own in (text, context):
+            for word, form, is_first in _forms(own, tokenizer):
+                (initial if is_first else self._forms).setdefault(word, form)
+        # What starts a sentence there may be a name, or any word.
+        self._forms = initial | self._forms
+        letters = [char for char in text if char.isupper() or char.islower()]
+        self._starts_so = letters[:1] == [
+            char for char in letters[:1] if char.isupper()
+        ]
+        words = [word for word in text.split() if word.upper() != word.lower()]
+        self._shouts = len(words) >= _CAPITALS and all(map(str.isupper, words))
+
+    def of(self, word: str, before: str) -> str:
+        """The spelling of a word behind a text. word: as the vocabulary has it."""
+        form = unicodedata.normalize("NFC", word)  # Hangul is in parts there
+        if not self._lowered:
+            return form
+        form = self._forms.get(word, form)
+        if self._shouts:
+            return form.upper()
+        if self._starts_so and _starts_sentence(before):
+            return _capital(form[:1]) + form[1:]
+        return form
+
+    def rest_of(self, piece: str, before: str) -> str:
+        """The spelling of what goes on with the word at the end of a text."""
+        form = unicodedata.normalize("NFC", piece)
+        start = re.search(r"\w*$", before)
+        word = start[0] if start else ""
+        return form.upper() if self._lowered and word[1:].isupper() else form
+
+
+def _forms(text: str, tokenizer: Tokenizer) -> Iterator[tuple[str, str, bool]]:
+    """(word, its spelling, whether it starts a sentence) of each word of a text."""
+    words = tokenizer.words(text)
+    places = [[min(word.sources), max(word.sources) + 1] for word in words]
+    take_dropped(text, places)
+    for word, (start, end) in zip(words, places, strict=True):
+        yield word.text, text[start:end], _starts_sentence(text[:start])
+
+
+def _starts_sentence(before: str) -> bool:
+    """Whether what follows a text starts a sentence, as at the start of all."""
+    near = before[-_NEAR:]
+    return _SENTENCE_END.search(near) is not None or not any(map(str.isalnum, before))
+
+
+def _capital(char: str) -> str:
+    """No capital is put where it is two letters: ß."""
+    return char.title() if len(char.title()) == 1 else char
