@@ -52,7 +52,7 @@ FILES = ("train", "dev", "test")
 _MEANT = {
     **dict.fromkeys(("text", "sentence", "sentence1", "content", "input"), "text_a"),
     **dict.fromkeys(("sentence2", "text2", "text_pair"), "text_b"),
-    **dict.fromkeys(("label_column", "class", "target", "y"), "label"),
+    **dict.fromkeys(("label_column", "class", "y"), "label"),
     **dict.fromkeys(("validation", "valid", "val", "eval"), "dev"),
 }
 KEYS = {
@@ -68,6 +68,8 @@ KEYS = {
     "token_pattern": Key("token_pattern", (str,)),
     "repair_bio": Key("repair_bio", (str,), choices=tagging.REPAIRS),
     "version_2_with_negative": Key("version_2_with_negative", (bool,)),
+    "target": Key("target_column", (int, str), columns.parsed),
+    "slot_marker": Key("slot_marker", (str,)),
     "units": Key("tag_units", (str,), choices=tagging.UNITS),
 }
 
