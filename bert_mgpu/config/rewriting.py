@@ -11,7 +11,7 @@ WRITES_FROM = VOCABULARY, ROW = "vocabulary", "input"
 SLOT_MARKER = "[SLOT]"
 
 
-class Choice(NamedTuple):
+class RewriteChoice(NamedTuple):
     """How rewritings are chosen: the flags of these names."""
 
     num_candidates: int | None = None
@@ -20,7 +20,7 @@ class Choice(NamedTuple):
     keep_bias: float = 0.0
 
 
-_DEFAULT = Choice()
+_DEFAULT = RewriteChoice()
 
 
 @dataclasses.dataclass(frozen=True)

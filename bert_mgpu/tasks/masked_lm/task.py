@@ -20,9 +20,8 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 
 MASKED, NEXT = "masked_lm_loss", "next_sentence_loss"
-MASKED_HEAD = "cls/predictions/transform/dense/kernel"
 NEXT_HEAD = "cls/seq_relationship/output_weights"
-NEW_HEAD_WARNING = (
+_NEW_HEAD_WARNING = (
     "a random masked-word head damages trained weights: train it alone first with"
     " --freeze=^bert/, then pass that output_dir as --init_checkpoint, with another"
     " --output_dir"
@@ -45,7 +44,7 @@ class Pretraining:
     labels: tuple[str, ...] = ()
     lower_is_better = frozenset({"loss", "masked_lm_loss", "perplexity"})
     new_head_warnings: Mapping[str, str] = types.MappingProxyType(
-        {MASKED_HEAD: NEW_HEAD_WARNING}
+        {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
     )
 
     def __init__(

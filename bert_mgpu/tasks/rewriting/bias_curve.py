@@ -40,7 +40,7 @@ def points(scores: np.ndarray, truth: np.ndarray) -> list[Point]:
         recall = hits / max(1, int((truth > 0).sum()))
         bottom = 0.25 * precision + recall
         f05 = 1.25 * precision * recall / bottom if bottom else 0.0
-        found.append(Point(bias, int(changed.sum()), precision, recall, f05=f05))
+        found.append(Point(bias, int(changed.sum()), precision, recall=recall, f05=f05))
     return found
 
 

@@ -27,7 +27,7 @@ SHOWN = 20  # lines of pairs that are named
 _BLOCK = 4096  # examples whose edits are found together
 
 
-class Target(NamedTuple):
+class PairTarget(NamedTuple):
     """What a text becomes, as the model learns it."""
 
     edits: Edits | None  # None: not to be made by tags
@@ -42,10 +42,10 @@ class _Made(NamedTuple):
     input_ids: list[int]
     segment_ids: list[int]
     tag_ids: list[int]
-    positions: list[int]
-    masked_ids: list[int]
-    slots: list[int]
-    whole: list[int]
+    positions: Sequence[int] = ()
+    masked_ids: Sequence[int] = ()
+    slots: Sequence[int] = ()
+    whole: Sequence[int] = ()
 
 
 def featurise(
@@ -76,7 +76,7 @@ def featurise(
             special_count = 2 if context is None else 3
             lengths.append(len(source.ids) + len(context or ()) + special_count)
             target = targets[number]
-            facts.add(example, source, target, max_insert)
+            facts.add(example, source, target, most=max_insert)
             made = _rows(
                 source,
                 context,
@@ -120,14 +120,14 @@ def _targets(
     contexts: Sequence[Sequence[int] | None],
     *,
     tokenizer: Tokenizer,
-) -> list[Target | None]:
+) -> list[PairTarget | None]:
     """What becomes of each text; None where that is not known."""
     texts = {n: each.label for n, each in enumerate(examples) if each.label is not None}
     ids = {number: tokenizer.ids(text) for number, text in texts.items()}
     free = [number for number in ids if not sources[number].slots]
     pairs = [(sources[number].ids, ids[number]) for number in free]
     edits: dict[int, Edits | None] = dict(zip(free, edits_of(pairs), strict=True))
-    found: list[Target | None] = [None] * len(examples)
+    found: list[PairTarget | None] = [None] * len(examples)
     for number, target in ids.items():
         source = sources[number]
         if source.slots:
@@ -135,7 +135,7 @@ def _targets(
         own = edits[number]
         written = target if own is None else own.written
         known = {*source.ids, *(contexts[number] or ())}
-        found[number] = Target(
+        found[number] = PairTarget(
             own,
             kept=0 if own is None else sum(own.keeps),
             size=len(target),
@@ -165,7 +165,7 @@ def _rows(
                 tag_ids[row.tokens[token]] = 1 + own[token]
     whole = [int(fitting > len(source.ids))]
     made = [
-        _Made(row.input_ids, row.segment_ids, tag_ids, [], [], slots, whole),
+        _Made(row.input_ids, row.segment_ids, tag_ids, slots=slots, whole=whole),
     ]
     if own is None or edits is None or not edits.written:
         return made
@@ -187,7 +187,7 @@ def _rows(
     if positions:
         none = [0] * len(ids)
         segments = filled.segment_ids
-        made.append(_Made(ids, segments, none, positions, masked, [], []))
+        made.append(_Made(ids, segments, none, positions=positions, masked_ids=masked))
     return made
 
 
@@ -211,7 +211,12 @@ class _Statistics:
         }
 
     def add(
-        self, example: Example, source: RewriteSource, target: Target | None, most: int
+        self,
+        example: Example,
+        source: RewriteSource,
+        target: PairTarget | None,
+        *,
+        most: int,
     ) -> None:
         notes = self.notes
         if target is None:

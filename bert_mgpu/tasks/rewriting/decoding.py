@@ -1,4 +1,4 @@
-"""From the tags of texts to rewritings: drafts, what is written in them, their order."""
+"""From the tags of texts to rewritings: drafts, what is written, their order."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.config.rewriting import Choice
+from bert_mgpu.config.rewriting import RewriteChoice
 from bert_mgpu.core.rows import Features, Outputs
 from bert_mgpu.core.task import Forward
 from bert_mgpu.tasks.rewriting.dataset import SLOTS, WHOLE
 from bert_mgpu.tasks.rewriting.drafts import Draft, drafts_of
-from bert_mgpu.tasks.rewriting.filling import Filled, Filler, Text, Vocabulary
+from bert_mgpu.tasks.rewriting.filling import DraftText, Filled, Filler, Vocabulary
 from bert_mgpu.tasks.rewriting.rows import special_of
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -21,7 +21,7 @@ _WITH_SLOTS = 5  # rewritings of a text that has slots
 _BLOCK = 2048  # texts that are written together
 
 
-class Rewriting(NamedTuple):
+class TokenRewriting(NamedTuple):
     """A text with what becomes of its tokens."""
 
     keeps: list[bool]  # of each token that the row has
@@ -34,7 +34,7 @@ class Rewriting(NamedTuple):
 class Tagged(NamedTuple):
     """The row of an example that is tagged."""
 
-    text: Text
+    text: DraftText
     slots: list[int]  # that the row has
     scores: np.ndarray  # log p of the tags, float [tokens and, if it fits, the end, C]
 
@@ -50,7 +50,7 @@ def tagged(rows: Features, scores: Outputs) -> Iterator[Tagged]:
         context = own[1 : before - 1].tolist() if before > 1 else None
         decided = len(source) + int(whole.row(row)[0])
         yield Tagged(
-            Text(source, context),
+            DraftText(source, context),
             [slot for slot in slots.row(row).tolist() if slot < decided],
             scores[TAGS].row(row)[before : before + decided],
         )
@@ -65,7 +65,7 @@ class Decoder:
         tokenizer: Tokenizer,
         vocabulary: Vocabulary,
         *,
-        choice: Choice,
+        choice: RewriteChoice,
         max_length: int,
         max_insert: int,
     ):
@@ -78,15 +78,17 @@ class Decoder:
             rounds=choice.fill_rounds,
         )
 
-    def rewritings(self, rows: Features, outputs: Outputs) -> list[list[Rewriting]]:
+    def rewritings(
+        self, rows: Features, outputs: Outputs
+    ) -> list[list[TokenRewriting]]:
         """The rewritings of each example, the best first."""
-        found, examples = list[list[Rewriting]](), [*tagged(rows, outputs)]
+        found, examples = list[list[TokenRewriting]](), [*tagged(rows, outputs)]
         for first in range(0, len(examples), _BLOCK):
             found += self._block(examples[first : first + _BLOCK])
         return found
 
-    def _block(self, examples: Sequence[Tagged]) -> list[list[Rewriting]]:
-        texts, drafts, owners = list[Text](), list[Draft](), list[int]()
+    def _block(self, examples: Sequence[Tagged]) -> list[list[TokenRewriting]]:
+        texts, drafts, owners = list[DraftText](), list[Draft](), list[int]()
         for number, example in enumerate(examples):
             made = self._drafts(example)
             texts += [example.text] * len(made)
@@ -101,7 +103,7 @@ class Decoder:
             [texts[number] for number in ranked], [filled[number] for number in ranked]
         )
         fluency.update(zip(ranked, means, strict=True))
-        found: list[list[Rewriting]] = [[] for _ in examples]
+        found: list[list[TokenRewriting]] = [[] for _ in examples]
         for number, each in enumerate(filled):
             found[owners[number]].append(_rewriting(each, fluency[number]))
         return [sorted(own, key=_order) for own in found]
@@ -119,9 +121,9 @@ class Decoder:
         )
 
 
-def _rewriting(filled: Filled, fluency: float) -> Rewriting:
+def _rewriting(filled: Filled, fluency: float) -> TokenRewriting:
     draft = filled.draft
-    return Rewriting(
+    return TokenRewriting(
         draft.keeps,
         draft.counts,
         filled.written,
@@ -130,7 +132,7 @@ def _rewriting(filled: Filled, fluency: float) -> Rewriting:
     )
 
 
-def _order(rewriting: Rewriting) -> tuple[float, int, list[int]]:
+def _order(rewriting: TokenRewriting) -> tuple[float, int, list[int]]:
     """The best first; of equal ones the shorter."""
     size = sum(rewriting.keeps) + len(rewriting.written)
     return -rewriting.score, size, rewriting.written

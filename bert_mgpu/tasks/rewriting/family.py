@@ -7,7 +7,7 @@ from typing import Any
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.config.rewriting import Choice
+from bert_mgpu.config.rewriting import RewriteChoice
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example, Features, Rows
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
@@ -63,7 +63,7 @@ class RewritingFamily(Family):
     def prediction_flags(
         self, config: FinetuneConfig, files: TaskFiles
     ) -> dict[str, Any]:
-        return {name: getattr(config, name) for name in Choice._fields}
+        return {name: getattr(config, name) for name in RewriteChoice._fields}
 
     def training_rows(self, features: Features, config: FinetuneConfig) -> Rows:
         return TrainingRows(features, config.seed)
@@ -91,7 +91,9 @@ class RewritingFamily(Family):
             max_seq_length=config.max_seq_length,
             max_insert=config.max_insert,
             slot_marker=marker_of(files),
-            choice=Choice(*(getattr(config, name) for name in Choice._fields)),
+            choice=RewriteChoice(
+                *(getattr(config, name) for name in RewriteChoice._fields)
+            ),
             dropout=config.classifier_dropout,
             recompute=config.recompute,
         )

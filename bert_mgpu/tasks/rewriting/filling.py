@@ -12,18 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.core.rows import POSITIONS, Features, Outputs, Ragged
+from bert_mgpu.core.rows import POSITIONS, Features, Ragged
 from bert_mgpu.core.task import Forward
 from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
 from bert_mgpu.tasks.rewriting.drafts import Draft
-from bert_mgpu.tasks.rewriting.rows import Row, Special, layout
+from bert_mgpu.tasks.rewriting.rows import RewriteRow, Special, layout
 from bert_mgpu.text.whole_words import continuing
 from bert_mgpu.text.words import is_dense
 
 WORDS, WORD_SCORES, LOSSES = "words", "word_scores", "word_losses"  # outputs
 
 
-class Text(NamedTuple):
+class DraftText(NamedTuple):
     """What a draft is written in."""
 
     source: Sequence[int]
@@ -78,7 +78,7 @@ class Filler:
         self._forward, self._vocabulary, self._special = forward, vocabulary, special
         self._max_length, self._rounds = max_length, rounds
 
-    def fill(self, texts: Sequence[Text], drafts: Sequence[Draft]) -> list[Filled]:
+    def fill(self, texts: Sequence[DraftText], drafts: Sequence[Draft]) -> list[Filled]:
         """The drafts with words in place of masks, each beside its text."""
         works = [
             _Work(text, self._fitting(text, draft), self._special.mask)
@@ -93,16 +93,18 @@ class Filler:
                 _features(rows, [work.masked for work in waiting], self._special.mask)
             )
             for index, (work, row) in enumerate(zip(waiting, rows, strict=True)):
-                self._write(work, row, outputs, index)
+                at = [row.written[place] for place in work.masked]
+                words, scores = outputs[WORDS], outputs[WORD_SCORES]
+                self._write(work, words.row(index)[at], scores.row(index)[at])
                 if number + 1 < self._rounds:
                     self._mask_again(work)
         return [work.filled for work in works]
 
     def log_probabilities(
-        self, texts: Sequence[Text], filled: Sequence[Filled]
+        self, texts: Sequence[DraftText], filled: Sequence[Filled]
     ) -> list[float]:
         """The mean log p of what is written, each word given all else; 0 of nothing."""
-        rows, masked, owners = list[Row](), list[list[int]](), list[int]()
+        rows, masked, owners = list[RewriteRow](), list[list[int]](), list[int]()
         for number, (text, own) in enumerate(zip(texts, filled, strict=True)):
             for place in range(len(own.written)):
                 rows.append(self._row(text, own.draft, own.written))
@@ -118,7 +120,7 @@ class Filler:
         sizes = np.array([max(1, len(own.written)) for own in filled])
         return (sums / sizes).tolist()
 
-    def _fitting(self, text: Text, draft: Draft) -> Draft:
+    def _fitting(self, text: DraftText, draft: Draft) -> Draft:
         """The draft without what its row has no room for."""
         blank = [self._special.mask] * sum(draft.counts)
         row = self._row(text, draft, blank)
@@ -130,7 +132,7 @@ class Filler:
         counts = [*draft.counts[:fits], *[0] * (size + 1 - fits)]
         return draft._replace(keeps=keeps, counts=counts)
 
-    def _row(self, text: Text, draft: Draft, written: Sequence[int]) -> Row:
+    def _row(self, text: DraftText, draft: Draft, written: Sequence[int]) -> RewriteRow:
         return layout(
             text.context,
             text.source,
@@ -141,16 +143,17 @@ class Filler:
             written=written,
         )
 
-    def _write(self, work: _Work, row: Row, outputs: Outputs, index: int) -> None:
-        """Takes the best words, and pieces of words only behind a word."""
-        words, scores = outputs[WORDS].row(index), outputs[WORD_SCORES].row(index)
-        for place in work.masked:
-            position = row.written[place]
+    def _write(self, work: _Work, words: np.ndarray, scores: np.ndarray) -> None:
+        """Takes the best words, and pieces of words only behind a word.
+
+        words, scores: of what is masked, as in the outputs: [masks, 2].
+        """
+        for index, place in enumerate(work.masked):
             before = work.before(place)
             follows = before is not None and self._vocabulary.ends_word[before]
             choice = 0 if follows else 1  # of any tokens, of whole words
-            work.written[place] = int(words[position, choice])
-            work.scores[place] = float(scores[position, choice])
+            work.written[place] = int(words[index, choice])
+            work.scores[place] = float(scores[index, choice])
         work.masked = []
         work.rounds += 1
 
@@ -174,7 +177,7 @@ class Filler:
 class _Work:
     """A draft that is being written."""
 
-    def __init__(self, text: Text, draft: Draft, mask: int):
+    def __init__(self, text: DraftText, draft: Draft, mask: int):
         self.text, self.draft = text, draft
         size = sum(draft.counts)
         self.written, self.scores = [mask] * size, [0.0] * size
@@ -185,10 +188,10 @@ class _Work:
 
     @property
     def filled(self) -> Filled:
-        return Filled(self.draft, self.written, self.scores, self.rounds)
+        return Filled(self.draft, self.written, self.scores, rounds=self.rounds)
 
     def adjoins(self, place: int) -> bool:
-        """Whether nothing that is kept stands before a place and behind the last one."""
+        """Whether no kept token stands between a place and the one before it."""
         first, last = self._slots[place - 1], self._slots[place]
         return not any(self.draft.keeps[first:last])
 
@@ -204,7 +207,7 @@ class _Work:
 
 
 def _features(
-    rows: Sequence[Row], masked: Sequence[Sequence[int]], mask: int
+    rows: Sequence[RewriteRow], masked: Sequence[Sequence[int]], mask: int
 ) -> Features:
     """Rows with masks at these of their written tokens, whose ids are targets."""
     ids, positions, targets = list[list[int]](), list[list[int]](), list[list[int]]()

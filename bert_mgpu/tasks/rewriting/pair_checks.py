@@ -99,15 +99,17 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
         ("pairs with a place too long", [each["too_long"] for each in facts]),
         ("pairs that differ outside slots", [each["misplaced"] for each in facts]),
     ]
-    rows += _counted("places to write at", facts, "slot_counts", range(_MOST_SLOTS))
-    rows += _counted("tokens at a place", facts, "slot_lengths", _LENGTHS)
+    rows += _counted(
+        "places to write at", facts, "slot_counts", ends=range(_MOST_SLOTS)
+    )
+    rows += _counted("tokens at a place", facts, "slot_lengths", ends=_LENGTHS)
     lines = [["", *(checked.split for checked in sets)]]
     lines += [[name, *map(str, values)] for name, values in rows]
     return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets))]
 
 
 def _counted(
-    name: str, facts: Sequence[Mapping[str, Any]], key: str, ends: Sequence[int]
+    name: str, facts: Sequence[Mapping[str, Any]], key: str, *, ends: Sequence[int]
 ) -> Iterator[tuple[str, list[Any]]]:
     """Counts of numbers up to each end, and above the last one."""
     low = ends[0]

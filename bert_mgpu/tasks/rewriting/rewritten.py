@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import ReadExamples
-from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS, Rewriting
+from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS, TokenRewriting
 from bert_mgpu.tasks.rewriting.filling import LOSSES
 from bert_mgpu.text.edits import Edits
 from bert_mgpu.text.realise import Rewritten, TextEdit, realised
@@ -41,7 +41,7 @@ class RewrittenSet:
     ):
         self._outputs, self.rows, self._examples = outputs, rows, examples
         self._tokenizer, self._marker = tokenizer, marker
-        self._rewritings: Sequence[Sequence[Rewriting]] = outputs[REWRITINGS]
+        self._rewritings: Sequence[Sequence[TokenRewriting]] = outputs[REWRITINGS]
 
     def __len__(self) -> int:
         return len(self._rewritings)
@@ -60,7 +60,7 @@ class RewrittenSet:
         ]
 
     def _candidates(
-        self, example: Example, rewritings: Sequence[Rewriting]
+        self, example: Example, rewritings: Sequence[TokenRewriting]
     ) -> list[Candidate]:
         source = source_of(example.text_a, self._tokenizer, self._marker)
         found: dict[str, Candidate] = {}
@@ -71,7 +71,7 @@ class RewrittenSet:
         return [*found.values()]
 
     def _realised(
-        self, source: RewriteSource, rewriting: Rewriting, context: str | None
+        self, source: RewriteSource, rewriting: TokenRewriting, context: str | None
     ) -> Rewritten:
         edits = Edits(rewriting.keeps, rewriting.counts, rewriting.written)
         return realised(source, edits, self._tokenizer, context=context or "")

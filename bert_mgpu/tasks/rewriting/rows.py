@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bert_mgpu.text.tokenization import Tokenizer
 
 
-class Row(NamedTuple):
+class RewriteRow(NamedTuple):
     """A row of tokens; positions are those in the row."""
 
     input_ids: list[int]
@@ -35,7 +35,10 @@ class Special(NamedTuple):
 def special_of(tokenizer: Tokenizer) -> Special:
     """Raises UserError where the vocabulary has no [MASK]."""
     return Special(
-        tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, unk=tokenizer.unk_id
+        cls=tokenizer.cls_id,
+        sep=tokenizer.sep_id,
+        mask=tokenizer.mask_id,
+        unk=tokenizer.unk_id,
     )
 
 
@@ -48,7 +51,7 @@ def layout(
     keeps: Sequence[bool] = (),
     counts: Sequence[int] = (),
     written: Sequence[int] = (),
-) -> Row:
+) -> RewriteRow:
     """The row of a source and of what becomes of it.
 
     What does not fit in max_length: the beginning of the context, then places of the
@@ -84,9 +87,9 @@ def layout(
         before += [*context[max(0, len(context) - left) :], special.sep]
     shift = len(before)
     end = [shift + len(ids)] if fits else []
-    return Row(
-        [*before, *ids, special.sep],
-        [*[0] * shift, *segments, 1],
-        [*(shift + token for token in tokens), *end],
-        [shift + place for place in places],
+    return RewriteRow(
+        input_ids=[*before, *ids, special.sep],
+        segment_ids=[*[0] * shift, *segments, 1],
+        tokens=[*(shift + token for token in tokens), *end],
+        written=[shift + place for place in places],
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.config.rewriting import ROW, Choice
+from bert_mgpu.config.rewriting import ROW, RewriteChoice
 from bert_mgpu.core.report import ReportSection
 from bert_mgpu.core.rows import POSITIONS, Features, Outputs
 from bert_mgpu.core.task import (
@@ -28,7 +28,6 @@ from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.base import FinetuningTask
-from bert_mgpu.tasks.masked_lm.task import MASKED_HEAD, NEW_HEAD_WARNING
 from bert_mgpu.tasks.rewriting import (
     bias_curve,
     decoding,
@@ -37,14 +36,19 @@ from bert_mgpu.tasks.rewriting import (
     report,
     tags,
 )
-from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS
 from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
+from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS
 from bert_mgpu.tasks.rewriting.files import TYPE
 from bert_mgpu.tasks.rewriting.filling import LOSSES, WORD_SCORES, WORDS, Vocabulary
 from bert_mgpu.tasks.rewriting.rewritten import RewrittenSet
 from bert_mgpu.text.tokenization import Tokenizer
 
 TAG_LOSS, MASKED_LOSS = "tag_loss", "masked_lm_loss"
+_NEW_HEAD_WARNING = (
+    "a random masked-word head: what it writes starts from noise: train it first on"
+    " unlabelled text (docs/pretraining.md, the stage of the head), then pass that"
+    " output_dir as --init_checkpoint"
+)
 _HIDDEN = -1e30  # the logit of what is never written
 
 
@@ -52,10 +56,10 @@ class Rewriting(FinetuningTask):
     """Tags of tokens and words in masks (a `core.task.Task`): two losses."""
 
     token_outputs = frozenset({TAGS, WORDS, WORD_SCORES, LOSSES})
-    new_head_warnings = {MASKED_HEAD: NEW_HEAD_WARNING}
+    new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
     metric = "exact_match"
     shown = ("eval_loss", "exact_match")
-    score_settings = Choice._fields
+    score_settings = RewriteChoice._fields
 
     def __init__(
         self,
@@ -66,7 +70,7 @@ class Rewriting(FinetuningTask):
         max_seq_length: int,
         max_insert: int,
         slot_marker: str,
-        choice: Choice,
+        choice: RewriteChoice,
         dropout: float | None = None,
         recompute: str = "none",
     ):
