@@ -63,7 +63,8 @@ class RewritingFamily(Family):
     def prediction_flags(
         self, config: FinetuneConfig, files: TaskFiles
     ) -> dict[str, Any]:
-        return {name: getattr(config, name) for name in RewriteChoice._fields}
+        values = {name: getattr(config, name) for name in RewriteChoice._fields}
+        return {name: value for name, value in values.items() if value is not None}
 
     def training_rows(self, features: Features, config: FinetuneConfig) -> Rows:
         return TrainingRows(features, config.seed)
@@ -76,6 +77,12 @@ class RewritingFamily(Family):
         *,
         data: TaskData,
     ) -> Rewriting:
+        if config.export_hf:
+            raise UserError(
+                "--export_hf: transformers has no model that rewrites texts: leave it"
+                " out; run_pretraining_mgpu.py takes this output_dir as"
+                " --init_checkpoint"
+            )
         if model.bert_config.type_vocab_size < 2:
             raise UserError(
                 f"--init_checkpoint={config.init_checkpoint}: the model has one type of"

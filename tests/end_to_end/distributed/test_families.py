@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support import entities, questions
+from tests.support import entities, questions, rewriting
 from tests.support.runs import assert_same_run
 
 FLAGS = {"do_train": True, "do_eval": True, "do_predict": True, "padding": "pack"}
@@ -58,3 +58,12 @@ def test_texts_of_several_segments(several):
     flags = {"max_seq_length": 8, "max_segments": 3, "num_train_epochs": 4}
     out = several("own", "test_results.tsv", segment_pooling="attention", **flags)
     assert len((out / "predict.txt").read_text().splitlines()) == 11
+
+
+def test_rewritten_texts(several, tmp_path):
+    """In rounds of passes, whose rows the processes divide each time."""
+    rewriting.write_task(tmp_path / "data", counts=(48, 13, 9))
+    flags = {"max_seq_length": 24, "max_insert": 3, "num_train_epochs": 20}
+    flags |= {"data_dir": tmp_path / "data", "num_candidates": 2}
+    out = several("mine", **flags)
+    assert len({*(out / "predict.txt").read_text().splitlines()}) > 3
