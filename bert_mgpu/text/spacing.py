@@ -34,22 +34,24 @@ class Spacing:
     """The blanks of a text."""
 
     def __init__(self, text: str, places: Sequence[tuple[int, int]]) -> None:
-        """places: the start and the excluded end of each token; some are enough."""
+        """places: the start and the excluded end of each token."""
         places = places[:_MOST]
         self._apart: collections.Counter[tuple[str, str]] = collections.Counter()
         numbers = (match.span() for match in _IN_NUMBER.finditer(text))
         inner = {place for span in numbers for place in span}
         ends = (end for _, end in places)
         for end, (start, _) in zip(ends, places[1:], strict=False):
-            if start >= end and start not in inner:
+            gap = text[end:start]  # one with a slot in it shows nothing
+            if start >= end and start not in inner and not gap.strip():
                 key = _left(text, end), _right(text, start, text[:end])
-                self._apart[key] += 1 if has_blank(text[end:start]) else -1
-        # As corpora have them that are cut into tokens: blanks where print has none.
-        self._is_loose = 0 < sum(
+                self._apart[key] += 1 if gap else -1
+        # Corpora that are cut into tokens have blanks where print has none.
+        shown = (
             seen
-            for key, seen in self._apart.items()
-            if not {*key} <= _WORDS and not _in_print(*key)
+            for (left, right), seen in self._apart.items()
+            if not {left, right} <= _WORDS and not _in_print(left, right)
         )
+        self._is_loose = sum(shown) > 0
 
     def between(self, before: str, after: str) -> bool | None:
         """Whether a blank must (True) or must not (False) part two texts.

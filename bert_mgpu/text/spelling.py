@@ -28,11 +28,15 @@ class Spelling:
         self._forms: dict[str, str] = {}
         if not self._lowered:
             return
+        lower = dict[str, str]()
         for own in (text, context):
             for word, form, is_first in _forms(own, tokenizer):
-                # A capital at the start of a sentence may be there for that alone.
-                if not is_first or form != form.capitalize() or form == form.lower():
+                if is_first and form == form.capitalize():
+                    # The capital may be there for the sentence alone.
+                    lower.setdefault(word, form.lower())
+                else:
                     self._forms.setdefault(word, form)
+        self._forms = lower | self._forms
         letters = (char for char in text if char.isupper() or char.islower())
         self._starts_so = next(letters, "").isupper()
         words = [word for word in text.split() if word.upper() != word.lower()]
