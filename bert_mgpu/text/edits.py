@@ -29,6 +29,30 @@ class Edits(NamedTuple):
     written: list[int]  # all of them, in their order
 
 
+class TokenEdit(NamedTuple):
+    """The tokens source[start:end] become `new`."""
+
+    start: int
+    end: int
+    new: tuple[int, ...]
+
+
+def token_edits(edits: Edits) -> list[TokenEdit]:
+    """A script as edits, each between two tokens that are kept or the text's ends."""
+    found, new = list[TokenEdit](), list[int]()
+    start = used = 0
+    for token, (count, keep) in enumerate(
+        zip(edits.counts, [*edits.keeps, True], strict=True)
+    ):
+        new += edits.written[used : used + count]
+        used += count
+        if keep:
+            if new or start < token:
+                found.append(TokenEdit(start, token, tuple(new)))
+            start, new = token + 1, []
+    return found
+
+
 def edits_of(pairs: Sequence[Pair]) -> Iterator[Edits]:
     """The scripts that make the target of each (source, target), in their order."""
     for first in range(0, len(pairs), _BLOCK):

@@ -172,9 +172,9 @@ class _Writer:
     ) -> None:
         self.made, self.edits = "", list[TextEdit]()
         self._text, self._done = source.text, 0
-        plain = blanked(source.text, source.slots)
-        self._spacing = Spacing(plain, source.places)
-        self._spelling = Spelling(plain, context, tokenizer)
+        self._spacing = Spacing(source.text, source.places)
+        text = blanked(source.text, source.slots)
+        self._spelling = Spelling(text, context, tokenizer)
 
     def copy(self, end: int) -> None:
         """Takes the source's characters up to a place."""

@@ -47,6 +47,8 @@ def source_of(text: str, tokenizer: Tokenizer, slot_marker: str = "") -> Rewrite
 
 def blanked(text: str, slots: Sequence[Place]) -> str:
     """A text with blanks for the markers: all other places are the same."""
+    parts, done = list[str](), 0
     for start, end in slots:
-        text = text[:start] + " " * (end - start) + text[end:]
-    return text
+        parts += [text[done:start], " " * (end - start)]
+        done = end
+    return "".join([*parts, text[done:]])

@@ -22,9 +22,11 @@ _STRAIGHT = ('"', "''")  # quotation marks that open and close by turns ...
 _OPENS, _CLOSES = "“", "”"  # ... and are of these kinds
 _OPENING = frozenset("([{<¿¡#@$£€„‚")
 _CLOSING = frozenset(")]}>.,;:!?%…°")
+_STOPS = frozenset(".,;!?")
 _JOINING = frozenset("'’-‐‑–—/\\_~")
 _IN_NUMBER = re.compile(r"(?<=\d)([.:](?=\d)|,(?=\d{3}(?!\d)))")
 _UNSEEN = ("Mn", "Me", "Cf", "Cc")
+_MOST = 1000  # tokens of a text that are looked at
 _PICTURES = ("So", "Sk")  # emoji among them, which are wide in all scripts
 
 
@@ -32,15 +34,24 @@ class Spacing:
     """The blanks of a text."""
 
     def __init__(self, text: str, places: Sequence[tuple[int, int]]) -> None:
-        """places: the start and the excluded end of each token of the text."""
+        """places: the start and the excluded end of each token."""
+        places = places[:_MOST]
         self._apart: collections.Counter[tuple[str, str]] = collections.Counter()
         numbers = (match.span() for match in _IN_NUMBER.finditer(text))
         inner = {place for span in numbers for place in span}
         ends = (end for _, end in places)
         for end, (start, _) in zip(ends, places[1:], strict=False):
-            if start >= end and start not in inner:
+            gap = text[end:start]  # one with a slot in it shows nothing
+            if start >= end and start not in inner and not gap.strip():
                 key = _left(text, end), _right(text, start, text[:end])
-                self._apart[key] += 1 if has_blank(text[end:start]) else -1
+                self._apart[key] += 1 if gap else -1
+        # Corpora that are cut into tokens have blanks where print has none.
+        shown = (
+            seen
+            for (left, right), seen in self._apart.items()
+            if not {left, right} <= _WORDS and not _in_print(left, right)
+        )
+        self._is_loose = sum(shown) > 0
 
     def between(self, before: str, after: str) -> bool | None:
         """Whether a blank must (True) or must not (False) part two texts.
@@ -56,7 +67,10 @@ class Spacing:
         seen = self._apart[left, right]
         if {left, right} <= _WORDS:
             return True if left == right == _WORD or seen > 0 else None
-        return seen > 0 if seen else _in_print(left, right)
+        if seen:
+            return seen > 0
+        ends = _WORD in (left, right) or right in _STOPS
+        return _in_print(left, right) or (self._is_loose and ends and left != "'")
 
 
 def has_blank(text: str) -> bool:

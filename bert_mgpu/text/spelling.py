@@ -28,16 +28,17 @@ class Spelling:
         self._forms: dict[str, str] = {}
         if not self._lowered:
             return
-        initial = dict[str, str]()
+        lower = dict[str, str]()
         for own in (text, context):
             for word, form, is_first in _forms(own, tokenizer):
-                (initial if is_first else self._forms).setdefault(word, form)
-        # What starts a sentence there may be a name, or any word.
-        self._forms = initial | self._forms
-        letters = [char for char in text if char.isupper() or char.islower()]
-        self._starts_so = letters[:1] == [
-            char for char in letters[:1] if char.isupper()
-        ]
+                if is_first and form == form.capitalize():
+                    # The capital may be there for the sentence alone.
+                    lower.setdefault(word, form.lower())
+                else:
+                    self._forms.setdefault(word, form)
+        self._forms = lower | self._forms
+        letters = (char for char in text if char.isupper() or char.islower())
+        self._starts_so = next(letters, "").isupper()
         words = [word for word in text.split() if word.upper() != word.lower()]
         self._shouts = len(words) >= _CAPITALS and all(map(str.isupper, words))
 
@@ -46,7 +47,8 @@ class Spelling:
         form = unicodedata.normalize("NFC", word)  # Hangul is in parts there
         if not self._lowered:
             return form
-        form = self._forms.get(word, form)
+        if len(word) > 1 or not before.endswith("'"):  # "it's" beside "U.S."
+            form = self._forms.get(word, form)
         if self._shouts:
             return form.upper()
         if self._starts_so and _starts_sentence(before):
@@ -56,9 +58,9 @@ class Spelling:
     def rest_of(self, piece: str, before: str) -> str:
         """The spelling of what goes on with the word at the end of a text."""
         form = unicodedata.normalize("NFC", piece)
-        start = re.search(r"\w*$", before)
-        word = start[0] if start else ""
-        return form.upper() if self._lowered and word[1:].isupper() else form
+        match = re.search(r"\w*$", before[-_NEAR:])
+        is_upper = match is not None and match[0][1:].isupper()
+        return form.upper() if self._lowered and is_upper else form
 
 
 def _forms(text: str, tokenizer: Tokenizer) -> Iterator[tuple[str, str, bool]]:
@@ -67,13 +69,17 @@ def _forms(text: str, tokenizer: Tokenizer) -> Iterator[tuple[str, str, bool]]:
     places = [[min(word.sources), max(word.sources) + 1] for word in words]
     take_dropped(text, places)
     for word, (start, end) in zip(words, places, strict=True):
-        yield word.text, text[start:end], _starts_sentence(text[:start])
+        yield (
+            word.text,
+            text[start:end],
+            _starts_sentence(text[max(0, start - _NEAR) : start]),
+        )
 
 
 def _starts_sentence(before: str) -> bool:
     """Whether what follows a text starts a sentence, as at the start of all."""
     near = before[-_NEAR:]
-    return _SENTENCE_END.search(near) is not None or not any(map(str.isalnum, before))
+    return not any(map(str.isalnum, near)) or _SENTENCE_END.search(near) is not None
 
 
 def _capital(char: str) -> str:

@@ -1,15 +1,172 @@
-"""Scores of rewritten texts."""
+"""Scores of rewritten texts, in per cent; what copying the sources scores, beside them.
+
+`sari` is that of LaserTagger (Malmi et al. 2019), after Xu et al. 2016: n-grams count
+once a text, 0 / 0 is 1, and deletions have an F score, too. `bleu` is sacrebleu's
+(Post 2018). An edit is right where its place and what it writes are. Letters: R rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import collections
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
-NAMES = ("exact_match",)
+from bert_mgpu.text.edits import TokenEdit
+from bert_mgpu.text.realise import on_one_line
+from bert_mgpu.text.words import is_dense
+
+NAMES = (
+    *("exact_match", "sari", "sari_keep", "sari_addition", "sari_deletion", "bleu"),
+    *("edit_precision", "edit_recall", "edit_f0.5", "changed"),
+)
+_LONGEST = 4  # words of an n-gram
+_BETA = 0.5  # of the F score of edits: precision counts more than recall
+
+Words = Sequence[str]
+
+
+class Sari(NamedTuple):
+    """The mean of the other three; all are fractions."""
+
+    sari: float
+    keep: float
+    addition: float
+    deletion: float
+
+
+class Bleu(NamedTuple):
+    score: float  # in per cent
+    signature: str  # sacrebleu's, for comparisons
+
+
+class RewritingScores(NamedTuple):
+    values: dict[str, float]  # by NAMES
+    bleu_signature: str
 
 
 def scores(
-    sources: Sequence[str], said: Sequence[str], truth: Sequence[str]
-) -> dict[str, float]:
-    """The share of texts that are as they were to become."""
-    hits = sum(map(str.__eq__, said, truth))
-    return {"exact_match": hits / max(1, len(sources))}
+    sources: Sequence[str],
+    predicted: Sequence[str],
+    targets: Sequence[str],
+    *,
+    edits: Sequence[Collection[TokenEdit]],
+    true_edits: Sequence[Collection[TokenEdit]],
+) -> RewritingScores:
+    """The scores of a set: R texts each, and the edits that make them of the sources.
+
+    What copying scores are those of the sources as predictions, without edits.
+    """
+    bleu = bleu_of(predicted, targets)
+    each = [
+        sari(words(source), words(said), [words(target)])
+        for source, said, target in zip(sources, predicted, targets, strict=True)
+    ]
+    columns = zip(*each, strict=True) if each else [()] * len(Sari._fields)
+    own = [_percent(column) for column in columns]
+    values = [
+        _percent(map(str.__eq__, predicted, targets)),
+        *own,
+        bleu.score,
+        *edit_scores(edits, true_edits),
+        _percent(map(str.__ne__, predicted, sources)),
+    ]
+    return RewritingScores(dict(zip(NAMES, values, strict=True)), bleu.signature)
+
+
+def words(text: str) -> list[str]:
+    """What stands between blanks; characters of scripts without blanks stand apart."""
+    apart = (f" {char} " if is_dense(char) else char for char in text)
+    return "".join(apart).split()
+
+
+def sari(
+    source: Words, predicted: Words, targets: Sequence[Words], *, beta: float = 1
+) -> Sari:
+    """The score of a text, against one target or several.
+
+    beta: of the deletions' F score; LaserTagger's has 1, the paper's precision 0.
+    """
+    parts = []
+    for size in range(1, _LONGEST + 1):
+        before, after = _grams(source, size), _grams(predicted, size)
+        grams = [own for own in (_grams(target, size) for target in targets) if own]
+        count = collections.Counter(gram for own in grams for gram in own)
+        # The share of the targets that have an n-gram.
+        share = collections.defaultdict[tuple[str, ...], float](float)
+        share.update({gram: number / len(grams) for gram, number in count.items()})
+        kept, gone, new = before & after, before - after, after - before
+        keep = _f(
+            sum(share[gram] for gram in kept),
+            len(kept),
+            relevant=sum(share[gram] for gram in before),
+        )
+        addition = _f(
+            len(new & count.keys()), len(new), relevant=len(count.keys() - before)
+        )
+        deletion = _f(
+            sum(1 - share[gram] for gram in gone),
+            len(gone),
+            relevant=sum(1 - share[gram] for gram in before),
+            beta=beta,
+        )
+        parts.append((keep, addition, deletion))
+    means = [sum(column) / _LONGEST for column in zip(*parts, strict=True)]
+    return Sari(sum(means) / len(means), *means)
+
+
+def _grams(text: Words, size: int) -> set[tuple[str, ...]]:
+    """The n-grams of a text."""
+    return {*zip(*(text[start:] for start in range(size)), strict=False)}
+
+
+def _f(right: float, selected: float, *, relevant: float, beta: float = 1) -> float:
+    """F score, where 0 / 0 is 1; beta 0: the precision."""
+    precision = right / selected if selected else 1.0
+    recall = right / relevant if relevant else 1.0
+    return _weighted(precision, recall, beta)
+
+
+def _weighted(precision: float, recall: float, beta: float) -> float:
+    """F score (van Rijsbergen 1979): recall counts beta times as much."""
+    if not beta:
+        return precision
+    total = beta**2 * precision + recall
+    return (1 + beta**2) * precision * recall / total if total else 0.0
+
+
+def bleu_of(predicted: Sequence[str], targets: Sequence[str]) -> Bleu:
+    """BLEU of a set, as the command `sacrebleu` gives it for files of these texts.
+
+    Its tokenizer is `zh` where most characters of the targets are ideographs, else
+    `13a`.
+    """
+    from sacrebleu.metrics.bleu import BLEU  # takes a tenth of a second
+
+    if not targets:
+        return Bleu(0.0, "")
+    chars = collections.Counter(
+        is_dense(char) for text in targets for char in text if not char.isspace()
+    )
+    # Forced: it does not warn that texts look as if they were cut into tokens.
+    metric = BLEU(tokenize="zh" if chars[True] > chars[False] else "13a", force=True)
+    said, wanted = (
+        [on_one_line(text)[0] for text in texts] for texts in (predicted, targets)
+    )
+    score = metric.corpus_score(said, [wanted]).score
+    return Bleu(score, str(metric.get_signature()))
+
+
+def edit_scores(
+    predicted: Sequence[Collection[TokenEdit]], true: Sequence[Collection[TokenEdit]]
+) -> tuple[float, float, float]:
+    """Precision, recall and F0.5 of all edits in per cent; 0 where one has no edits."""
+    pairs = [({*said}, {*own}) for said, own in zip(predicted, true, strict=True)]
+    right = sum(len(said & own) for said, own in pairs)
+    counts = [sum(len(pair[side]) for pair in pairs) for side in range(2)]
+    precision, recall = (right / count if count else 0.0 for count in counts)
+    return 100 * precision, 100 * recall, 100 * _weighted(precision, recall, _BETA)
+
+
+def _percent(values: Iterable[float]) -> float:
+    own = [*map(float, values)]
+    return 100 * sum(own) / len(own) if own else 0.0

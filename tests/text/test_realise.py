@@ -1,0 +1,404 @@
+"""Texts that edits make: what is kept is copied, what is written fits in."""
+
+import itertools
+import random
+import re
+
+import pytest
+
+from bert_mgpu.text import edits
+from bert_mgpu.text.edits import Edits
+from bert_mgpu.text.normalization import Normalizer
+from bert_mgpu.text.realise import applied, on_one_line, realised
+from bert_mgpu.text.rewrite_source import source_of
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.support import real_texts
+from tests.support.marks import rarely
+from tests.support.paths import DATA
+
+HERE = pytest.mark.skipif(not DATA.is_dir(), reason=real_texts.ABSENT)
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PIECES = ["walk", "##s", "##ing", "go", "##ne", "iphone", "##x"]
+# Blanks, what tokenizers drop, accents in both forms, emoji of several characters,
+# full-width, Hangul, kana, ideographs of two planes, right to left, line ends.
+ALPHABET = [
+    *(
+        "a",
+        "B",
+        "zz",
+        "é",
+        "e\u0301",
+        "ß",
+        "İ",
+        "Σ",
+        "ﬁ",
+        "1",
+        "23",
+        "½",
+        "'",
+        '"',
+        "-",
+    ),
+    *(".", ",", "!", "(", ")", "[", "]", "#", "##", "$", "’", "“", "”", "…", "—"),
+    *(" ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u2028", "\x85", "\x1c"),
+    *("\0", "\x07", "\u200b", "\u200d", "\ufeff", "\u00ad", "\ufffd", "\ud800"),
+    *("😀", "👩\u200d👧", "❤\ufe0f", "🇩🇪", "Ａ", "１", "，", "。", "「", "」", "￥"),
+    *(
+        "한",
+        "국어",
+        "ㅋ",
+        "は",
+        "が",
+        "カ",
+        "ｶﾞ",
+        "中",
+        "文",
+        "𠮷",
+        "\uf900",
+        "שָׁ",
+        "\u302e",
+    ),
+]
+
+
+def tokenizer_of(path, words, lower_case=True):
+    path.write_text("\n".join([*SPECIAL, *dict.fromkeys(words)]), encoding="utf-8")
+    return Tokenizer(path, lower_case)
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    """Knows most characters, and none of some words."""
+    cut = Normalizer(True).words
+    chars = {c for text in ALPHABET[:-6] for word in cut(text) for c in word}
+    chars = sorted(chars - {"z", "😀", "½", "\ud800"})
+    return tokenizer_of(tmp_path / "vocab.txt", [*chars, *(f"##{c}" for c in chars)])
+
+
+def knows(tmp_path, *texts, lower_case=True):
+    """A tokenizer for which each word of the texts is one piece, but for a few."""
+    pieces = {"walks", "walking", "gone", "iphonex"}
+    words = [w for text in texts for w in Normalizer(lower_case).words(text)]
+    words = [word for word in words if word not in pieces]
+    return tokenizer_of(tmp_path / "vocab.txt", [*words, *PIECES], lower_case)
+
+
+def checked(source, script, tokenizer, **options):
+    """What is realised; no edit touches what is kept, and they make the text."""
+    made = realised(source, script, tokenizer, **options)
+    assert applied(source.text, made.edits) == made.text
+    for edit in made.edits:
+        assert source.text[edit.start : edit.end] == edit.old != edit.new
+    for one, other in itertools.pairwise(made.edits):
+        assert one.end <= other.start
+    changed = {i for edit in made.edits for i in range(edit.start, edit.end)}
+    gone = itertools.compress(source.places, [not keep for keep in script.keeps])
+    gone = {i for place in gone for i in range(*place)}
+    inside = [  # between the tokens of a syllable, which becomes another one
+        range(*one)
+        for number, (one, other) in enumerate(itertools.pairwise(source.places), 1)
+        if other[0] < one[1] and any(script.counts[number : number + 1])
+    ]
+    gone |= {i for span in inside for i in span}
+    for start, end in source.places:
+        span = {*range(start, end)}
+        assert span & gone or not span & changed
+    return made
+
+
+def keep_all(source):
+    count = len(source.ids)
+    return Edits([True] * count, [0] * (count + 1), [])
+
+
+def drawn_script(rng, source, tokenizer, rate=0.2):
+    count = len(source.ids)
+    keeps = [rng.random() > rate for _ in range(count)]
+    counts = [rng.randint(1, 3) * (rng.random() < rate) for _ in range(count + 1)]
+    known = range(len(SPECIAL), len(tokenizer.tokens))
+    return Edits(keeps, counts, rng.choices(known, k=sum(counts)))
+
+
+@pytest.mark.parametrize("count", [3000, *rarely(100_000)])
+def test_drawn_texts_keep_what_is_kept(count, tokenizer):
+    rng = random.Random(count)
+    for _ in range(count):
+        text = "".join(rng.choices(ALPHABET, k=rng.randrange(25)))
+        marker = rng.choice(["", "[SLOT]"])
+        source = source_of(text, tokenizer, marker)
+        assert checked(source, keep_all(source), tokenizer) == (text, [])
+        checked(source, drawn_script(rng, source, tokenizer), tokenizer)
+        if marker:
+            places = sorted(
+                rng.randrange(len(text) + 1) for _ in range(rng.randrange(3))
+            )
+            cuts = itertools.pairwise([0, *places, len(text)])
+            marked = marker.join(text[start:end] for start, end in cuts)
+            source = source_of(marked, tokenizer, marker)
+            script = drawn_script(rng, source, tokenizer)
+            assert marker not in checked(source, script, tokenizer).text
+
+
+def vocabulary(name):
+    path = DATA / "vocab" / f"{name}_vocab.txt"
+    return Tokenizer(path)
+
+
+@HERE
+@pytest.mark.parametrize("share", [0.002, *rarely(1)])
+def test_real_texts_keep_what_is_kept(share):
+    rng, count = random.Random(0), 0
+    tokenizer = vocabulary("chinese")
+    for path in real_texts.files():
+        for text in real_texts.texts_of(path):
+            if rng.random() > share or len(text) > 10_000:
+                continue
+            source, count = source_of(text, tokenizer), count + 1
+            assert checked(source, keep_all(source), tokenizer) == (text, [])
+            checked(source, drawn_script(rng, source, tokenizer, 0.05), tokenizer)
+    assert count > share * 100_000
+
+
+def scripts(name, share):
+    """(source, script, target, context) of drawn pairs of real texts."""
+    pairs, tokenizer = real_texts.PAIRS[name]
+    rng, tokenizer = random.Random(name), vocabulary(tokenizer)
+    rows = [row for row in pairs() if rng.random() <= share]
+    sources = [source_of(source, tokenizer) for source, _, _ in rows]
+    ids = [tokenizer.ids(target) for _, target, _ in rows]
+    found = edits.edits_of([(s.ids, own) for s, own in zip(sources, ids, strict=True)])
+    for source, script, own, (_, target, context) in zip(
+        sources, found, ids, rows, strict=True
+    ):
+        made = checked(source, script, tokenizer, context=context)
+        is_known = tokenizer.unk_id not in script.written
+        yield made.text, target, not is_known or tokenizer.ids(made.text) == own
+
+
+@HERE
+@pytest.mark.parametrize("share", [0.02, *rarely(1)])
+@pytest.mark.parametrize(
+    ("name", "equal", "same"),
+    # The least share of texts equal to the target without case; of equal tokens.
+    [
+        ("utterance_rewriter", 0.98, 0.999),
+        ("wikisplit", 0.86, 0.999),
+        ("adparaphrase_v2", 0.55, 0.97),  # voicing marks and blanks between kana go
+    ],
+)
+def test_edits_of_real_pairs_make_the_target(name, equal, same, share):
+    found = [*scripts(name, share)]
+    assert len(found) > 100
+    texts = sum(text.lower() == target.lower() for text, target, _ in found)
+    tokens = sum(is_same for _, _, is_same in found)
+    print(f"{name}: {texts} of {len(found)} texts, {tokens} rows of tokens")
+    assert texts >= equal * len(found) and tokens >= same * len(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        # Deleted: blanks go with the words, none comes before punctuation.
+        ("a red, new car", "a red car"),
+        ("a red, new car", "a red, car"),
+        ("a car (new) drives", "a car drives"),
+        ("a new car.", "a new."),
+        ("a new car.", "new car."),
+        ("  a new car \n", "  new car \n"),
+        ("  a new car \n", "  a new \n"),
+        ("a  b   c", "a  b"),
+        ("a new\ncar drives", "a\ncar drives"),
+        ("car", ""),
+        ("well-known car", "well known car"),
+        # Written: blanks between words, punctuation as print has it.
+        ("a car", "a new car"),
+        ("a car", "a car, a house"),
+        ("a car", "a car (new) drives."),
+        ("a car", 'a "new" car'),
+        ('he said "no"', 'he said "no" to "me" there'),
+        ("a known car", "a well-known car"),
+        ("", "new car."),
+        ("it is 3 long", "it is 3.5 long"),
+        ("it cost 1 now", "it cost $1,000 now"),
+        ("at 10", "at 10:30"),
+        ("do not go", "don't go"),
+        ("good day", "good day 😀 now"),
+        ("yes", "yes!!"),
+        # As the text itself has it.
+        ("a , b , c", "a , b , new , c"),
+        ("a ; b .", "a ; b , c ."),
+        ("tom 's car .", "tom 's new house , tom 's car ."),
+        ("« a » b", "« a » « b »"),
+        ("« a » : b", "« a » : b : a"),
+        ("rock / pop", "rock / pop / jazz"),
+        ("he walks home", "he walking home"),
+        ("he walks home", "he walks"),
+        ("they go home", "they gone home"),
+        # Chinese, Japanese, Korean: blanks stay, none is added beside ideographs.
+        ("今天天气", "今天的天气怎么样？"),
+        ("今天，好", "今天，很好，好"),
+        ("你好 世界", "你好 世界的人"),
+        ("我用 iphone 手机", "我用手机"),
+        ("我 用 它 了", "我 用 了"),
+        ("手机好", "iphone手机好"),
+        ("手机好", "iphonex手机好"),
+        ("我有 iphone 好", "我有 iphone 和 iphonex 好"),
+        ("他说“好”了", "他说“好”和“很”了"),
+        ("价格￥100", "价格￥100，￥200"),
+        ("한국어 좋아", "한국 좋아"),
+        ("한국어 좋아", "한국어 아주 좋아"),
+    ],
+)
+def test_blanks(source, target, tmp_path):
+    tokenizer = knows(tmp_path, source, target)
+    own = source_of(source, tokenizer)
+    script = next(edits.edits_of([(own.ids, tokenizer.ids(target))]))
+    assert checked(own, script, tokenizer).text == target
+
+
+def test_what_is_deleted_takes_its_blanks_along(tmp_path):
+    rng = random.Random(1)
+    tokenizer = knows(tmp_path, "one two , . ( ) 天")
+    for _ in range(1000):
+        parts = rng.choices(["one", "two,", "(one)", "two.", "天"], k=rng.randrange(9))
+        source = source_of(" ".join(parts), tokenizer)
+        keeps = [rng.random() < 0.6 for _ in source.ids]
+        script = Edits(keeps, [0] * (len(keeps) + 1), [])
+        text = checked(source, script, tokenizer).text
+        assert not re.search(r"\s\s|\s[,.)]|\(\s|^\s|\s$", text), (source.text, text)
+        assert tokenizer.ids(text) == edits.realised(source.ids, script)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "context"),
+    [
+        # The same word in the input, with its accents.
+        ("We met Zoë there", "We met Zoë and Zoë there", ""),
+        ("he has it", "he has my iPhone", "Is it my iPhone?"),
+        ("Die Stadt Köln", "Die Stadt Köln ist Köln", ""),
+        ("Er kommt", "Er kommt nach Köln", "Kommt Max nach Köln?"),
+        ("Über uns", "Über uns und über Max", "Das ist Max"),
+        ("他要买", "他要买iPhone", "iPhone好吗"),
+        # The start of a sentence, where the text starts with a capital.
+        ("He left", "He left. Then we left", ""),
+        ("He left", "Then He left", ""),
+        ("he left", "he left. then we left", ""),
+        ("He left and ate", 'He left. "It ate', ""),
+        ("He left? yes", "He left? Then yes", ""),
+        ("in the U.S. now", "in the U.S. state now", ""),
+        ("We saw J. there", "We saw J. green there", ""),
+        ("Was it .5 there", "Was it .5 long there", ""),
+        ("1 Tag", "Max 1 Tag", "Das Max"),
+        ("Er geht", "Er geht. ßa", ""),  # no capital is one letter
+        ("你好? 好", "你好? 好iphone", ""),
+        # All in capitals.
+        ("BUY IT NOW", "BUY IT CHEAP NOW", ""),
+        ("NBA 好", "NBA 好cheap", ""),
+        ("HE WALKS", "HE WALKING", ""),
+        ("It's in the U.S. now", "It's in the U.S. car's now", ""),
+    ],
+)
+def test_case(source, target, context, tmp_path):
+    tokenizer = knows(tmp_path, source, target, context)
+    own = source_of(source, tokenizer)
+    script = next(edits.edits_of([(own.ids, tokenizer.ids(target))]))
+    assert checked(own, script, tokenizer, context=context).text == target
+
+
+def test_a_cased_vocabulary_says_how_words_are_written(tmp_path):
+    tokenizer = knows(tmp_path, "He left", "then We left. it Ate", lower_case=False)
+    own = source_of("He left", tokenizer)
+    script = next(edits.edits_of([(own.ids, tokenizer.ids("then We left. it Ate"))]))
+    assert checked(own, script, tokenizer).text == "then We left. it Ate"
+
+
+@pytest.mark.parametrize(
+    ("source", "written", "target"),
+    [
+        ("buy [SLOT] now", "new car", "buy new car now"),
+        ("buy [SLOT]now", "new car", "buy new car now"),
+        ("buy[SLOT]now", "new", "buy new now"),
+        ("buy [SLOT] now", ", new", "buy, new now"),
+        ("buy [SLOT] now", "", "buy now"),
+        ("buy [SLOT], now", "", "buy, now"),
+        ("[SLOT]", "new car", "new car"),
+        ("[SLOT]", "", ""),
+        ("[SLOT] [SLOT]", "new", "new"),
+        (" [SLOT] buy", "new", " new buy"),
+        ("buy [SLOT]\n", "now", "buy now\n"),
+        ("今天[SLOT]，好", "很 好", "今天很好，好"),
+        ("今天 [SLOT] 好", "很", "今天 很 好"),
+        ("[slot] [SLOT]", "new", "[slot] new"),
+    ],
+)
+def test_slots_are_filled(source, written, target, tmp_path):
+    tokenizer = knows(tmp_path, source, written)
+    own = source_of(source, tokenizer, "[SLOT]")
+    script, ids = keep_all(own), tokenizer.ids(written)
+    script.counts[own.slot_tokens[0]] = len(ids)
+    made = checked(own, script._replace(written=ids), tokenizer)
+    assert made.text == target
+
+
+def test_slots_know_their_tokens(tmp_path):
+    tokenizer = knows(tmp_path, "buy new car")
+    own = source_of("%buy %new%car%", tokenizer, "%")
+    assert own.slot_tokens == [0, 1, 2, 3]
+    assert own.slots == [(0, 1), (5, 6), (9, 10), (13, 14)]
+    assert tokenizer.ids("buy new car") == own.ids
+    assert source_of("a.b", tokenizer, ".").slots == [(1, 2)]  # no pattern
+    assert source_of("a.b", tokenizer).slots == []
+
+
+def test_what_does_not_fit_stays_as_it_stands(tmp_path):
+    """Tokens behind those of a script, blanks and slots among them."""
+    tail = " Car\u200b  [SLOT]\u3000NOW é\n"
+    tokenizer = knows(tmp_path, "buy new", tail)
+    own = source_of(f"Buy [SLOT] it{tail}", tokenizer, "[SLOT]")
+    script = Edits([True, False], [0, 1, 1], tokenizer.ids("new new"))
+    assert checked(own, script, tokenizer).text == f"Buy new new{tail}"
+    script = Edits([True, True], [0, 0, 0], [])
+    assert checked(own, script, tokenizer).text == f"Buy it{tail}"
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        # pycorrector: quotes and blanks moved, [UNK] in the text, offsets beside emoji.
+        ("他说 “你号” 了", "他说 “你好” 了"),
+        ("你号 😀 “a” 世界", "你好 😀 “a” 世界"),
+        ("a  你号\t世界 ", "a  你好\t世界 "),
+        # Kept characters that no vocabulary has, in the middle and at the end.
+        (
+            "\ufeff他\u200b号𠮷龘 Ω\x07 \U000e0001",
+            "\ufeff他\u200b好𠮷龘 Ω\x07 \U000e0001",
+        ),
+        ("ＡＢＣ　号　①", "ＡＢＣ　好　①"),
+        # LaserTagger: something behind the last token.
+        ("号", "号了。"),
+        # All of them cut what is long.
+        ("好 é\u0301  " * 3000 + "号!", "好 é\u0301  " * 3000 + "好!"),
+    ],
+)
+def test_what_other_correctors_lose(source, target, tmp_path):
+    tokenizer = knows(tmp_path, "他 说 你 好 了 号 世 界 。 “ ” a e !")
+    own = source_of(source, tokenizer)
+    wanted = tokenizer.ids(target)
+    kept = [one == other for one, other in zip(own.ids, wanted, strict=False)]
+    counts = [*(int(not keep) for keep in kept), len(wanted) - len(own.ids)]
+    new = [index for index, keep in zip(wanted, kept, strict=False) if not keep]
+    script = Edits(kept, counts, [*new, *wanted[len(own.ids) :]])
+    assert checked(own, script, tokenizer).text == target
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "count"),
+    [
+        ("a b", "a b", 0),
+        ("a\r\nb\n", "a b ", 2),
+        ("\r\n\r", "  ", 2),
+        ("a\u2028\x85\x0bb", "a\u2028\x85\x0bb", 0),  # those do not end lines of files
+    ],
+)
+def test_texts_of_several_lines_are_written_on_one(text, line, count):
+    assert on_one_line(text) == (line, count)
