@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import ReadExamples
+from bert_mgpu.tasks.rewriting import metrics
 from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS, TokenRewriting
 from bert_mgpu.tasks.rewriting.filling import LOSSES
-from bert_mgpu.text.edits import Edits
+from bert_mgpu.tasks.rewriting.metrics import RewritingScores
+from bert_mgpu.text.edits import Edits, TokenEdit, edits_of, token_edits
 from bert_mgpu.text.realise import Rewritten, TextEdit, realised
 from bert_mgpu.text.rewrite_source import RewriteSource, source_of
 from bert_mgpu.text.tokenization import Tokenizer
@@ -25,6 +27,41 @@ class Candidate(NamedTuple):
     edits: list[TextEdit]
     score: float
     rounds: int
+
+
+class TruePairs:
+    """Texts and what they are to become, which rewritings are compared with."""
+
+    def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, marker: str):
+        self.sources = [example.text_a for example in examples]
+        self.targets = [str(example.label) for example in examples]
+        self._tokenizer, self._marker = tokenizer, marker
+
+    @functools.cached_property
+    def _edits(self) -> list[list[TokenEdit]]:
+        """Those that make the targets."""
+        pairs = [
+            (source_of(source, self._tokenizer, self._marker).ids, target.tolist())
+            for source, target in zip(self.sources, self._target_ids(), strict=True)
+        ]
+        return [token_edits(edits) for edits in edits_of(pairs)]
+
+    def _target_ids(self) -> Iterator[np.ndarray]:
+        ids = self._tokenizer.batch_ids(self.targets)
+        return map(ids.row, range(len(self.targets)))
+
+    def scores(
+        self, said: Sequence[str], edits: Sequence[Sequence[TokenEdit]]
+    ) -> RewritingScores:
+        """The scores of texts, and of the edits that make them of the sources."""
+        return metrics.scores(
+            self.sources, said, self.targets, edits=edits, true_edits=self._edits
+        )
+
+    @functools.cached_property
+    def copying(self) -> RewritingScores:
+        """The scores of the texts as they are."""
+        return self.scores(self.sources, [[]] * len(self.sources))
 
 
 class RewrittenSet:
@@ -82,8 +119,22 @@ class RewrittenSet:
         return [own[0].text for own in self.candidates]
 
     @property
-    def truth(self) -> list[str]:
-        return [str(example.label) for example in self.examples]
+    def mean_rounds(self) -> float:
+        """Passes in which the best rewriting of a text was written."""
+        rounds = [own[0].rounds for own in self._rewritings]
+        return sum(rounds) / max(1, len(rounds))
+
+    @functools.cached_property
+    def pairs(self) -> TruePairs:
+        return TruePairs(self.examples, self._tokenizer, self._marker)
+
+    @functools.cached_property
+    def scores(self) -> RewritingScores:
+        best = [
+            token_edits(Edits(own[0].keeps, own[0].counts, own[0].written))
+            for own in self._rewritings
+        ]
+        return self.pairs.scores(self.texts, best)
 
     @functools.cached_property
     def tags(self) -> tuple[np.ndarray, np.ndarray]:

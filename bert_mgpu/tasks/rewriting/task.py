@@ -6,7 +6,7 @@ Shapes: R rows, T tokens, H width, C tags (see `tags`), P masks of a row, V voca
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_mgpu.config.rewriting import ROW, RewriteChoice
 from bert_mgpu.core.report import ReportSection
-from bert_mgpu.core.rows import POSITIONS, Features, Outputs
+from bert_mgpu.core.rows import POSITIONS, Example, Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
     Display,
@@ -40,7 +40,7 @@ from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
 from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS
 from bert_mgpu.tasks.rewriting.files import TYPE
 from bert_mgpu.tasks.rewriting.filling import LOSSES, WORD_SCORES, WORDS, Vocabulary
-from bert_mgpu.tasks.rewriting.rewritten import RewrittenSet
+from bert_mgpu.tasks.rewriting.rewritten import RewrittenSet, TruePairs
 from bert_mgpu.text.tokenization import Tokenizer
 
 TAG_LOSS, MASKED_LOSS = "tag_loss", "masked_lm_loss"
@@ -57,8 +57,8 @@ class Rewriting(FinetuningTask):
 
     token_outputs = frozenset({TAGS, WORDS, WORD_SCORES, LOSSES})
     new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
-    metric = "exact_match"
-    shown = ("eval_loss", "exact_match")
+    metric = "sari"
+    shown = ("eval_loss", "exact_match", "sari", "bleu", "edit_f0.5", "changed")
     score_settings = RewriteChoice._fields
 
     def __init__(
@@ -196,16 +196,23 @@ class Rewriting(FinetuningTask):
             marker=self._marker,
         )
 
+    def copying(self, examples: Sequence[Example]) -> dict[str, float]:
+        """The scores of the texts as they are."""
+        pairs = TruePairs(examples, self._tokenizer, self._marker)
+        return pairs.copying.values
+
     def scores(self, scored: RewrittenSet) -> dict[str, Any]:
         losses = [_mean(scored.tag_losses), _mean(scored.word_losses)]
         found = {"eval_loss": sum(losses), TAG_LOSS: losses[0], MASKED_LOSS: losses[1]}
-        return found | report.scores(scored)
+        return found | scored.scores.values | {"mean_rounds": scored.mean_rounds}
 
     def metrics(self, rows: Features) -> list[str]:
-        return ["eval_loss", TAG_LOSS, MASKED_LOSS, *metrics.NAMES]
+        return ["eval_loss", TAG_LOSS, MASKED_LOSS, *metrics.NAMES, "mean_rounds"]
 
     def summary(self, scored: RewrittenSet, scores: Mapping[str, Any]) -> list[str]:
-        return [self.line(scores), bias_curve.table(*scored.tags)]
+        copied = self.line(scored.pairs.copying.values)
+        curve = bias_curve.table(*scored.tags)
+        return [self.line(scores), f"copying: {copied}", curve]
 
     def sections(
         self,
@@ -215,7 +222,13 @@ class Rewriting(FinetuningTask):
         *,
         examples: ReadExamples,
     ) -> list[ReportSection]:
-        return report.sections(name, scored, self.scores(scored), path=path)
+        return report.sections(
+            name,
+            scored,
+            self.scores(scored),
+            path=path,
+            keep_bias=self._choice.keep_bias,
+        )
 
     def decide(self, scored: RewrittenSet) -> Predictions:
         return predictions.decide(scored)

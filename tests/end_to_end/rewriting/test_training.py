@@ -16,7 +16,7 @@ def scores(out):
 def test_a_rule_is_learnt_and_applied(rewriter):
     out = rewriter()
     found = scores(out)
-    assert found["exact_match"] > 0.6
+    assert found["exact_match"] > 60 and found["edit_f0.5"] > 60
     lines = (out / "predict.txt").read_text().splitlines()
     records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
     rows = [*rewriting.pairs(9, 2)]
@@ -30,6 +30,19 @@ def test_a_rule_is_learnt_and_applied(rewriter):
             assert text[start:end] == old
             text = text[:start] + new + text[end:]
         assert text == line
+
+
+def test_the_best_weights_and_the_report(rewriter):
+    """The scores of copying stand beside, and the worst texts have their edits."""
+    out = rewriter(eval_steps=60, num_train_epochs=3, report=True)
+    history = [json.loads(line) for line in (out / "evaluations.jsonl").open()]
+    best = json.loads((out / "best" / "best.json").read_text())
+    assert best["metric"] == "sari" and best["value"] == max(h["sari"] for h in history)
+    copied = json.loads((out / "baseline.json").read_text())["dev"]
+    assert copied["changed"] == copied["edit_recall"] == 0 < copied["sari"]
+    page = (out / "report.html").read_text()
+    assert "[-" in page and "{+" in page and "keep_bias" in page
+    assert "BLEU: nrefs:1|case:mixed" in page
 
 
 def test_four_towers_are_one_batch(flags, inside, tmp_path):
