@@ -14,7 +14,7 @@ MODEL = (RUN, CONFIG, LABELS, VOCAB)  # the files beside the weights of a model
 CHECKPOINT = "model.ckpt"  # -STEP
 PREDICTIONS, VALUES, RECORDS = "predict.txt", "test_results.tsv", "predictions.jsonl"
 ANSWERS, N_BEST = "predictions.json", "nbest_predictions.json"
-NULL_ODDS = "null_odds.json"
+NULL_ODDS, REWRITES = "null_odds.json", "rewrites.jsonl"
 SENTENCES, TAGGED = "test_results.json", "label_test.txt"
 EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json"
 BEST_EVALUATION = "best.json"
@@ -42,6 +42,11 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         (RECORDS,),
         "id, line number in the file, label name and probabilities of each example, or"
         " its entities, or its answer with the place",
+    ),
+    (
+        (REWRITES,),
+        "of task `ad` and tasks with a `group` column: a line for each slot or group,"
+        " with its rows from the most to the least probable",
     ),
     (
         (TAGGED,),
