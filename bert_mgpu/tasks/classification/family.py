@@ -35,7 +35,6 @@ from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
 
 _NUMBER_WIDTH = 12  # columns of the terminal
-_OF_SEGMENTS = ("max_segments", "doc_stride")
 
 
 class ClassificationFamily(Family):
@@ -78,7 +77,8 @@ class ClassificationFamily(Family):
     def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
         settings: dict[str, Any] = {}
         if config.max_segments > 1:
-            settings = {name: getattr(config, name) for name in _OF_SEGMENTS}
+            settings = {"max_segments": config.max_segments}
+            settings |= {"doc_stride": config.doc_stride}
         if config.ad_slot != UNKNOWN:
             settings["ad_slot"] = config.ad_slot
         return settings
