@@ -137,6 +137,7 @@ def test_slots_of_ads_are_ranked_and_may_be_masked(
     ads, tiny, trained, inside, tmp_path
 ):
     flags = {"do_eval": True, "do_predict": True, "data_dir": ads}
+    flags |= {"cache_dir": tmp_path / "cache"}  # of both
     plain = trained("ad", **flags, max_seq_length=32)
     masked = trained("ad", **flags, max_seq_length=32, ad_slot="mask")
     lines = records(plain / "rewrites.jsonl")
