@@ -63,8 +63,8 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         "scores as `key = value`: `eval_accuracy`, `eval_loss`, `global_step`, `loss`,"
         " then macro, micro and weighted F1, macro precision and recall, `mcc`; for two"
         " classes also `precision`, `recall`, `f1` and `auc` of the second label; of"
-        " rows in groups `mrr`, `hit_at_1`, `hit_at_3` and `ndcg`; of type tags those of"
-        " entities, of type qa those of SQuAD's and CMRC's scripts",
+        " rows in groups `mrr`, `hit_at_1`, `hit_at_3` and `ndcg`; of type tags those"
+        " of entities, of type qa those of SQuAD's and CMRC's scripts",
     ),
     (("eval_results_NAME.txt",), "the same scores for a file of `--eval_files`"),
     (
