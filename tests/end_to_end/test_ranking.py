@@ -16,7 +16,7 @@ from tests.support.runs import assert_refused
 
 NAMES = ("mrr", "hit_at_1", "hit_at_3", "ndcg")
 PARTS = {"train": ranked.small(24, 1), "dev": ranked.small(15, 2)}
-SAID = "of 12 groups; 3 with rows of one label are left out"
+SAID = "groups scored: 12; left out, with rows of one label: 3"
 
 
 @pytest.fixture(scope="module")

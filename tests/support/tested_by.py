@@ -57,10 +57,6 @@ PARTS = {
     "export/onnx.py": ("runs/export.py", "run by --export_onnx alone"),
     "model/recompute.py": ("model/bert.py", "layers under --recompute"),
     "runs/predict_stream.py": ("runs/finetune.py", "runs that read standard input"),
-    "tasks/classification/groups.py": (
-        "tasks/classification/family.py",
-        "what its rows are ranked for",
-    ),
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
     "cli/doctor/task_sets.py": ("cli/doctor/task_data.py", "the sets that it reads"),

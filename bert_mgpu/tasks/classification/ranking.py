@@ -136,7 +136,7 @@ def described(groups: np.ndarray) -> str:
     """The groups of a set in words. groups: as of `ranked`."""
     counts = np.bincount(groups[groups != _NONE])
     without = int((groups == _NONE).sum())
-    rest = f"; {without} rows are in none" if without else ""
+    rest = f"; rows in no group: {without}" if without else ""
     if not len(counts):
         return f"no groups{rest}"
     return f"{len(counts)} groups of {counts.min()} to {counts.max()} rows{rest}"
@@ -146,7 +146,5 @@ def compared_in_words(groups: np.ndarray, truth: np.ndarray) -> str:
     """How many groups the scores are of, and how many are left out."""
     compared = is_compared(ranked(groups, np.zeros(len(groups))), truth)
     count = int(compared.sum())
-    return (
-        f"{', '.join(NAMES)}: of {count} groups; {len(compared) - count} with rows of"
-        " one label are left out"
-    )
+    left_out = len(compared) - count
+    return f"groups scored: {count}; left out, with rows of one label: {left_out}"

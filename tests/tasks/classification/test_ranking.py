@@ -93,14 +93,14 @@ def test_groups_of_one_kind_are_left_out_and_counted():
     scores = np.array([0.0, 1, 2, 3, 4, 5, 6, 7])
     assert ranking.scores(numbers, scores, truth=truth)["mrr"] == 0.5
     text = ranking.compared_in_words(numbers, truth)
-    assert text.endswith("of 1 groups; 3 with rows of one label are left out")
-    assert ranking.described(numbers) == "4 groups of 1 to 2 rows; 1 rows are in none"
+    assert text == "groups scored: 1; left out, with rows of one label: 3"
+    assert ranking.described(numbers) == "4 groups of 1 to 2 rows; rows in no group: 1"
     for none in (numbers[2:], np.full(8, -1), numbers[:0]):
         own = truth[: len(none)] * 0
         assert ranking.scores(none, scores[: len(none)], truth=own) == {}
-        assert " of 0 groups" in ranking.compared_in_words(none, own)
+        assert "scored: 0;" in ranking.compared_in_words(none, own)
     assert ranking.scores(None, scores, truth=truth) == {}
-    assert ranking.described(np.full(2, -1)) == "no groups; 2 rows are in none"
+    assert ranking.described(np.full(2, -1)) == "no groups; rows in no group: 2"
 
 
 def test_groups_are_numbered_as_they_come():
@@ -131,7 +131,7 @@ def test_a_slot_gives_a_line_with_its_phrases_best_first():
     lines = rewrites.lines(
         examples,
         np.array([0, 1, 0, -1, 0]),
-        np.array([0.5, 9, 2, 9, 2 + 1e-7]),
+        np.array([0.5, 9, 2 + 1e-7, 9, 2]),
         probabilities=np.array([0.6, 0.9, 0.81234567, 0.9, 0.8]),
         has_slots=True,
     )
