@@ -26,7 +26,9 @@ from bert_mgpu.tasks.task_keys import TaskType
 _CLASSIFICATION = "bert_mgpu.tasks.classification.family"
 TYPES = {
     "single": TaskType(
-        _CLASSIFICATION, huggingface_problem_type="single_label_classification"
+        _CLASSIFICATION,
+        own_columns=("group",),
+        huggingface_problem_type="single_label_classification",
     ),
     "multi": TaskType(
         _CLASSIFICATION,

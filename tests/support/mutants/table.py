@@ -12,6 +12,7 @@ from tests.support.mutants import (
     ends,
     engine,
     features,
+    ranking,
     rewriting,
     segments,
     span_qa,
@@ -170,6 +171,7 @@ MUTANTS = [
     *tagging.MUTANTS,
     *features.MUTANTS,
     *rewriting.MUTANTS,
+    *ranking.MUTANTS,
     *ends.MUTANTS,
 ]
 # fmt: on
