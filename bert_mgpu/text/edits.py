@@ -17,7 +17,7 @@ import numpy as np
 
 Tokens = Sequence[int]  # ids, none below 0
 Pair = tuple[Tokens, Tokens]  # the source and the target
-_BLOCK = 256  # pairs that are worked on together
+_CELLS = 1 << 19  # of the table of pairs that are worked on together; 8 bytes each
 _NEVER = -(2**30)
 
 
@@ -55,11 +55,22 @@ def token_edits(edits: Edits) -> list[TokenEdit]:
 
 def edits_of(pairs: Sequence[Pair]) -> Iterator[Edits]:
     """The scripts that make the target of each (source, target), in their order."""
-    for first in range(0, len(pairs), _BLOCK):
-        block = pairs[first : first + _BLOCK]
+    for block in _blocks(pairs):
         values = _values(block)
         for (source, target), own in zip(block, values, strict=True):
             yield _script(source, target, own)
+
+
+def _blocks(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
+    """The pairs, as many together as a table has room for, or a long one alone."""
+    first, height, width = 0, 1, 1
+    for number, (source, target) in enumerate(pairs):
+        height, width = max(height, len(source) + 1), max(width, len(target) + 1)
+        if number > first and (number - first + 1) * height * width > _CELLS:
+            yield pairs[first:number]
+            first, height, width = number, len(source) + 1, len(target) + 1
+    if pairs:
+        yield pairs[first:]
 
 
 def _script(source: Tokens, target: Tokens, values: np.ndarray) -> Edits:

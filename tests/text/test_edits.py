@@ -4,8 +4,13 @@ import itertools
 import random
 
 import pytest
+from rapidfuzz.distance import LCSseq
 
 from bert_mgpu.text import edits
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.support import real_texts
+from tests.support.marks import rarely
+from tests.support.paths import DATA
 
 
 def all_scripts(source, target):
@@ -69,3 +74,60 @@ def test_texts_of_all_lengths_are_worked_on_together():
     ]
     together = [*edits.edits_of(pairs)]
     assert together == [next(edits.edits_of([pair])) for pair in pairs]
+
+
+def check_against_rapidfuzz(pairs):
+    """As many tokens are kept as can be, and the target comes out."""
+    for (source, target), script in zip(pairs, edits.edits_of(pairs), strict=True):
+        assert edits.realised(source, script) == target
+        assert sum(script.keeps) == LCSseq.similarity(source, target)
+        assert sum(script.counts) == len(script.written)
+        assert len(script.counts) == len(source) + 1 == len(script.keeps) + 1
+
+
+def changed(rng, tokens, most):
+    """Tokens some of which are left out, repeated, replaced, or moved."""
+    tokens = [*tokens]
+    for _ in range(rng.randrange(8)):
+        place, end = sorted(rng.randrange(len(tokens) + 1) for _ in range(2))
+        new = [rng.randrange(most) for _ in range(rng.randrange(4))]
+        moved = tokens[place:end] if rng.random() < 0.2 else []
+        tokens = [*moved, *tokens[:place], *new, *tokens[min(end, place + 5) :]]
+    return tokens
+
+
+@pytest.mark.parametrize("count", [1000, *rarely(10_000)])
+def test_drawn_pairs_keep_what_rapidfuzz_keeps(count):
+    rng, pairs = random.Random(count), []
+    for _ in range(count):
+        most = rng.choice([2, 5, 50, 30_000])
+        source = [rng.randrange(most) for _ in range(rng.randrange(60))]
+        pairs.append((source, changed(rng, source, most)))
+    check_against_rapidfuzz(pairs)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=real_texts.ABSENT)
+@pytest.mark.parametrize("share", [0.03, *rarely(1)])
+@pytest.mark.parametrize("name", [*real_texts.PAIRS])
+def test_real_pairs_keep_what_rapidfuzz_keeps(name, share):
+    rows, vocabulary = real_texts.PAIRS[name]
+    tokenizer = Tokenizer(DATA / "vocab" / f"{vocabulary}_vocab.txt")
+    rng = random.Random(0)
+    pairs = [
+        (tokenizer.ids(source), tokenizer.ids(target))
+        for source, target, _ in rows()
+        if rng.random() <= share
+    ]
+    assert len(pairs) > 200
+    check_against_rapidfuzz(pairs)
+
+
+def test_a_long_pair_takes_the_memory_of_its_own_table():
+    """Others beside it are worked on apart: together they would take gigabytes."""
+    rng = random.Random(2)
+    long = [rng.randrange(9) for _ in range(1200)]
+    short = [([1, 2], [2, 1])] * 300
+    pairs = [*short, (long, changed(rng, long, 9)), *short]
+    sizes = [len(block) for block in edits._blocks(pairs)]
+    assert sizes == [300, 1, 300]
+    check_against_rapidfuzz(pairs)
