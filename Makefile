@@ -94,6 +94,7 @@ mutants: .venv/.dev  ## small faults, planted one by one: tests must notice 95 o
 
 parity: .venv/.parity  ## equality with Google's code and transformers, live
 	$(BIN)/python -m benchmarks.parity.encoder
+	$(BIN)/python -m benchmarks.parity.rewriting
 	$(BIN)/python -m benchmarks.parity.segments
 	$(BIN)/python -m benchmarks.parity.span_qa
 	$(BIN)/python -m benchmarks.parity.tagging

@@ -11,6 +11,7 @@ from bert_mgpu.config import base, finetuning, parsing
 from bert_mgpu.core import run_files
 from bert_mgpu.tasks import task_keys
 from bert_mgpu.tasks.classification.builtin import BUILTIN
+from bert_mgpu.tasks.rewriting import files as rewriting_files
 from bert_mgpu.tasks.span_qa import files as qa_files
 from bert_mgpu.tasks.tagging import files as tagging_files
 from tests.support import docs
@@ -178,9 +179,10 @@ def test_the_keys_of_task_json_are_listed(end):
     """Those of every type on one page, those of a type alone on its own."""
     pages = {
         page: {row[0].strip("`") for row in table_rows(read(f"docs/{page}{end}.md"))}
-        for page in ("classification", "tagging", "questions")
+        for page in ("classification", "tagging", "questions", "rewriting")
     }
     own = {"tagging": {*tagging_files.KEYS}, "questions": {*qa_files.KEYS}}
+    own["rewriting"] = {*rewriting_files.KEYS}
     others = {*task_keys.KEYS} - {key for keys in own.values() for key in keys}
     assert others <= pages["classification"]
     for page, keys in own.items():

@@ -50,7 +50,7 @@ def _curves(name: str, scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
         f"keep_bias_{name}",
         "--keep_bias",
         np.array([point.bias for point in points]),
-        {
+        scores={
             label: np.array([getattr(point, field) for point in points])
             for field, label in (
                 ("precision", "precision"),

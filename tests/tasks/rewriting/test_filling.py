@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 
 from bert_mgpu.model import bert, heads
+from bert_mgpu.tasks.masked_lm.pseudo_perplexity import MaskedWords, Scoring
 from bert_mgpu.tasks.rewriting.drafts import Draft
-from bert_mgpu.tasks.rewriting.filling import DraftText, Filler, Vocabulary
+from bert_mgpu.tasks.rewriting.filling import DraftText, Filled, Filler, Vocabulary
 from bert_mgpu.tasks.rewriting.rows import layout, special_of
 from tests.support.rewriting import CONFIG, LENGTH, forward_of, rewriting, weights
 from tests.support.tiny import SPECIAL, VOCAB
@@ -183,3 +184,19 @@ def test_what_vocabularies_hold():
     assert words.never.tolist() == [True, True, *[False] * 7]
     assert words.continues.tolist() == [False] * 5 + [True] + [False] * 3
     assert words.ends_word.tolist() == [False] * 4 + [True, True, False, False, True]
+
+
+def test_log_p_is_that_of_a_pseudo_perplexity(model, tokenizer):
+    """Of a text that is written from nothing, where both types of token are one."""
+    filler, _, params = model
+    table = params["bert/embeddings/token_type_embeddings"]
+    table[1] = table[0]  # theirs are rows of the first type
+    text = "sun joy the rain 好 win of"
+    words, ids = MaskedWords([text], tokenizer, LENGTH), tokenizer.ids(text)
+    scoring = Scoring(CONFIG, LENGTH, pieces=1)
+    losses = forward_of(scoring, params)(words)["losses"]
+    own = Filled(Draft([], [len(ids)], 0.0), ids, scores=[], rounds=1)
+    (mean,) = filler(1).log_probabilities([DraftText([], None)], [own])
+    assert mean == pytest.approx(-losses.mean(), abs=1e-5)
+    (line,) = words.scores(losses)
+    assert line["ppl"] == pytest.approx(np.exp(-mean), rel=1e-4)
