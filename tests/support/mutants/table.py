@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.support.mutants import (
     base,
+    editing,
     ends,
     engine,
     features,
@@ -170,6 +171,7 @@ MUTANTS = [
     *tagging.MUTANTS,
     *features.MUTANTS,
     *rewriting.MUTANTS,
+    *editing.MUTANTS,
     *ends.MUTANTS,
 ]
 # fmt: on
