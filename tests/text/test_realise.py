@@ -77,7 +77,7 @@ def tokenizer(tmp_path):
 
 def knows(tmp_path, *texts, lower_case=True):
     """A tokenizer for which each word of the texts is one piece, but for a few."""
-    pieces = {"walks", "walking", "gone", "iphonex"}
+    pieces = {"walks", "walking", "gone", "gos", "iphonex"}
     words = [w for text in texts for w in Normalizer(lower_case).words(text)]
     words = [word for word in words if word not in pieces]
     return tokenizer_of(tmp_path / "vocab.txt", [*words, *PIECES], lower_case)
@@ -209,9 +209,11 @@ def test_edits_of_real_pairs_make_the_target(name, equal, same, share):
         ("a  b   c", "a  b"),
         ("a new\ncar drives", "a\ncar drives"),
         ("car", ""),
+        ("b, a new\n, car", "b, a\n, car"),  # lines stay apart
         ("well-known car", "well known car"),
         # Written: blanks between words, punctuation as print has it.
         ("a car", "a new car"),
+        ("a  car", "a  new car"),
         ("a car", "a car, a house"),
         ("a car", "a car (new) drives."),
         ("a car", 'a "new" car'),
@@ -227,12 +229,14 @@ def test_edits_of_real_pairs_make_the_target(name, equal, same, share):
         # As the text itself has it.
         ("a , b , c", "a , b , new , c"),
         ("a ; b .", "a ; b , c ."),
+        ("a, b, c : d", "a, b, c : d : e, f"),
         ("tom 's car .", "tom 's new house , tom 's car ."),
         ("« a » b", "« a » « b »"),
         ("« a » : b", "« a » : b : a"),
         ("rock / pop", "rock / pop / jazz"),
         ("he walks home", "he walking home"),
         ("he walks home", "he walks"),
+        ("he walks home", "he gos home"),
         ("they go home", "they gone home"),
         # Chinese, Japanese, Korean: blanks stay, none is added beside ideographs.
         ("今天天气", "今天的天气怎么样？"),
@@ -338,6 +342,34 @@ def test_slots_are_filled(source, written, target, tmp_path):
     script.counts[own.slot_tokens[0]] = len(ids)
     made = checked(own, script._replace(written=ids), tokenizer)
     assert made.text == target
+
+
+@pytest.mark.parametrize(
+    ("keeps", "counts", "written", "target"),
+    [
+        ([True, True, True], [0, 0, 0, 0], "", "a 한"),
+        ([True, True, False], [0, 0, 0, 0], "", "a 하"),
+        ([True, False, True], [0, 0, 1, 0], "##ᅥ", "a 헌"),
+        ([True, True, True], [1, 0, 0, 0], "b", "b a 한"),
+    ],
+)
+def test_a_syllable_is_written_by_its_parts(keeps, counts, written, target, tmp_path):
+    """A Hangul syllable is several tokens with one place."""
+    vocab = ["a", "b", "ᄒ", "##ᅡ", "##ᆫ", "##ᅥ"]
+    tokenizer = tokenizer_of(tmp_path / "vocab.txt", vocab)
+    source = source_of("a 한", tokenizer)
+    assert [*map(tokenizer.tokens.__getitem__, source.ids)] == ["a", "ᄒ", "##ᅡ", "##ᆫ"]
+    ids = [tokenizer.vocab[piece] for piece in written.split()]
+    script = Edits([keeps[0], True, *keeps[1:]], [*counts[:2], 0, *counts[2:]], ids)
+    assert checked(source, script, tokenizer).text == target
+
+
+def test_a_deleted_word_takes_its_accents_along(tmp_path):
+    """Those that stand behind a letter, of no token; and what has no width."""
+    tokenizer = knows(tmp_path, "one cafe two")
+    source = source_of("one cafe\u0301\u200b two", tokenizer)
+    script = Edits([True, False, True], [0, 0, 0, 0], [])
+    assert checked(source, script, tokenizer).text == "one two"
 
 
 def test_slots_know_their_tokens(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.support.mutants import (
     base,
+    editing,
     ends,
     engine,
     features,
@@ -172,6 +173,7 @@ MUTANTS = [
     *features.MUTANTS,
     *rewriting.MUTANTS,
     *ranking.MUTANTS,
+    *editing.MUTANTS,
     *ends.MUTANTS,
 ]
 # fmt: on

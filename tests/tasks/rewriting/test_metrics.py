@@ -57,13 +57,13 @@ def test_words(text, words):
 ENGLISH = (
     [
         "the cat sat on the mat .",
-        "He said 3.5 % , no ! yes\nand no",
+        "He said 3.5 % , no ! yes-\nand no",
         "",
         "It's late now.",
     ],
     [
         "the cat sat on a mat .",
-        "He said 3.5 % , no ! yes and more",
+        "He said 3.5 % , no ! yes- and more",
         "a b",
         "It's late.",
     ],
