@@ -27,7 +27,8 @@ def lines(
 ) -> list[str]:
     """A JSON object for each group, in the order of its first row in the file.
 
-    Rows that tie are ordered by their texts, then by their lines.
+    Rows of the same probability, as it is written, are ordered by their scores; those
+    that tie by their texts, then by their lines.
 
     Args: of each row of the set
       groups, scores: see `ranking.ranked`.
@@ -36,6 +37,7 @@ def lines(
     """
     of_group, of_row = _OF_ADS if has_slots else _OF_GROUPS
     found = ranking.ranked(groups, scores)
+    shares = [round(share, _DIGITS) for share in probabilities.tolist()]
     written = list[str]()
     for rows, ties in zip(
         np.split(found.order, found.starts[1:]),
@@ -43,14 +45,14 @@ def lines(
         strict=True,
     ):
         keys = (
-            (tie, one.text_a, one.text_b or "", one.line, row)
+            (-shares[row], tie, one.text_a, one.text_b or "", one.line, row)
             for tie, row in zip(ties.tolist(), rows.tolist(), strict=True)
             for one in [examples[row]]
         )
         candidates = [
             {
                 **of_row(examples[row]),
-                "probability": round(float(probabilities[row]), _DIGITS),
+                "probability": shares[row],
                 "line": examples[row].line,
             }
             for *_, row in sorted(keys)

@@ -132,7 +132,7 @@ def test_a_slot_gives_a_line_with_its_phrases_best_first():
         examples,
         np.array([0, 1, 0, -1, 0]),
         np.array([0.5, 9, 2 + 1e-7, 9, 2]),
-        probabilities=np.array([0.6, 0.9, 0.81234567, 0.9, 0.8]),
+        probabilities=np.array([0.6, 0.9, 0.81234567, 0.9, 0.8123456]),
         has_slots=True,
     )
     first, second = map(json.loads, lines)
@@ -149,6 +149,20 @@ def test_a_slot_gives_a_line_with_its_phrases_best_first():
         "line": 3,
     }
     assert len(second["candidates"]) == 1
+
+
+def test_probabilities_never_rise_even_where_rows_tie():
+    """Those of a model that has learnt little differ by less than rounding."""
+    examples = [Example("", text, line=1, group="q") for text in "abc"]
+    (line,) = rewrites.lines(
+        examples,
+        np.zeros(3, int),
+        np.array([0, 6e-6, 4e-6]),
+        probabilities=np.array([0.5, 0.5000015, 0.500001]),
+        has_slots=False,
+    )
+    found = [row["text_a"] for row in json.loads(line)["candidates"]]
+    assert found == ["b", "c", "a"]
 
 
 def test_a_group_gives_a_line_with_its_rows():
