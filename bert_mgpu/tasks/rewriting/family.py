@@ -22,7 +22,6 @@ from bert_mgpu.tasks.rewriting.task import Rewriting
 from bert_mgpu.tasks.rewriting.training_rows import TrainingRows
 from bert_mgpu.text.tokenization import Tokenizer
 
-
 # Flags of other types that do nothing here, by what they are for.
 _REFUSED = {
     "has no labels": ("class_weights", "focal_gamma", "threshold", "crf", "tag_scheme"),
