@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.support.mutants import (
     base,
+    edit_tasks,
     ends,
     engine,
     features,
@@ -163,6 +164,7 @@ MUTANTS = [
            '"arithmetic_optimization": False', '"arithmetic_optimization": True',
            "distributed/test_pairwise.py in_pairs"),
     *base.MUTANTS,
+    *edit_tasks.MUTANTS,
     *engine.MUTANTS,
     *tasks.MUTANTS,
     *segments.MUTANTS,
