@@ -9,6 +9,7 @@ from bert_mgpu.config.base import INPUT, MODEL, TEST, FlagTable, flag
 
 WRITES_FROM = VOCABULARY, ROW = "vocabulary", "input"
 SLOT_MARKER = "[SLOT]"
+MOST_INSERTED = 100  # tokens at one place: what --max_insert can be at most
 
 
 class RewriteChoice(NamedTuple):
@@ -30,7 +31,7 @@ class RewritingFlags(FlagTable):
     # fmt: off
     target_column: str | None = flag(None, INPUT, "your own task of type rewrite: column of what the text is to become")
     slot_marker: str | None = flag(None, INPUT, f"type rewrite: what stands in a text where something is to be written [{SLOT_MARKER}]")
-    max_insert: int = flag(12, MODEL, "type rewrite: tokens that can be written at one place, at most", identity=True, remembered=True, minimum=1, maximum=100)
+    max_insert: int = flag(12, MODEL, "type rewrite: tokens that can be written at one place, at most", identity=True, remembered=True, minimum=1, maximum=MOST_INSERTED)
     num_candidates: int | None = flag(_DEFAULT.num_candidates, TEST, "type rewrite: rewritings of each text in predictions.jsonl, the best first [one; of texts with slots, five]", kept_with_task=True, minimum=1, maximum=100)
     fill_rounds: int = flag(_DEFAULT.fill_rounds, TEST, "type rewrite: passes in which the words of a text are written, at most; each writes the least certain ones anew", kept_with_task=True, minimum=1, maximum=100)
     insert_from: str = flag(_DEFAULT.insert_from, TEST, "type rewrite: write any words of the vocabulary, or only those of the input", kept_with_task=True, choices=WRITES_FROM)

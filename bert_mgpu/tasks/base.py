@@ -160,6 +160,8 @@ class Family(abc.ABC):
     # example that fits in it: exported models do no more.
     exportable = True
     has_windows = False  # whether an example that does not fit has several rows
+    # Flags that are not for its tasks, and why: to pass one is refused.
+    refused_flags: Mapping[str, str] = types.MappingProxyType({})
     titles = ("text", "second")  # of an example's texts, among the words of page.js
     # Whether predictions of a file show its labels, too, where it has them.
     shows_labels = False

@@ -101,6 +101,12 @@ def family_of(files: TaskFiles, config: FinetuneConfig) -> Family:
             f"--max_segments={config.max_segments}: tasks of the type"
             f" {files.task_type!r} read long texts in windows: leave the flag out"
         )
+    for name, why in family.refused_flags.items():
+        if name in config.given:
+            raise UserError(
+                f"--{name}={getattr(config, name)}: the type {files.task_type!r}"
+                f" {why}: leave the flag out"
+            )
     return family
 
 

@@ -28,6 +28,7 @@ class Key(NamedTuple):
     types: tuple[type, ...]
     of_flag: Callable[[Any], Any] = lambda value: value
     choices: Collection[str] | None = None
+    is_text: bool = False  # of some character that is no blank
 
 
 class TaskType(NamedTuple):
@@ -71,7 +72,7 @@ KEYS = {
     "repair_bio": Key("repair_bio", (str,), choices=tagging.REPAIRS),
     "version_2_with_negative": Key("version_2_with_negative", (bool,)),
     "target": Key("target_column", (int, str), columns.parsed),
-    "slot_marker": Key("slot_marker", (str,)),
+    "slot_marker": Key("slot_marker", (str,), is_text=True),
     "units": Key("tag_units", (str,), choices=tagging.UNITS),
 }
 
@@ -143,12 +144,15 @@ def checked(
                 f"{origin(key)} is {short_repr(value)}: columns count from 0, -1 is the"
                 " last"
             )
-        if value == "":
-            raise UserError(f"{origin(key)} is empty")
+        if value == "" or (KEYS[key].is_text and not value.strip()):
+            raise UserError(f"{origin(key)} is {'blank' if value else 'empty'}")
     for key in values:
         if key == "type" or KEYS[key].choices is not None:
             values[key] = values[key].lower()
-    values = types[values.get("type", DEFAULT_TYPE)].with_defaults(values)
+    try:
+        values = types[values.get("type", DEFAULT_TYPE)].with_defaults(values)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     if "text_a" not in values:
         raise UserError(f"{path}: 'text_a' is missing: give it, or --text_a_column")
     named = [key for key in COLUMNS if _is(values, key, str)]

@@ -8,6 +8,7 @@ from bert_mgpu.config import base
 from bert_mgpu.config.classification import ClassificationFlags
 from bert_mgpu.config.finetuning import FinetuneConfig, FinetuneFlags
 from bert_mgpu.config.pretraining import PretrainConfig
+from bert_mgpu.config.rewriting import RewritingFlags
 from bert_mgpu.config.span_qa import SpanQaFlags
 from bert_mgpu.config.tagging import TaggingFlags
 from bert_mgpu.core.errors import UserError
@@ -36,7 +37,7 @@ def test_steps_of_pretraining_are_its_flags():
 
 
 def test_every_flag_stands_in_one_table():
-    families = ClassificationFlags, TaggingFlags, SpanQaFlags
+    families = ClassificationFlags, RewritingFlags, TaggingFlags, SpanQaFlags
     own = [field.name for table in families for field in base.fields(table)]
     general = [field.name for field in base.fields(FinetuneFlags)]
     both = [field.name for field in base.fields(FinetuneConfig)]

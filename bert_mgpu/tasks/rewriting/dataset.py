@@ -86,6 +86,7 @@ def featurise(
                 max_insert=max_insert,
             )
             facts.cut += not all(made[0].whole)
+            facts.notes["learnt"] += any(made[0].tag_ids)
             rows += made
             owners += [first + number] * len(made)
     return Features(
@@ -199,6 +200,7 @@ class _Statistics:
         self.notes: dict[str, Any] = {
             "pairs": 0,  # with a target
             "equal": 0,  # whose target is the text
+            "learnt": 0,  # of which a tag at least is learnt
             "kept": 0,  # tokens of sources that are kept
             "longest": 0,  # tokens of the longer text of each pair
             "written": 0,  # tokens

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,14 +12,31 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.rewriting import RewriteChoice
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example, Features, Rows
+from bert_mgpu.tasks import task_json
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.tasks.rewriting import dataset, pair_checks
-from bert_mgpu.tasks.rewriting.files import marker_of
+from bert_mgpu.tasks.rewriting.files import TARGET, marker_of
 from bert_mgpu.tasks.rewriting.task import Rewriting
 from bert_mgpu.tasks.rewriting.training_rows import TrainingRows
 from bert_mgpu.text.tokenization import Tokenizer
+
+# Flags of other types that do nothing here, by what they are for.
+_REFUSED = {
+    "has no labels": ("class_weights", "focal_gamma", "threshold", "crf", "tag_scheme"),
+    "keeps what a row has no room for as it is": (
+        *("truncation", "head_tokens", "doc_stride"),
+        *("max_segments", "segment_pooling"),
+    ),
+    "has no questions": (
+        *("max_query_length", "max_answer_length", "n_best_size"),
+        *("null_score_diff_threshold", "verbose_logging"),
+    ),
+    "has no export, since a text takes several passes": (
+        *("export_hf", "export_saved_model", "export_onnx"),
+    ),
+}
 
 
 class RewritingFamily(Family):
@@ -26,6 +45,9 @@ class RewritingFamily(Family):
     baseline_name = "copying"
     exportable = False  # a text takes several passes
     titles = ("text", "context")
+    refused_flags = types.MappingProxyType(
+        {name: why for why, names in _REFUSED.items() for name in names}
+    )
 
     def read_label(
         self, files: TaskFiles, columns: Columns, cells: Sequence[Any]
@@ -40,6 +62,22 @@ class RewritingFamily(Family):
                 " out, or pass another --slot_marker"
             )
         return target
+
+    def resolve_labels(
+        self,
+        config: FinetuneConfig,
+        files: TaskFiles,
+        model: Pretrained,
+        *,
+        output_dir: pathlib.Path,
+    ) -> TaskFiles:
+        if files.columns.label is None and (config.do_train or config.do_eval):
+            raise UserError(
+                f"{pathlib.Path(config.data_dir or '', task_json.FILE)}: {TARGET!r} is"
+                " missing: give the column of what a text is to become, or"
+                " --target_column"
+            )
+        return files
 
     def features(
         self,
@@ -77,12 +115,6 @@ class RewritingFamily(Family):
         *,
         data: TaskData,
     ) -> Rewriting:
-        if config.export_hf:
-            raise UserError(
-                "--export_hf: transformers has no model that rewrites texts: leave it"
-                " out; run_pretraining_mgpu.py takes this output_dir as"
-                " --init_checkpoint"
-            )
         if model.bert_config.type_vocab_size < 2:
             raise UserError(
                 f"--init_checkpoint={config.init_checkpoint}: the model has one type of"

@@ -36,6 +36,4 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
             f"{TARGET!r} is the column {own['label']!r}, which is a text to read, too:"
             " pass the column of what it is to become"
         )
-    if not str(own.get(MARKER, SLOT_MARKER)).strip():
-        raise UserError(f"{MARKER!r} is blank: pass a text such as {SLOT_MARKER}")
     return own

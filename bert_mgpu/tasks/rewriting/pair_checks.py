@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bert_mgpu.config.rewriting import MOST_INSERTED
 from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.data_checks import CheckedSet
@@ -37,6 +38,8 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
             f"text and target have {share:.1%} of their tokens in common: this is no"
             " editing: pass the column of the rewritten texts as --target_column"
         )
+    if not facts["learnt"]:
+        yield "no row has room for a token of its text: raise --max_seq_length"
 
 
 def _left_out(facts: Mapping[str, Any]) -> str:
@@ -58,7 +61,8 @@ def _left_out(facts: Mapping[str, Any]) -> str:
 def _advice(facts: Mapping[str, Any]) -> str:
     longest = max(map(int, facts["slot_lengths"]), default=0)
     if facts["too_long"] >= facts["misplaced"]:
-        return f"raise --max_insert, up to {longest}, or pass other pairs"
+        most = min(longest, MOST_INSERTED)
+        return f"raise --max_insert, up to {most}, or pass other pairs"
     return "write the same text in both, but for the slots"
 
 

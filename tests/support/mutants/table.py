@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.support.mutants import (
     base,
+    edit_tasks,
     editing,
     ends,
     engine,
@@ -165,6 +166,7 @@ MUTANTS = [
            '"arithmetic_optimization": False', '"arithmetic_optimization": True',
            "distributed/test_pairwise.py in_pairs"),
     *base.MUTANTS,
+    *edit_tasks.MUTANTS,
     *engine.MUTANTS,
     *tasks.MUTANTS,
     *segments.MUTANTS,

@@ -86,6 +86,30 @@ def test_pairs_that_tags_cannot_make_teach_nothing(featurise):
     assert facts["slot_lengths"] == {"3": 1}
 
 
+def test_what_is_counted(featurise):
+    """Of pairs with a target; slots have as many tokens as there may be, at most."""
+    notes = featurise(
+        ("joy", "joy", "the"),
+        ("sun win joy rain", "sun rain", "win"),  # joy stands in no input
+        ("fear sun", "sun loss", None),
+        (None, "sun", None),
+    ).notes["rewriting"]
+    assert notes == {
+        "pairs": 3,
+        "equal": 1,
+        "learnt": 3,
+        "kept": 1 + 2 + 1,
+        "longest": 1 + 4 + 2,
+        "written": 3,
+        "in_row": 1,
+        "slot_counts": {"0": 1, "1": 2},
+        "slot_lengths": {"2": 1, "1": 1},
+        "too_long": 0,
+        "misplaced": 0,
+        "lines": [],
+    }
+
+
 def test_words_that_the_vocabulary_lacks_are_no_targets(featurise):
     """What is never written is not learnt, but its place is masked."""
     features = featurise(("sun win zebra", "sun", None))

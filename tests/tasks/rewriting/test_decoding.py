@@ -1,0 +1,139 @@
+"""From tags to rewritings, beside calls for a single draft at a time."""
+
+import numpy as np
+import pytest
+
+from bert_mgpu.config.rewriting import RewriteChoice
+from bert_mgpu.core.rows import Ragged
+from bert_mgpu.tasks.rewriting import decoding
+from bert_mgpu.tasks.rewriting.drafts import drafts_of
+from bert_mgpu.tasks.rewriting.filling import (
+    LOSSES,
+    WORD_SCORES,
+    WORDS,
+    Filler,
+    Vocabulary,
+)
+from bert_mgpu.tasks.rewriting.rows import special_of
+from tests.support.rewriting import LENGTH, MOST, forward_of, rewriting, weights
+from tests.support.tiny import VOCAB
+
+PAIRS = [
+    (None, "sun loss joy", "the win"),
+    (None, "sun [SLOT] joy [SLOT]", "the win"),
+    (None, "", ""),
+    ("win joy", "the joy", None),  # has a row of masks, too
+    (None, "rain [SLOT]", None),
+]
+
+
+def decoder_of(forward, tokenizer, **choice):
+    return decoding.Decoder(
+        forward,
+        tokenizer,
+        Vocabulary(VOCAB),
+        choice=RewriteChoice(**choice),
+        max_length=LENGTH,
+        max_insert=MOST,
+    )
+
+
+def test_what_the_rows_hold(rows_of):
+    _, rows = rows_of(*PAIRS, (None, "sun " * 30, "joy"))
+    ids = rows.ragged["input_ids"]
+    scores = Ragged(np.arange(len(ids.values))[:, None], ids.offsets)
+    found = [*decoding.tagged(rows, {"tag_scores": scores})]
+    words = [[VOCAB[token] for token in each.text.source] for each in found]
+    assert words == [
+        ["sun", "loss", "joy"],
+        ["sun", "joy"],
+        [],
+        ["the", "joy"],
+        ["rain"],
+        ["sun"] * (LENGTH - 3),
+    ]
+    contexts = [each.text.context for each in found]
+    win = [VOCAB.index("the"), VOCAB.index("win")]
+    assert contexts == [win, win, [], None, None, []]
+    assert [each.slots for each in found] == [[], [1, 2], [], [], [1], []]
+    # Behind [CLS] and the context; the end is decided where it is in the row.
+    places = [each.scores[:, 0].tolist() for each in found]
+    starts = [ids.offsets[row] for row in (0, 1, 2, 3, 5, 6)]
+    wanted = [(4, 4), (4, 3), (2, 1), (1, 3), (1, 2), (2, LENGTH - 3)]
+    assert places == [
+        [*range(start + first, start + first + size)]
+        for start, (first, size) in zip(starts, wanted, strict=True)
+    ]
+
+
+def test_a_slot_behind_the_end_of_a_row_is_none(rows_of):
+    _, rows = rows_of((None, f"{'sun ' * 30}[SLOT]", "joy"))
+    assert rows.unread["slots"].row(0).tolist() == [30]
+    scores = Ragged(np.zeros((LENGTH, 8)), rows.ragged["input_ids"].offsets)
+    (found,) = decoding.tagged(rows, {"tag_scores": scores})
+    assert found.slots == []
+
+
+@pytest.mark.parametrize("given", [None, 3])
+def test_drafts_of_all_texts_together(rows_of, tokenizer, monkeypatch, given):
+    """As one by one, whatever the texts beside them."""
+    monkeypatch.setattr(decoding, "_BLOCK", 2)
+    task = rewriting(tokenizer)
+    forward = forward_of(task, weights(task))
+    _, rows = rows_of(*PAIRS)
+    outputs = forward(rows)
+    choice = {"fill_rounds": 2, "num_candidates": given, "keep_bias": 0.5}
+    decoder = decoder_of(forward, tokenizer, **choice)
+    found = decoder.rewritings(rows, outputs)
+    filler = Filler(
+        forward, Vocabulary(VOCAB), special_of(tokenizer), max_length=LENGTH, rounds=2
+    )
+    counts = []
+    for own, each in zip(found, decoding.tagged(rows, outputs), strict=True):
+        wanted = []
+        drafts = drafts_of(
+            each.scores,
+            each.slots,
+            size=len(each.text.source),
+            most=given or (5 if each.slots else 1),
+            max_insert=MOST,
+            keep_bias=0.5,
+        )
+        for draft in drafts:
+            (filled,) = filler.fill([each.text], [draft])
+            (mean,) = filler.log_probabilities([each.text], [filled])
+            score = draft.score + mean * (len(drafts) > 1)
+            wanted.append((-score, draft.keeps, draft.counts, filled))
+        wanted.sort(key=lambda one: one[0])
+        counts.append(len(own))
+        assert len(own) == len(wanted)
+        for one, (score, keeps, written_counts, filled) in zip(
+            own, wanted, strict=True
+        ):
+            assert (one.keeps, one.counts) == (keeps, written_counts)
+            assert (one.written, one.rounds) == (filled.written, filled.rounds)
+            assert one.score == pytest.approx(-score, abs=1e-4)
+    # One slot has three lengths of what is written in it.
+    assert counts == ([1, 5, 1, 1, 3] if given is None else [3] * 5)
+
+
+def test_of_equal_ones_the_shorter_is_the_best(rows_of, tokenizer):
+    """All lengths of what is written are as likely, and so are all words."""
+
+    def forward(rows):
+        ids = rows.ragged["input_ids"]
+        words = np.full((len(ids.values), 2), VOCAB.index("win"))
+        return {
+            WORDS: Ragged(words, ids.offsets),
+            WORD_SCORES: Ragged(np.zeros(words.shape), ids.offsets),
+            LOSSES: Ragged(np.zeros(len(words)), ids.offsets),
+        }
+
+    _, rows = rows_of((None, "sun [SLOT]", None))
+    scores = Ragged(
+        np.full((3, 2 * (MOST + 1)), -1.0), rows.ragged["input_ids"].offsets
+    )
+    decoder = decoder_of(forward, tokenizer)
+    (found,) = decoder.rewritings(rows, {"tag_scores": scores})
+    assert [len(each.written) for each in found] == [1, 2, 3]
+    assert {each.score for each in found} == {-1.0}

@@ -1,0 +1,115 @@
+"""What is said of pairs of texts, and which ones are refused."""
+
+import pathlib
+import re
+import types
+
+import pytest
+
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.rewriting import pair_checks
+
+PATH = pathlib.Path("a/train.tsv")
+# Of 100 pairs, each at the border of what is taken.
+FACTS = {"pairs": 100, "equal": 95, "learnt": 1, "kept": 30, "longest": 300}
+FACTS |= {"written": 40, "in_row": 10, "too_long": 10, "misplaced": 10}
+FACTS |= {"lines": [4, 9, 12, 30], "slot_lengths": {"3": 9, "17": 1, "9": 2}}
+FACTS |= {"slot_counts": {"0": 2, "1": 3, "4": 1, "5": 1, "19": 2}}
+
+
+def notes(**changed):
+    return {"rewriting": {**FACTS, **changed}}
+
+
+def checked(split="dev", labelled=True, **changed):
+    features = types.SimpleNamespace(notes=notes(**changed))
+    return CheckedSet(split, f"a/{split}.tsv", features, unknown=1, labelled=labelled)
+
+
+def test_what_is_taken():
+    pair_checks.check(notes(), PATH)
+    none = dict.fromkeys(("pairs", "equal", "kept", "longest", "too_long"), 0)
+    pair_checks.check(notes(**none, misplaced=0), PATH)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"equal": 96}, "96 of 100 targets are equal to their texts: there is nothing"),
+        ({"kept": 29}, "text and target have 9.7% of their tokens in common"),
+        ({"learnt": 0}, "no row has room for a token of its text: raise --max_seq_len"),
+        (
+            {"too_long": 11},
+            "11 with more tokens at one place than --max_insert and 10 that differ from"
+            " their target outside of the slots, of 100 pairs (lines 4, 9, 12 and 18"
+            " more): raise --max_insert, up to 17, or pass other pairs",
+        ),
+        (
+            {"misplaced": 21, "too_long": 0},
+            "21 that differ from their target outside of the slots, of 100 pairs (lines"
+            " 4, 9, 12 and 18 more): write the same text in both, but for the slots",
+        ),
+        ({"too_long": 21, "slot_lengths": {"250": 21}}, "up to 100, or pass"),
+    ],
+)
+def test_what_is_refused(changed, message):
+    with pytest.raises(UserError, match=re.escape(message)) as found:
+        pair_checks.check(notes(**changed), PATH)
+    assert str(found.value).startswith("a/train.tsv: ")
+
+
+def test_remarks_for_the_log():
+    to_write, left_out = pair_checks.remarks(notes(too_long=0, misplaced=2))
+    assert to_write == "40 tokens to write, 25.0% of them in the input, too"
+    assert left_out.startswith("not learnt, but evaluated: 2 that differ from")
+    assert left_out.endswith("of 100 pairs (lines 4, 9, 12)")
+    few = notes(written=0, in_row=0, too_long=0, misplaced=0)
+    assert [*pair_checks.remarks(few)] == [
+        "0 tokens to write, - of them in the input, too"
+    ]
+    assert not [*pair_checks.remarks(notes(pairs=0, too_long=0, misplaced=0))]
+
+
+def test_warnings_are_of_what_is_not_trained_on():
+    """That is refused already."""
+    assert [*pair_checks.warnings(checked(equal=96, kept=1))] == [
+        "a/dev.tsv: 96 of 100 targets are equal to their texts: there is nothing to"
+        " learn: pass the column of the rewritten texts as --target_column",
+        "a/dev.tsv: text and target have 0.3% of their tokens in common: this is no"
+        " editing: pass the column of the rewritten texts as --target_column",
+    ]
+    assert not [*pair_checks.warnings(checked())]
+    for other in (
+        checked("train", equal=96),
+        checked(labelled=False, equal=96),
+        checked(pairs=0, learnt=0),
+    ):
+        assert not [*pair_checks.warnings(other)]
+
+
+def test_tables_have_a_column_for_each_set():
+    other = {"longest": 0, "kept": 0, "equal": 7, "slot_counts": {}, "slot_lengths": {}}
+    (table,) = pair_checks.tables([checked("train"), checked(**other)])
+    rows = [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
+    assert rows == [
+        ["train", "dev"],
+        ["targets equal to their text", "95", "7"],
+        ["tokens in common", "10.0%", "-"],
+        ["tokens to write", "40", "40"],
+        ["of them in the input, too", "25.0%", "25.0%"],
+        ["pairs with a place too long", "10", "10"],
+        ["pairs that differ outside slots", "10", "10"],
+        ["places to write at: 0", "2", "0"],
+        ["places to write at: 1", "3", "0"],
+        ["places to write at: 2", "0", "0"],
+        ["places to write at: 3", "0", "0"],
+        ["places to write at: 4", "1", "0"],
+        ["places to write at: 5 and more", "3", "0"],
+        ["tokens at a place: 1", "0", "0"],
+        ["tokens at a place: 2", "0", "0"],
+        ["tokens at a place: 3 to 4", "9", "0"],
+        ["tokens at a place: 5 to 8", "0", "0"],
+        ["tokens at a place: 9 to 12", "2", "0"],
+        ["tokens at a place: 13 and more", "1", "0"],
+    ]

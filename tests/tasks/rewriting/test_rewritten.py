@@ -1,0 +1,85 @@
+"""A set of rewritten texts, its losses and scores."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_mgpu.tasks.rewriting import metrics, report
+from bert_mgpu.tasks.rewriting.decoding import TokenRewriting
+from tests.support.rewriting import rewriting
+from tests.support.tiny import VOCAB
+
+WIN, JOY = VOCAB.index("win"), VOCAB.index("joy")
+KEPT = TokenRewriting([True, True], [0, 0, 0], [], score=-0.1, rounds=0)
+CHANGED = TokenRewriting([True, False], [0, 1, 0], [WIN], score=-0.5, rounds=1)
+SAME = CHANGED._replace(score=-0.7, rounds=2)
+PAIRS = [("sun win", "sun loss", None), ("sun joy", "sun joy", None)]
+
+
+def test_candidates_are_texts(rewritten):
+    """Of equal texts the first, which is the best one."""
+    found = rewritten(PAIRS, [[CHANGED, KEPT, SAME], [KEPT]])
+    assert len(found) == 2
+    first, second = found.candidates
+    assert [(c.text, c.score, c.rounds) for c in first] == [
+        ("sun win", -0.5, 1),
+        ("sun loss", -0.1, 0),
+    ]
+    assert [tuple(edit) for edit in first[0].edits] == [(4, 8, "loss", "win")]
+    assert first[1].edits == [] and [c.text for c in second] == ["sun joy"]
+    assert found.texts == ["sun win", "sun joy"] == found.truth
+
+
+def test_words_are_spelled_as_the_context_has_them(rewritten):
+    pairs = [("", "sun loss", "a WIN"), ("", "sun loss", "a win")]
+    found = rewritten(pairs, [[CHANGED], [CHANGED]])
+    assert found.texts == ["sun WIN", "sun win"]
+
+
+def test_slots_stand_for_no_text(rewritten):
+    own = TokenRewriting([True], [0, 2], [WIN, JOY], score=0.0, rounds=1)
+    assert rewritten([("", "sun [SLOT]", None)], [[own]]).texts == ["sun win joy"]
+
+
+@pytest.fixture
+def scored(rewritten):
+    """Four rows: tags [CLS] sun loss [SEP], masks [CLS] sun [MASK] loss [SEP], ..."""
+    tags = np.log(np.full((13, 8), 1 / 8))
+    tags[2] = np.log([0.5, 0.25, *[0.25 / 6] * 6])
+    losses = np.arange(13.0)
+    return rewritten(PAIRS, [[CHANGED], [KEPT]], tag_scores=tags, word_losses=losses)
+
+
+def test_losses_are_of_what_is_known(scored):
+    """A keep tag is 0; loss is deleted and one word written before it: 4 + 1."""
+    scores, truth = scored.tags
+    assert truth.tolist() == [0, 5, 0, 0, 0, 0] and scores.shape == (6, 8)
+    wanted = -np.log([1 / 8, 0.25 / 6, *[1 / 8] * 4])
+    np.testing.assert_allclose(scored.tag_losses, wanted)
+    assert scored.word_losses.tolist() == [4 + 2]  # of the mask alone
+
+
+def test_scores_are_those_of_the_losses_and_texts(scored, tokenizer):
+    task = rewriting(tokenizer)
+    found = task.scores(scored)
+    assert found["tag_loss"] == pytest.approx(scored.tag_losses.mean())
+    assert found["masked_lm_loss"] == 6.0
+    assert found["eval_loss"] == found["tag_loss"] + found["masked_lm_loss"]
+    assert found["exact_match"] == 1.0 and {*metrics.NAMES} <= {*found}
+    assert {*task.metrics(scored.rows)} == {*found}
+    first, curve = task.summary(scored, found)
+    assert first.startswith("eval_loss") and "--keep_bias" in curve
+
+
+def test_a_set_without_targets_has_losses_of_0(rewritten, tokenizer):
+    found = rewritten([(None, "sun", None)], [[]], tag_scores=np.zeros((3, 8)),
+                      word_losses=np.zeros(3))  # fmt: skip
+    assert found.tag_losses.tolist() == found.word_losses.tolist() == []
+
+
+def test_a_section_of_the_report(scored):
+    path = pathlib.Path("a/dev.tsv")
+    (section, *_) = report.sections("dev", scored, {"exact_match": 0.5}, path=path)
+    assert section.title == "dev" and str(path) in section.blocks
+    assert ("exact_match", "0.5000") in section.blocks[1].rows
