@@ -144,7 +144,7 @@ def checked(
                 f"{origin(key)} is {short_repr(value)}: columns count from 0, -1 is the"
                 " last"
             )
-        if value == "" or (KEYS[key].is_text and not value.strip()):
+        if value == "" or (KEYS[key].is_text and not str(value).strip()):
             raise UserError(f"{origin(key)} is {'blank' if value else 'empty'}")
     for key in values:
         if key == "type" or KEYS[key].choices is not None:

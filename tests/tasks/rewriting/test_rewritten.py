@@ -7,6 +7,7 @@ import pytest
 
 from bert_mgpu.tasks.rewriting import metrics, report
 from bert_mgpu.tasks.rewriting.decoding import TokenRewriting
+from bert_mgpu.text.realise import TextEdit
 from tests.support.rewriting import rewriting
 from tests.support.tiny import VOCAB
 
@@ -28,7 +29,7 @@ def test_candidates_are_texts(rewritten):
     ]
     assert [tuple(edit) for edit in first[0].edits] == [(4, 8, "loss", "win")]
     assert first[1].edits == [] and [c.text for c in second] == ["sun joy"]
-    assert found.texts == ["sun win", "sun joy"] == found.truth
+    assert found.texts == ["sun win", "sun joy"] == found.pairs.targets
 
 
 def test_words_are_spelled_as_the_context_has_them(rewritten):
@@ -66,10 +67,11 @@ def test_scores_are_those_of_the_losses_and_texts(scored, tokenizer):
     assert found["tag_loss"] == pytest.approx(scored.tag_losses.mean())
     assert found["masked_lm_loss"] == 6.0
     assert found["eval_loss"] == found["tag_loss"] + found["masked_lm_loss"]
-    assert found["exact_match"] == 1.0 and {*metrics.NAMES} <= {*found}
+    assert found["exact_match"] == 100.0 and {*metrics.NAMES} <= {*found}
     assert {*task.metrics(scored.rows)} == {*found}
-    first, curve = task.summary(scored, found)
+    first, copied, curve = task.summary(scored, found)
     assert first.startswith("eval_loss") and "--keep_bias" in curve
+    assert copied.startswith("copying: exact_match 50.0000")
 
 
 def test_a_set_without_targets_has_losses_of_0(rewritten, tokenizer):
@@ -80,6 +82,28 @@ def test_a_set_without_targets_has_losses_of_0(rewritten, tokenizer):
 
 def test_a_section_of_the_report(scored):
     path = pathlib.Path("a/dev.tsv")
-    (section, *_) = report.sections("dev", scored, {"exact_match": 0.5}, path=path)
-    assert section.title == "dev" and str(path) in section.blocks
-    assert ("exact_match", "0.5000") in section.blocks[1].rows
+    asked = {"path": path, "keep_bias": 0.5}
+    section, curves, worst = report.sections(
+        "dev", scored, {"exact_match": 75.0}, **asked
+    )
+    assert section.title == "dev" and section.blocks[0] == f"2 texts of {path}"
+    assert ("exact_match", "75.0000", "50.0000") in section.blocks[1].rows
+    (drawn,) = curves.blocks
+    assert drawn.chosen == 0.5 and {*drawn.scores} == {"precision", "recall", "F0.5"}
+    assert worst.blocks == ["none: every text is as it was to become"]
+
+
+def test_the_worst_texts_have_their_edits(rewritten):
+    scored = rewritten([("joy win", "sun loss", None)], [[CHANGED]],
+                       tag_scores=np.zeros((7, 8)), word_losses=np.zeros(7))  # fmt: skip
+    *_, worst = report.sections(
+        "dev", scored, {}, path=pathlib.Path("dev.tsv"), keep_bias=0.0
+    )
+    (table,) = worst.blocks
+    _, _, true, said = table.rows[1]
+    assert said == "sun [-loss-]{+win+}" and "{+" in true and "[-" in true
+
+
+def test_marks_of_edits():
+    edits = [TextEdit(0, 1, "a", "X"), TextEdit(2, 2, "", "Y"), TextEdit(3, 4, "d", "")]
+    assert report.marked("abcde", edits) == "[-a-]{+X+}b{+Y+}c[-d-]e"
