@@ -94,8 +94,8 @@ def test_a_section_of_the_report(scored):
 
 
 def test_the_worst_texts_have_their_edits(rewritten):
-    scored = rewritten([("joy win", "sun loss", None)], [[CHANGED]],
-                       tag_scores=np.zeros((7, 8)), word_losses=np.zeros(7))  # fmt: skip
+    outputs = {"tag_scores": np.zeros((7, 8)), "word_losses": np.zeros(7)}
+    scored = rewritten([("joy win", "sun loss", None)], [[CHANGED]], **outputs)
     *_, worst = report.sections(
         "dev", scored, {}, path=pathlib.Path("dev.tsv"), keep_bias=0.0
     )
