@@ -171,6 +171,8 @@ OTHER_MEANING = {
     ("export/served_tags.py", "tags"),
     ("data/squad_json.py", "squad"),
     ("config/finetuning.py", "squad"),
+    ("data_prep/rewrite_data.py", "rewrite"),
+    ("data_prep/rewrite_pairs.py", "rewrite"),
     ("config/squad.py", "squad"),
     ("cli/main.py", "squad"),
 }

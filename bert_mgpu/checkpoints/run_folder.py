@@ -92,7 +92,7 @@ def read_task(path: pathlib.Path) -> TrainedTask | None:
     named = isinstance(values, dict) and isinstance(values.get("name"), str)
     flags = values.pop("flags", {}) if named else None
     if not isinstance(flags, dict) or not all(
-        name in _WITH_TASK and _can_be(name, value) and _is_inline(value)
+        name in _WITH_TASK and _can_be(name, value) and _is_inline(name, value)
         for name, value in flags.items()
     ):
         raise UserError(
@@ -130,8 +130,13 @@ def model_settings(path: pathlib.Path) -> dict[str, Any]:
     return {name: settings[name] for name in REMEMBERED if name in settings}
 
 
-def _is_inline(value: Any) -> bool:
-    """Whether a flag's value says all itself: a text that is no JSON names a file."""
+def _is_inline(name: str, value: Any) -> bool:
+    """Whether a flag's value says all itself.
+
+    A text that is neither JSON nor one of a few choices names a file.
+    """
+    if _FIELDS[name].metadata["choices"]:
+        return True
     try:
         return not isinstance(json.loads(value), str)
     except (TypeError, ValueError, RecursionError):

@@ -11,6 +11,7 @@ from bert_mgpu.config.classification import (
     TASK_TYPES,
     ClassificationFlags,
 )
+from bert_mgpu.config.rewriting import RewritingFlags
 from bert_mgpu.config.span_qa import SpanQaFlags
 from bert_mgpu.config.tagging import TaggingFlags
 from bert_mgpu.core.errors import UserError
@@ -112,5 +113,7 @@ class FinetuneFlags(RunConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuneConfig(SpanQaFlags, TaggingFlags, ClassificationFlags, FinetuneFlags):
+class FinetuneConfig(
+    RewritingFlags, SpanQaFlags, TaggingFlags, ClassificationFlags, FinetuneFlags
+):
     """All settings of run_classifier_mgpu.py. A new family adds its table as a base."""

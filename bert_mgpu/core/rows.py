@@ -14,6 +14,7 @@ class Example:
     """One raw row. `label` is None where the row is only to be predicted.
 
     words: the places in text_a of the words that it was given as; None: as a text.
+    group: equal for rows that are ranked together; None: for no such row.
     """
 
     guid: str | int  # a number where a column of ids in JSON Lines or Parquet has it
@@ -22,6 +23,7 @@ class Example:
     label: Any = None  # what the family's `read_label` gives
     line: int = 0  # in its file, from 1
     words: Sequence[tuple[int, int]] | None = None
+    group: str | None = None
 
 
 POSITIONS = "masked_lm_positions"

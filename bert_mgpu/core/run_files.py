@@ -14,7 +14,7 @@ MODEL = (RUN, CONFIG, LABELS, VOCAB)  # the files beside the weights of a model
 CHECKPOINT = "model.ckpt"  # -STEP
 PREDICTIONS, VALUES, RECORDS = "predict.txt", "test_results.tsv", "predictions.jsonl"
 ANSWERS, N_BEST = "predictions.json", "nbest_predictions.json"
-NULL_ODDS = "null_odds.json"
+NULL_ODDS, REWRITES = "null_odds.json", "rewrites.jsonl"
 SENTENCES, TAGGED = "test_results.json", "label_test.txt"
 EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json"
 BEST_EVALUATION = "best.json"
@@ -44,6 +44,11 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         " its entities, or its answer with the place",
     ),
     (
+        (REWRITES,),
+        "of task `ad` and tasks with a `group` column: a line for each slot or group,"
+        " with its rows from the most to the least probable",
+    ),
+    (
         (TAGGED,),
         "of type tags: a line for each word, or piece of a text: the word, its true tag"
         " where the file has tags for all, and its tag; blank lines between examples",
@@ -58,7 +63,8 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         "scores as `key = value`: `eval_accuracy`, `eval_loss`, `global_step`, `loss`,"
         " then macro, micro and weighted F1, macro precision and recall, `mcc`; for two"
         " classes also `precision`, `recall`, `f1` and `auc` of the second label; of"
-        " type tags those of entities, of type qa those of SQuAD's and CMRC's scripts",
+        " rows in groups `mrr`, `hit_at_1`, `hit_at_3` and `ndcg`; of type tags those"
+        " of entities, of type qa those of SQuAD's and CMRC's scripts",
     ),
     (("eval_results_NAME.txt",), "the same scores for a file of `--eval_files`"),
     (

@@ -30,6 +30,7 @@ _OPTIONAL = ("keys", "owners")  # columns that not all sets have
 _GROUPS = {
     "ragged": (Ragged, "offsets", "offsets"),
     "unread": (Ragged, "offsets", "unread_offsets"),
+    "targets": (Ragged, "offsets", "target_offsets"),
     "spliced": (Spliced, "slices", "slices"),
 }
 

@@ -55,13 +55,21 @@ def scored_rows(
 ) -> Any:
     """The scored rows of a set (see `Task.scored_rows`); None but in the first process.
 
-    examples: reads the texts of the set. See `forward`.
+    examples: reads the texts of the set. note: logs the first pass, and the number of
+    further ones. See `forward`.
     """
+    counts = list[int]()  # rows of each pass
 
     def passed(rows: Rows) -> Outputs:
-        return forward(rows, towers, settings, note=note, stopping=stopping)
+        counts.append(len(rows))
+        said = note if len(counts) == 1 else lambda text: None
+        return forward(rows, towers, settings, note=said, stopping=stopping)
 
+    began = time.perf_counter()
     outputs = task.infer(rows, passed)
+    if counts[1:]:
+        seconds = time.perf_counter() - began
+        note(f"  {len(counts)} passes over {sum(counts)} rows in {seconds:.1f} s")
     return task.scored_rows(outputs, rows, examples) if towers.group.rank == 0 else None
 
 

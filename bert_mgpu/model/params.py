@@ -17,6 +17,8 @@ from bert_mgpu.core.rng import normal
 from bert_mgpu.core.rng.philox import Purpose, Stream
 from bert_mgpu.model.config import BertConfig
 
+MASKED_HEAD = "cls/predictions/transform/dense/kernel"  # the first of its parameters
+
 Specs = dict[str, tuple[tuple[int, ...], str]]
 
 

@@ -40,7 +40,7 @@ _PROBES = 3  # steps that are timed, after one that compiles
 def show(run: Run) -> None:
     """Logs the plan of a training."""
     config = run.config
-    rows, data_key = run.data.load("train")
+    rows, data_key = run.data.load_training()
     towers = make_towers(run)
     plan, _, state = start(run, len(rows), data_key, towers=towers)
     orders = batching.training_orders(run.batching, rows)

@@ -44,6 +44,10 @@ class Data(Protocol):
         """(rows, a fingerprint of them) of a set, described in the log."""
         ...
 
+    def load_training(self) -> tuple[Rows, str]:
+        """The same of the rows to train on, which may be drawn anew in each epoch."""
+        ...
+
     def check(self, split: str, scored: Any) -> None:
         """Raises UserError where the scored rows of a set have nothing to score."""
         ...

@@ -81,7 +81,7 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
     """Trains the model. Raises DoesNotFit where memory lacks for a step."""
     specs = run.task.param_specs()
     frozen, _ = run.frozen, run.optimizer  # mistakes are reported before time is spent
-    rows, data_key = run.data.load("train")
+    rows, data_key = run.data.load_training()
     say(f"effective batch: {run.batch_in_words}")
     if len(frozen) > len(run.task.unused_params):
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)

@@ -19,7 +19,7 @@ from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.report import ReportSection, ReportTable
-from bert_mgpu.core.rows import Example, Features, Outputs
+from bert_mgpu.core.rows import Example, Features, Outputs, Rows
 from bert_mgpu.core.task import (
     Batch,
     Display,
@@ -196,6 +196,13 @@ class Family(abc.ABC):
         Cached features are made anew where they differ.
         """
         return {}
+
+    def training_rows(self, features: Features, config: FinetuneConfig) -> Rows:
+        """The rows of a training, of the features of its file.
+
+        Others than those where some are left out, or something is drawn in each epoch.
+        """
+        return features
 
     def prediction_flags(
         self, config: FinetuneConfig, files: TaskFiles

@@ -14,11 +14,10 @@ from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.core.rows import Example, Features, Rows
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
-from bert_mgpu.distributed.collective import SOLO, Collective
 from bert_mgpu.tasks import data_checks, dev_share, reader, sources, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import DEFAULT_TYPE, TaskFiles, described
@@ -40,7 +39,7 @@ class TaskDataset:
     family: Family
     model: Pretrained
     cache: pathlib.Path
-    group: Collective = SOLO
+    group: collective.Collective = collective.SOLO
     _logged: set[str] = dataclasses.field(default_factory=set)
 
     def check_files(self) -> None:
@@ -65,7 +64,7 @@ class TaskDataset:
 
     @property
     def predicted(self) -> list[str]:
-        """The sets to predict: test, or those of several files of --predict_file."""
+        """The sets to predict: test, or the files of --predict_file."""
         return [*sources.predicted(self.config.predict_file)]
 
     @property
@@ -113,6 +112,11 @@ class TaskDataset:
             self._log(split, source, features)
         return features, key
 
+    def load_training(self) -> tuple[Rows, str]:
+        """(rows, fingerprint) of the training: see `Family.training_rows`."""
+        features, key = self.load("train")
+        return self.family.training_rows(features, self.config), key
+
     def _log(self, split: str, source: sources.Source, features: Features) -> None:
         notes = features.notes
         percentiles = ", ".join(
@@ -120,18 +124,16 @@ class TaskDataset:
             for share, length in notes["length_percentiles"].items()
         ).replace(" % ", " % have at most ", 1)
         without = " (line 1 is the header)" if source.has_header else ""
-        flag = self._sample_flag(split)
-        kept = getattr(self.config, flag)
+        kept = getattr(self.config, flag := self._sample_flag(split))
         if source.share:
             without += f", its part by --dev_share={source.share:g}"
         sampled = "" if kept is None else f", a sample (--{flag}={kept})"
-        count = f"{len(features.first_rows)} examples"
-        if features.owners is not None:
-            count += f" ({notes['rows']} rows)"
-        say(f"{split}: {count} of {source.path}{without}{sampled}")
+        examples, has_more = len(features.first_rows), features.owners is not None
+        rows = f" ({notes['rows']} rows)" if has_more else ""
+        say(f"{split}: {examples} examples{rows} of {source.path}{without}{sampled}")
         longest = self.config.length_in_words
-        cut = f"{notes['truncated'] / notes['rows']:.1%} truncated at {longest}"
-        if features.owners is not None and not notes["truncated"]:
+        cut = f"{notes['truncated'] / examples:.1%} truncated at {longest}"
+        if has_more and self.family.has_windows and not notes["truncated"]:
             cut = f"cut into windows of {longest}"
         say(f"  tokens per row: {percentiles}; {cut}")
         for remark in self.family.remarks(features):

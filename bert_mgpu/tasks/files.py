@@ -39,6 +39,7 @@ class Columns:
     strip_lines: bool = False  # and skip blank ones
     language: str | None = None  # rows with another column 0 are skipped
     id: int | None = None
+    group: int | None = None  # rows with the same value are ranked together
     encoding: str = text_files.UTF_8  # where there is no table
     # Texts may be lists of words, and labels nested lists or objects.
     nested: bool = False
@@ -85,6 +86,7 @@ class TaskFiles:
     # Further keys of task.json, which its type alone has.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     built_in: bool = False
+    has_slots: bool = False  # second texts are ads with slots: see text/ad_slots.py
 
     def file_of(self, split: str) -> str | None:
         """The name of the file of "train", "dev" or "test"."""

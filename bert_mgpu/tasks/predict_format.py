@@ -24,7 +24,8 @@ from bert_mgpu.tasks import csv_rows
 from bert_mgpu.tasks.files import LAST, Columns, TableColumns, TaskFiles
 
 TEXT, JSON_LINES, CONLL = "text", "jsonl", "conll"
-_KEYS = ("text_a", "text_b", "id")
+_BESIDE = ("id", "group")  # of columns beside the texts
+_KEYS = ("text_a", "text_b", *_BESIDE)
 _RECORDS = (JSON_LINES, "parquet")
 _OWN = (CONLL, tables.SQUAD)  # formats of files with other names, too
 _LOOKED_AT = 50  # lines of a file by which words with tags are told from texts
@@ -57,6 +58,8 @@ def find_format(
     Raises UserError where the task cannot have this format.
     """
     streams = path == STANDARD_INPUT
+    if streams:  # rows are answered one by one
+        columns = _ungrouped(columns)
     if asked is None and not streams:
         asked = _other_records(columns, path)
     if encoding is None:  # new texts may come from elsewhere than the training's
@@ -85,6 +88,14 @@ def find_format(
     name = "standard input" if streams else path
     note = f"{name}: {what}" + (f" (--predict_format={kind})" if kind else "")
     return PredictFormat(columns, note if line else None, lines)
+
+
+def _ungrouped(columns: Columns) -> Columns:
+    """The columns without that of groups, which is the last one."""
+    if columns.group is None or columns.table is None:
+        return columns
+    table = columns.table._replace(columns=columns.table.columns[: columns.group])
+    return dataclasses.replace(columns, group=None, table=table)
 
 
 def _beginning(lines: Lines, most: int) -> Lines:
@@ -175,14 +186,14 @@ def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
         name = own[number] if own and number is not None else None
         if isinstance(name, str):
             names[key] = name
-        elif number is not None and key != "id":
+        elif number is not None and key not in _BESIDE:
             names[key] = key
     record = _object(first) or {}
     if names["text_a"] not in record and "text_a" in record:
         names = {
-            key: name if key == "id" else key
+            key: name if key in _BESIDE else key
             for key, name in names.items()
-            if key != "id" or name in record
+            if key not in _BESIDE or name in record
         }
     if names["text_a"] not in record and "text_b" not in names:
         others = ("text", "tokens")[: 1 + columns.nested]

@@ -169,16 +169,15 @@ def stream(
             )
             continue
         if row is not None:
-            guid = row.guid
-            if guid is None or guid == "":
-                guid = f"{split}-{number - 1}"
+            own = f"{split}-{number - 1}"
             yield Example(
-                guid,
+                own if row.guid is None or row.guid == "" else row.guid,
                 row.text_a,
                 row.text_b,
                 label=row.label,
                 line=number,
                 words=row.words,
+                group=row.group,
             )
 
 
@@ -227,6 +226,7 @@ class RowFields(NamedTuple):
     text_b: str | None = None
     label: Any = None
     words: Sequence[tuple[int, int]] | None = None
+    group: str | None = None
 
 
 def _parse(
@@ -245,8 +245,7 @@ def _parse(
         return RowFields(None, "")
     if columns.language not in (None, cells[0]):
         return None
-    needed = columns.count(label is not None)
-    if len(cells) < needed:
+    if len(cells) < (needed := columns.count(label is not None)):
         plural = "s" * (len(cells) > 1)
         raise ValueError(
             f"{len(cells)} column{plural}, but the task {task.name} needs column"
@@ -264,7 +263,8 @@ def _parse(
         return RowFields(guid, text, label=row_label, words=places)
     text_b = None if second is None else columns.one_text(cells, second)
     texts = clean(columns, columns.one_text(cells, columns.text_a), text_b)
-    return RowFields(guid, *texts, label=row_label)
+    group = None if columns.group is None else one_value(cells[columns.group])
+    return RowFields(guid, *texts, label=row_label, group=group or None)
 
 
 def _cleaned(columns: Columns, given: Sequence[str]) -> list[str]:

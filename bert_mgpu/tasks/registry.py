@@ -18,6 +18,7 @@ from bert_mgpu.tasks import dev_share, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.classification import builtin
 from bert_mgpu.tasks.files import TaskFiles
+from bert_mgpu.tasks.rewriting import files as rewriting
 from bert_mgpu.tasks.span_qa import files as span_qa
 from bert_mgpu.tasks.tagging import files as tagging
 from bert_mgpu.tasks.task_keys import TaskType
@@ -25,7 +26,9 @@ from bert_mgpu.tasks.task_keys import TaskType
 _CLASSIFICATION = "bert_mgpu.tasks.classification.family"
 TYPES = {
     "single": TaskType(
-        _CLASSIFICATION, huggingface_problem_type="single_label_classification"
+        _CLASSIFICATION,
+        own_columns=("group",),
+        huggingface_problem_type="single_label_classification",
     ),
     "multi": TaskType(
         _CLASSIFICATION,
@@ -51,6 +54,13 @@ TYPES = {
         takes_files=True,
         with_defaults=span_qa.with_defaults,
         columns=span_qa.columns,
+    ),
+    rewriting.TYPE: TaskType(
+        "bert_mgpu.tasks.rewriting.family",
+        names_labels=False,
+        keys=rewriting.KEYS,
+        of_model=rewriting.OF_MODEL,
+        with_defaults=rewriting.with_defaults,
     ),
 }
 BUILTIN = {**builtin.BUILTIN, **tagging.BUILTIN, **span_qa.BUILTIN}

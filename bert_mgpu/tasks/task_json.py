@@ -190,6 +190,7 @@ def _task(name: str, values: Mapping[str, Any]) -> TaskFiles:
             text_b=cells.get("text_b"),
             label=cells.get("label"),
             id=cells.get("id"),
+            group=cells.get("group"),
             table=TableColumns(form, tuple(columns.values())),
         ),
         task_type=values.get("type", DEFAULT_TYPE),

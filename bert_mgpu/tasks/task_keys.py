@@ -37,6 +37,7 @@ class TaskType(NamedTuple):
     names_labels: bool = True  # task.json may have "labels"
     fewest_labels: int = 2  # of "labels"
     keys: tuple[str, ...] = ()  # of task.json that only types like this have
+    own_columns: tuple[str, ...] = ()  # the same, of COLUMNS
     of_model: tuple[str, ...] = ()  # those that a trained model has, whatever its files
     takes_files: bool = False  # flags may name other files than a built-in task's
     # The values of task.json with those that it leaves out.
@@ -46,13 +47,14 @@ class TaskType(NamedTuple):
     huggingface_problem_type: str | None = None  # as in its config.json
 
 
-COLUMNS = ("text_a", "text_b", "label", "id")  # in the order of a row's cells
+COLUMNS = ("text_a", "text_b", "label", "id", "group")  # in the order of a row's cells
 FILES = ("train", "dev", "test")
 # Names that other programs have for these keys.
 _MEANT = {
     **dict.fromkeys(("text", "sentence", "sentence1", "content", "input"), "text_a"),
     **dict.fromkeys(("sentence2", "text2", "text_pair"), "text_b"),
-    **dict.fromkeys(("label_column", "class", "target", "y"), "label"),
+    **dict.fromkeys(("label_column", "class", "y"), "label"),
+    **dict.fromkeys(("group_id", "qid", "query_id"), "group"),
     **dict.fromkeys(("validation", "valid", "val", "eval"), "dev"),
 }
 KEYS = {
@@ -68,6 +70,8 @@ KEYS = {
     "token_pattern": Key("token_pattern", (str,)),
     "repair_bio": Key("repair_bio", (str,), choices=tagging.REPAIRS),
     "version_2_with_negative": Key("version_2_with_negative", (bool,)),
+    "target": Key("target_column", (int, str), columns.parsed),
+    "slot_marker": Key("slot_marker", (str,)),
     "units": Key("tag_units", (str,), choices=tagging.UNITS),
 }
 
@@ -168,7 +172,11 @@ def checked(
             " it out"
         )
     for key in values:
-        owners = [name for name, each in types.items() if key in each.keys]
+        owners = [
+            name
+            for name, each in types.items()
+            if key in (*each.keys, *each.own_columns)
+        ]
         if owners and task_type not in owners:
             names = " or ".join(map(repr, owners))
             raise UserError(f"{origin(key)} is only for the type {names}")

@@ -23,6 +23,11 @@ class AdSegment(NamedTuple):
     end: int
     number: int  # of delimiters before it, which bert-ad's reader counts
 
+    @property
+    def is_slot(self) -> bool:
+        """Whether a run of SLOT_CHARACTER fills it."""
+        return not self.text.strip(SLOT_CHARACTER)
+
 
 def segments(ad: str, delimiters: str = DELIMITERS) -> list[AdSegment]:
     """The segments of an ad that are not blank."""
@@ -38,9 +43,7 @@ def segments(ad: str, delimiters: str = DELIMITERS) -> list[AdSegment]:
 
 def has_slot(ad: str, cut: list[AdSegment]) -> bool:
     """Whether an ad holds what would be taken for a slot."""
-    return SLOT_MARKER in ad or any(
-        segment.text.strip(SLOT_CHARACTER) == "" for segment in cut
-    )
+    return SLOT_MARKER in ad or any(segment.is_slot for segment in cut)
 
 
 def blanked(ad: str, segment: AdSegment, phrase: str) -> str:

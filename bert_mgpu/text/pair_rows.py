@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,14 +29,17 @@ def pair_rows(
     *,
     truncation: str = "head",
     head_tokens: int = 0,
+    second_ids: Callable[[Sequence[str]], Ragged] | None = None,
 ) -> PairRows:
     """The rows of pairs; a second text that is None, or has no tokens, is none.
 
     The latter as in Google's code. segments: of a single text; a pair has one.
-    truncation, head_tokens: see `truncation.fit_row`.
+    truncation, head_tokens: see `truncation.fit_row`. second_ids: gives those of second
+    texts, in place of the tokenizer.
     """
     texts_a = tokenizer.batch_ids([text for text, _ in pairs])
-    texts_b = tokenizer.batch_ids([text or "" for _, text in pairs])
+    read_second = second_ids or tokenizer.batch_ids
+    texts_b = read_second([text or "" for _, text in pairs])
     rows, types, lengths = [], [], []
     for index in range(len(pairs)):
         a, b = texts_a.row(index).tolist(), texts_b.row(index).tolist()

@@ -224,3 +224,32 @@ def test_an_empty_file_has_no_rows(tmp_path):
     path.write_text("")
     task, chosen = found(path, {"text_a_column": "1"})
     assert texts(task, path, chosen.columns) == []
+
+
+@pytest.mark.parametrize("form", ["tsv", "jsonl"])
+def test_a_stream_has_no_groups(tmp_path, form):
+    task = task_of({"text_a_column": "a", "group_column": "g", "file_format": form})
+    path = str(tmp_path / f"x.{form}")
+    found = predict_format.find_format(task, path, task.columns, asked=None)
+    assert found.columns.group == 1 and found.columns.table.columns == ("a", "g")
+    streams = predict_format.find_format(task, "-", task.columns, asked="jsonl")
+    assert streams.columns.group is None
+    assert streams.columns.table.columns == ("a",)
+
+
+def test_objects_may_have_a_group(tmp_path):
+    flags = {"text_a_column": "a", "group_column": "g", "file_format": "tsv"}
+    objects = {
+        '{"a": "sun", "g": 7}': ("sun", "7"),  # the names of the task
+        '{"text_a": "sun", "g": "q"}': ("sun", "q"),
+        '{"text_a": "sun", "group": "q"}': ("sun", None),  # another column
+        '{"a": "sun", "g": ""}': ("sun", None),
+    }
+    for number, (line, wanted) in enumerate(objects.items()):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text(f"{line}\n")
+        task, chosen = found(path, flags, asked="jsonl")
+        (row,) = reader.stream(
+            task, path, "test", label=None, with_label=False, columns=chosen.columns
+        )
+        assert (row.text_a, row.group) == wanted, line

@@ -59,6 +59,8 @@ def test_named_columns_have_a_header_unless_it_is_said(read):
         ({"text_a": 0, "label_separator": ";"}, "only for the type 'multi'"),
         ({"text_a": 0, "train": "../x"}, "name a file inside data_dir"),
         ({"label": 0}, "'text_a' is missing"),
+        ({"text_a": 0, "group": 1, "type": "multi"}, "only for the type 'single'"),
+        ({"text_a": 0, "qid": 1}, "unknown key 'qid': did you mean 'group'"),
     ],
     ids=str,
 )
@@ -89,7 +91,10 @@ def of_trained(values):
     return registry.find_task_files(FinetuneConfig(trained_task=trained))
 
 
-@pytest.mark.parametrize("values", [FULL, {"name": "mine", "text_a": 0, **DEFAULTS}])
+PLAIN = {"name": "mine", "text_a": 0, **DEFAULTS}
+
+
+@pytest.mark.parametrize("values", [FULL, PLAIN, PLAIN | {"group": 2}])
 def test_what_run_json_keeps_gives_the_same_task(values):
     assert task_json.values_of(of_trained(values)) == values
 

@@ -92,7 +92,7 @@ _TASKS = (
               "train_abuse_0531.txt", dev="eval_data_revise.txt", test=None,
               columns=_AUDIT),
     TaskFiles("ad", _BINARY, "train_0620.txt", dev="eval_0620.txt", test=None,
-              columns=Columns(text_a=2, text_b=3, label=0)),
+              columns=Columns(text_a=2, text_b=3, label=0), has_slots=True),
     TaskFiles("high_level", _BINARY, "train_without_content_0515.txt",
               dev="test_without_content_0515.txt", test=None,
               columns=Columns(text_a=3, label=2, clean=str.lower)),

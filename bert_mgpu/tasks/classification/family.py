@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.config.classification import UNKNOWN
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import hashing, terminal
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.core.text_files import Faults
 from bert_mgpu.model.segments import ATTENTION
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
 from bert_mgpu.tasks.classification import (
+    groups,
     label_checks,
     label_weights,
     labels,
     naive_bayes,
+    ranking,
     reader,
 )
 from bert_mgpu.tasks.classification import task as classification
@@ -52,7 +56,7 @@ class ClassificationFamily(Family):
         config: FinetuneConfig,
     ) -> Features:
         _check_segments(config, files)
-        return classification.featurise(
+        features = classification.featurise(
             examples,
             tokenizer,
             files.labels,
@@ -62,12 +66,38 @@ class ClassificationFamily(Family):
             truncation=config.truncation,
             head_tokens=config.head_tokens,
             problem_type=PROBLEM_TYPES[files.task_type],
+            second_ids=groups.second_ids(config, files, tokenizer),
         )
+        keys = groups.keys(files, examples)
+        if keys is None:
+            return features
+        unread = ranking.with_groups(features, keys)
+        return dataclasses.replace(features, unread=unread)
 
     def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
-        if config.max_segments == 1:
-            return {}
-        return {"max_segments": config.max_segments, "doc_stride": config.doc_stride}
+        settings: dict[str, Any] = {}
+        if config.max_segments > 1:
+            settings = {"max_segments": config.max_segments}
+            settings |= {"doc_stride": config.doc_stride}
+        if config.ad_slot != UNKNOWN:
+            settings["ad_slot"] = config.ad_slot
+        return settings
+
+    def complete(
+        self, files: TaskFiles, path: Any, examples: list[Example], *, faults: Faults
+    ) -> list[Example]:
+        groups.check_rows(files, path, examples)
+        return examples
+
+    def kept_together(self, example: Example) -> Sequence[str]:
+        if example.group is not None:
+            return [example.group]
+        return super().kept_together(example)
+
+    def remarks(self, features: Features) -> Iterator[str]:
+        numbers = ranking.groups_of(features)
+        if numbers is not None:
+            yield ranking.described(numbers)
 
     def resolve_labels(
         self,
@@ -122,6 +152,7 @@ class ClassificationFamily(Family):
         data: TaskData,
     ) -> Classification:
         problem_type = PROBLEM_TYPES[files.task_type]
+        groups.check_flags(config, files)
         loss = _loss(
             problem_type,
             files.labels,
@@ -145,6 +176,7 @@ class ClassificationFamily(Family):
             problem_type=problem_type,
             loss=loss,
             thresholds=thresholds,
+            has_slots=files.has_slots,
         )
 
     def training_key(self, config: FinetuneConfig, key: str) -> str:

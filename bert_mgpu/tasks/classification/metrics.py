@@ -249,3 +249,14 @@ def _confused_pairs(matrix: np.ndarray, label_names: Sequence[str]) -> str:
         share = f"{100 * count / support[true]:.1f}"
         lines.append((pair, str(count), share))
     return f"most frequent errors\n{terminal.align(lines, (8, 10))}"
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Log probabilities over the last axis, in float64."""
+    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """The logistic function, in float64."""
+    return np.exp(-np.logaddexp(0, -logits.astype(np.float64)))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.core.rows import Features
+from bert_mgpu.tasks.classification import ranking
 from bert_mgpu.tasks.classification.problem_type import ProblemType, ScoredRows
 from bert_mgpu.tasks.classification.problem_types import MULTI, SINGLE
 
@@ -42,7 +43,12 @@ def scores(
     logits = predict(_counts(train, width), truth, counts, n_labels=len(labels))
     finite = {}
     for name, rows in sets.items():
-        scored = ScoredRows(logits[name], labels, truth=rows.dense["label_ids"])
+        scored = ScoredRows(
+            logits[name],
+            labels,
+            truth=rows.dense["label_ids"],
+            groups=ranking.groups_of(rows),
+        )
         with np.errstate(invalid="ignore"):
             values = problem_type.score(scored)
         finite[name] = {key: v for key, v in values.items() if np.isfinite(v)}

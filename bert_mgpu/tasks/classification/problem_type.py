@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.task import Display, Predictions
+from bert_mgpu.core.task import Display, Predictions, ReadExamples
 from bert_mgpu.tasks.classification import metrics
 
 
@@ -39,6 +39,16 @@ class ScoredRows(NamedTuple):
     labels: Sequence[str]
     thresholds: np.ndarray | None = None  # of each label's probability, float [L]
     truth: np.ndarray = np.zeros(0)  # label_ids; of no meaning in a prediction
+    groups: np.ndarray | None = None  # of the rows, where there are: see ranking.py
+    examples: ReadExamples = list  # reads their texts
+
+    @property
+    def margins(self) -> np.ndarray:
+        """By how much the second of two labels leads: float64 [rows].
+
+        It orders rows as the label's probability does, which is rounded near 0 and 1.
+        """
+        return np.subtract(self.logits[:, 1], self.logits[:, 0], dtype=np.float64)
 
 
 class ErrorRow(NamedTuple):

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_mgpu.core.task import Predictions
 from bert_mgpu.model import heads
-from bert_mgpu.tasks.classification import builtin, metrics
+from bert_mgpu.tasks.classification import builtin, metrics, ranking
 from bert_mgpu.tasks.classification.problem_type import (
     ErrorRow,
     Loss,
@@ -56,7 +56,7 @@ class Single(ProblemType):
         return (len(truth) / (len(labels) * np.maximum(counts, 1))).astype(np.float32)
 
     def decide(self, scored: ScoredRows) -> Predictions:
-        probabilities = np.exp(log_softmax(scored.logits))
+        probabilities = np.exp(metrics.log_softmax(scored.logits))
         classes = self._classes(scored)
         names = [scored.labels[index] for index in classes]
         return Predictions(
@@ -70,20 +70,22 @@ class Single(ProblemType):
         """The predicted classes. Of two labels a threshold is that of the second."""
         if scored.thresholds is None:
             return scored.logits.argmax(-1)
-        second = np.exp(log_softmax(scored.logits))[:, 1]
+        second = np.exp(metrics.log_softmax(scored.logits))[:, 1]
         return (second >= scored.thresholds[1]).astype(int)
 
     def score(self, scored: ScoredRows) -> dict[str, float]:
-        return metrics.classification_metrics(
+        scores = metrics.classification_metrics(
             scored.truth,
-            np.exp(log_softmax(scored.logits)),
+            np.exp(metrics.log_softmax(scored.logits)),
             self.row_losses(scored),
             label_names=scored.labels,
             predictions=self._classes(scored),
         )
+        truth = scored.truth
+        return scores | ranking.scores(scored.groups, scored.margins, truth=truth)
 
     def row_losses(self, scored: ScoredRows) -> np.ndarray:
-        log_probs = log_softmax(scored.logits)
+        log_probs = metrics.log_softmax(scored.logits)
         return -log_probs[np.arange(len(log_probs)), scored.truth]
 
     def wrong(self, scored: ScoredRows) -> np.ndarray:
@@ -91,7 +93,7 @@ class Single(ProblemType):
 
     def error_row(self, scored: ScoredRows, row: int) -> ErrorRow:
         one_row = scored._replace(logits=scored.logits[[row]])
-        probabilities = np.exp(log_softmax(one_row.logits))[0]
+        probabilities = np.exp(metrics.log_softmax(one_row.logits))[0]
         true, predicted = int(scored.truth[row]), int(self._classes(one_row)[0])
         both = f"{probabilities[true]:.2f}, {probabilities[predicted]:.2f}"
         return ErrorRow(scored.labels[true], scored.labels[predicted], both)
@@ -172,7 +174,7 @@ class Multi(ProblemType):
 
     def _chosen(self, scored: ScoredRows) -> tuple[np.ndarray, np.ndarray]:
         """The probabilities [rows, L], and whether each label is predicted."""
-        probabilities = sigmoid(scored.logits)
+        probabilities = metrics.sigmoid(scored.logits)
         least = self.threshold if scored.thresholds is None else scored.thresholds
         return probabilities, probabilities >= least
 
@@ -287,14 +289,3 @@ def _records(
         {"label": label, "probabilities": dict(zip(labels, row, strict=True))}
         for label, row in zip(chosen, rounded, strict=True)
     ]
-
-
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Log probabilities over the last axis, in float64."""
-    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-
-
-def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """The logistic function, in float64."""
-    return np.exp(-np.logaddexp(0, -logits.astype(np.float64)))

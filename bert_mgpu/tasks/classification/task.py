@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.core import run_files
 from bert_mgpu.core.report import ReportSection
-from bert_mgpu.core.rows import Example, Features, Outputs
+from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
 from bert_mgpu.core.task import (
     Batch,
     Display,
@@ -30,7 +31,7 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model import segments as segments_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.base import FinetuningTask
-from bert_mgpu.tasks.classification import report
+from bert_mgpu.tasks.classification import ranking, report, rewrites
 from bert_mgpu.tasks.classification.problem_type import (
     PLAIN,
     Loss,
@@ -49,6 +50,7 @@ class Classification(FinetuningTask):
     shown = (
         *("eval_accuracy", "eval_loss", "macro_f1", "micro_f1"),
         *("mean_average_precision", "pearson", "spearman", "mae"),
+        *ranking.NAMES,
     )
     lower_is_better = frozenset({"eval_loss", "mae", "hamming_loss"})
     score_settings = ("threshold",)
@@ -68,10 +70,12 @@ class Classification(FinetuningTask):
         problem_type: ProblemType = SINGLE,
         loss: Loss = PLAIN,
         thresholds: np.ndarray | None = None,
+        has_slots: bool = False,
     ):
         """max_segments, doc_stride: see `Segments`; segment_pooling: `segments.pool`.
 
         thresholds: of each label's probability, float [labels]; None: the usual.
+        has_slots: whether groups of rows are slots of ads.
         """
         self.name = name
         self.problem_type = problem_type
@@ -79,6 +83,7 @@ class Classification(FinetuningTask):
         self.metric = problem_type.metric
         self.huggingface_problem_type = problem_type.huggingface_problem_type
         self._loss, self._thresholds = loss, thresholds
+        self._has_slots = has_slots
         self.labels = tuple(labels)
         self.max_seq_length = max_seq_length
         self._segments = Segments(max_seq_length, max_segments, doc_stride)
@@ -175,14 +180,30 @@ class Classification(FinetuningTask):
     def scored_rows(
         self, outputs: Outputs, rows: Features, examples: ReadExamples
     ) -> ScoredRows:
-        truth = rows.dense["label_ids"]
-        return ScoredRows(outputs["logits"], self.labels, self._thresholds, truth=truth)
+        return ScoredRows(
+            outputs["logits"],
+            self.labels,
+            self._thresholds,
+            truth=rows.dense["label_ids"],
+            groups=ranking.groups_of(rows),
+            examples=examples,
+        )
 
     def scores(self, scored: ScoredRows) -> dict[str, float]:
         return self.problem_type.score(scored)
 
     def decide(self, scored: ScoredRows) -> Predictions:
-        return self.problem_type.decide(scored)
+        predictions = self.problem_type.decide(scored)
+        if scored.groups is None or not ranking.are_groups(scored.groups):
+            return predictions
+        lines = rewrites.lines(
+            scored.examples(),
+            scored.groups,
+            scored.margins,
+            probabilities=np.asarray(predictions.values)[:, 1],
+            has_slots=self._has_slots,
+        )
+        return predictions._replace(files={run_files.REWRITES: lines})
 
     def attributes(self, record: Mapping[str, Any]) -> dict[str, Any]:
         return self.problem_type.attributes(record)
@@ -203,7 +224,10 @@ class Classification(FinetuningTask):
         return [*self.scores(self.scored_rows(outputs, rows, list))]
 
     def summary(self, scored: ScoredRows, scores: Mapping[str, Any]) -> list[str]:
-        return [self.line(scores), *self.problem_type.tables(scored)]
+        lines = [self.line(scores), *self.problem_type.tables(scored)]
+        if scored.groups is not None:
+            lines.append(ranking.compared_in_words(scored.groups, scored.truth))
+        return lines
 
     def sections(
         self,
@@ -236,10 +260,12 @@ def featurise(
     max_segments: int = 1,
     doc_stride: int | None = None,
     problem_type: ProblemType = SINGLE,
+    second_ids: Callable[[Sequence[str]], Ragged] | None = None,
 ) -> Features:
     """Rows [CLS] a [SEP] or [CLS] a [SEP] b [SEP], of token types 0 and 1.
 
-    max_segments, doc_stride: of single texts, see `Segments`.
+    max_segments, doc_stride: of single texts, see `Segments`. second_ids: see
+    `pair_rows`.
     Their notes hold the lengths before truncation. Rows without a label get label_ids
     that nothing reads.
     """
@@ -250,6 +276,7 @@ def featurise(
         segments,
         truncation=truncation,
         head_tokens=head_tokens,
+        second_ids=second_ids,
     )
     truncated = int((rows.lengths > segments.longest).sum())
     label_ids = problem_type.encode([example.label for example in examples], labels)

@@ -265,6 +265,9 @@ class RecordDataset:
         )
         return rows, key
 
+    def load_training(self) -> tuple[RecordRows, str]:
+        return self.load("train")
+
     def examples(self, split: str) -> list[Example]:
         """No examples: records have no texts."""
         return []

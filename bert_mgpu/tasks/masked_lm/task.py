@@ -20,7 +20,6 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 
 MASKED, NEXT = "masked_lm_loss", "next_sentence_loss"
-MASKED_HEAD = "cls/predictions/transform/dense/kernel"
 NEXT_HEAD = "cls/seq_relationship/output_weights"
 _NEW_HEAD_WARNING = (
     "a random masked-word head damages trained weights: train it alone first with"
@@ -45,7 +44,7 @@ class Pretraining:
     labels: tuple[str, ...] = ()
     lower_is_better = frozenset({"loss", "masked_lm_loss", "perplexity"})
     new_head_warnings: Mapping[str, str] = types.MappingProxyType(
-        {MASKED_HEAD: _NEW_HEAD_WARNING}
+        {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
     )
 
     def __init__(

@@ -1,0 +1,1 @@
+"""Texts rewritten: tokens are kept, deleted and written."""

@@ -73,6 +73,11 @@ def scores(
     return RewritingScores(dict(zip(NAMES, values, strict=True)), bleu.signature)
 
 
+def text_sari(source: str, predicted: str, target: str) -> float:
+    """SARI of a text, in per cent."""
+    return 100 * sari(words(source), words(predicted), [words(target)]).sari
+
+
 def words(text: str) -> list[str]:
     """What stands between blanks; characters of scripts without blanks stand apart."""
     apart = (f" {char} " if is_dense(char) else char for char in text)

@@ -1,8 +1,10 @@
 """Tasks of all kinds by several processes: one process that has all of their towers."""
 
+import json
+
 import pytest
 
-from tests.support import entities, questions
+from tests.support import entities, questions, ranked, rewriting
 from tests.support.runs import assert_same_run
 
 FLAGS = {"do_train": True, "do_eval": True, "do_predict": True, "padding": "pack"}
@@ -58,3 +60,24 @@ def test_texts_of_several_segments(several):
     flags = {"max_seq_length": 8, "max_segments": 3, "num_train_epochs": 4}
     out = several("own", "test_results.tsv", segment_pooling="attention", **flags)
     assert len((out / "predict.txt").read_text().splitlines()) == 11
+
+
+def test_rewritten_texts(several, tmp_path):
+    """In rounds of passes, whose rows the processes divide each time."""
+    rewriting.write_task(tmp_path / "data", counts=(48, 13, 9))
+    flags = {"max_seq_length": 24, "max_insert": 3, "num_train_epochs": 8}
+    flags |= {"data_dir": tmp_path / "data", "num_candidates": 2}
+    out = several("mine", **flags)
+    records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+    assert len(records) == 9
+    assert all(len(record["candidates"]) == 2 for record in records)
+
+
+def test_groups_of_rows_whose_parts_are_with_several_processes(several, tmp_path):
+    parts = {"train": ranked.small(12, 1), "dev": ranked.small(15, 2)}
+    ranked.write(tmp_path / "data", parts)
+    flags = {"eval_steps": 4, "best_metric": "ndcg", "data_dir": tmp_path / "data"}
+    out = several("mine", "rewrites.jsonl", num_train_epochs=2, **flags)
+    assert len((out / "rewrites.jsonl").read_text("utf-8").splitlines()) == 15
+    assert "\nndcg = 0." in (out / "eval_results.txt").read_text()
+    assert '"metric": "ndcg"' in (out / "best" / "best.json").read_text()

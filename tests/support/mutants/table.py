@@ -13,6 +13,7 @@ from tests.support.mutants import (
     ends,
     engine,
     features,
+    ranking,
     rewriting,
     segments,
     span_qa,
@@ -172,6 +173,7 @@ MUTANTS = [
     *features.MUTANTS,
     *rewriting.MUTANTS,
     *editing.MUTANTS,
+    *ranking.MUTANTS,
     *ends.MUTANTS,
 ]
 # fmt: on

@@ -1,0 +1,77 @@
+"""The groups of rows that a task ranks: slots of ads, or the values of a column."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bert_mgpu.config.classification import MASKED, UNKNOWN
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Example, Ragged
+from bert_mgpu.data.columns import Column
+from bert_mgpu.tasks.files import TaskFiles
+from bert_mgpu.text import ad_slots
+from bert_mgpu.text.tokenization import Tokenizer
+
+_LABELS = 2  # of which the second is that of right rows
+
+
+def keys(files: TaskFiles, examples: Sequence[Example]) -> list[str | None] | None:
+    """A text for each row, equal in a group, None: of no group.
+
+    None where no rows of the task are ranked.
+    """
+    if files.has_slots:
+        return [ad_slots.slot_key(example.text_b) for example in examples]
+    if files.columns.group is not None:
+        return [example.group for example in examples]
+    return None
+
+
+def second_ids(
+    config: FinetuneConfig, files: TaskFiles, tokenizer: Tokenizer
+) -> Callable[[Sequence[str]], Ragged] | None:
+    """The tokens of second texts, see `pair_rows`; None: the tokenizer's."""
+    if not files.has_slots or config.ad_slot != MASKED:
+        return None
+    return functools.partial(ad_slots.masked_ids, tokenizer=tokenizer)
+
+
+def check_flags(config: FinetuneConfig, files: TaskFiles) -> None:
+    """Raises UserError where the flags on groups and slots do not fit the task."""
+    count = len(files.labels)
+    if files.columns.group is not None and count != _LABELS:
+        raise UserError(
+            f"--group_column={_column(files)}: groups are ranked by the second of two"
+            f" labels, and {files.name} has {count}: leave it out, or give the rows two"
+        )
+    if config.ad_slot == UNKNOWN:
+        return
+    asked = f"--ad_slot={config.ad_slot}"
+    if not files.has_slots and "ad_slot" in config.given:
+        raise UserError(
+            f"{asked}: {files.name} has no slots, only the task ad has: leave it out"
+        )
+    if files.has_slots and config.export_saved_model:
+        raise UserError(
+            f"--export_saved_model with {asked}: its graph does not look for slots:"
+            " leave one of them out"
+        )
+
+
+def check_rows(files: TaskFiles, path: Any, examples: Sequence[Example]) -> None:
+    """Raises UserError where the rows of a labelled file are all groups of one."""
+    own = [example.group for example in examples if example.group is not None]
+    if 1 < len(own) == len({*own}):
+        raise UserError(
+            f"{path}: no two rows have the same {_column(files)!r} (--group_column):"
+            " pass a column whose value is the same for the rows to rank against each"
+            " other"
+        )
+
+
+def _column(files: TaskFiles) -> Column | None:
+    table, group = files.columns.table, files.columns.group
+    return None if table is None or group is None else table.columns[group]

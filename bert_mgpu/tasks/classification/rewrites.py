@@ -1,0 +1,87 @@
+"""The lines of rewrites.jsonl: the rows of each group, best first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks.classification import ranking
+from bert_mgpu.text import ad_slots
+from bert_mgpu.text.ad_segments import SLOT_CHARACTER
+
+_DIGITS = 6  # of a probability
+Fields = Mapping[str, Any]
+
+
+def lines(
+    examples: Sequence[Example],
+    groups: np.ndarray,
+    scores: np.ndarray,
+    *,
+    probabilities: np.ndarray,
+    has_slots: bool,
+) -> list[str]:
+    """A JSON object for each group, in the order of its first row in the file.
+
+    Rows that tie are ordered by their texts, then by their lines.
+
+    Args: of each row of the set
+      groups, scores: see `ranking.ranked`.
+      probabilities: of the second label, float [R].
+      has_slots: whether groups are slots of ads.
+    """
+    of_group, of_row = _OF_ADS if has_slots else _OF_GROUPS
+    found = ranking.ranked(groups, scores)
+    written = list[str]()
+    for rows, ties in zip(
+        np.split(found.order, found.starts[1:]),
+        np.split(found.ties, found.starts[1:]),
+        strict=True,
+    ):
+        keys = (
+            (tie, one.text_a, one.text_b or "", one.line, row)
+            for tie, row in zip(ties.tolist(), rows.tolist(), strict=True)
+            for one in [examples[row]]
+        )
+        candidates = [
+            {
+                **of_row(examples[row]),
+                "probability": round(float(probabilities[row]), _DIGITS),
+                "line": examples[row].line,
+            }
+            for *_, row in sorted(keys)
+        ]
+        record = {**of_group(examples[rows.min()]), "candidates": candidates}
+        written.append(json.dumps(record, ensure_ascii=False) + "\n")
+    return written
+
+
+def _ad(example: Example) -> Fields:
+    """The ad with one mark in its slot, and the place of that, in characters."""
+    ad = ad_slots.slot_key(example.text_b) or ""
+    start = ad_slots.slots(ad)[0].start
+    return {"ad": ad, "slot": [start, start + len(SLOT_CHARACTER)]}
+
+
+def _phrase(example: Example) -> Fields:
+    text = ad_slots.filled(example.text_b or "", example.text_a)
+    return {"phrase": example.text_a, "text": text}
+
+
+def _group(example: Example) -> Fields:
+    return {"group": example.group}
+
+
+def _texts(example: Example) -> Fields:
+    both = {"text_a": example.text_a, "text_b": example.text_b}
+    return {key: text for key, text in both.items() if text is not None}
+
+
+_Making = tuple[Callable[[Example], Fields], Callable[[Example], Fields]]
+# Of a group, of a row.
+_OF_ADS: _Making = _ad, _phrase
+_OF_GROUPS: _Making = _group, _texts

@@ -1,0 +1,138 @@
+"""From the tags of texts to rewritings: drafts, what is written, their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.config.rewriting import RewriteChoice
+from bert_mgpu.core.rows import Features, Outputs
+from bert_mgpu.core.task import Forward
+from bert_mgpu.tasks.rewriting.dataset import SLOTS, WHOLE
+from bert_mgpu.tasks.rewriting.drafts import Draft, drafts_of
+from bert_mgpu.tasks.rewriting.filling import DraftText, Filled, Filler, Vocabulary
+from bert_mgpu.tasks.rewriting.rows import special_of
+from bert_mgpu.text.tokenization import Tokenizer
+
+TAGS, REWRITINGS = "tag_scores", "rewritings"  # outputs: log p of tags; by example
+_WITH_SLOTS = 5  # rewritings of a text that has slots
+_BLOCK = 2048  # texts that are written together
+
+
+class TokenRewriting(NamedTuple):
+    """A text with what becomes of its tokens."""
+
+    keeps: list[bool]  # of each token that the row has
+    counts: list[int]  # of the tokens written before each, and, last, at the end
+    written: list[int]  # ids
+    score: float  # of several, the highest is the best
+    rounds: int  # passes in which it was written
+
+
+class Tagged(NamedTuple):
+    """The row of an example that is tagged."""
+
+    text: DraftText
+    slots: list[int]  # that the row has
+    scores: np.ndarray  # log p of the tags, float [tokens and, if it fits, the end, C]
+
+
+def tagged(rows: Features, scores: Outputs) -> Iterator[Tagged]:
+    """The rows of examples that are tagged, with the outputs of all rows."""
+    ids, segments = rows.ragged["input_ids"], rows.ragged["segment_ids"]
+    slots, whole = rows.unread[SLOTS], rows.unread[WHOLE]
+    for row in rows.first_rows.tolist():
+        own, is_source = ids.row(row), segments.row(row) == 1
+        before = int((~is_source).sum())
+        source = own[before:-1].tolist()
+        context = own[1 : before - 1].tolist() if before > 1 else None
+        decided = len(source) + int(whole.row(row)[0])
+        yield Tagged(
+            DraftText(source, context),
+            [slot for slot in slots.row(row).tolist() if slot < decided],
+            scores[TAGS].row(row)[before : before + decided],
+        )
+
+
+class Decoder:
+    """Rewrites texts; every process makes the same."""
+
+    def __init__(
+        self,
+        forward: Forward,
+        tokenizer: Tokenizer,
+        vocabulary: Vocabulary,
+        *,
+        choice: RewriteChoice,
+        max_length: int,
+        max_insert: int,
+    ):
+        self._choice, self._max_insert = choice, max_insert
+        self._filler = Filler(
+            forward,
+            vocabulary,
+            special_of(tokenizer),
+            max_length=max_length,
+            rounds=choice.fill_rounds,
+        )
+
+    def rewritings(
+        self, rows: Features, outputs: Outputs
+    ) -> list[list[TokenRewriting]]:
+        """The rewritings of each example, the best first."""
+        found, examples = list[list[TokenRewriting]](), [*tagged(rows, outputs)]
+        for first in range(0, len(examples), _BLOCK):
+            found += self._block(examples[first : first + _BLOCK])
+        return found
+
+    def _block(self, examples: Sequence[Tagged]) -> list[list[TokenRewriting]]:
+        texts, drafts, owners = list[DraftText](), list[Draft](), list[int]()
+        for number, example in enumerate(examples):
+            made = self._drafts(example)
+            texts += [example.text] * len(made)
+            drafts += made
+            owners += [number] * len(made)
+        filled = self._filler.fill(texts, drafts)
+        # One draft alone needs no order.
+        counts = np.bincount(owners, minlength=len(examples))
+        ranked = [number for number, own in enumerate(owners) if counts[own] > 1]
+        fluency = dict.fromkeys(range(len(filled)), 0.0)
+        means = self._filler.log_probabilities(
+            [texts[number] for number in ranked], [filled[number] for number in ranked]
+        )
+        fluency.update(zip(ranked, means, strict=True))
+        found: list[list[TokenRewriting]] = [[] for _ in examples]
+        for number, each in enumerate(filled):
+            found[owners[number]].append(_rewriting(each, fluency[number]))
+        return [sorted(own, key=_order) for own in found]
+
+    def _drafts(self, example: Tagged) -> list[Draft]:
+        choice = self._choice
+        default = _WITH_SLOTS if example.slots else 1
+        return drafts_of(
+            example.scores,
+            example.slots,
+            size=len(example.text.source),
+            most=choice.num_candidates or default,
+            max_insert=self._max_insert,
+            keep_bias=choice.keep_bias,
+        )
+
+
+def _rewriting(filled: Filled, fluency: float) -> TokenRewriting:
+    draft = filled.draft
+    return TokenRewriting(
+        draft.keeps,
+        draft.counts,
+        filled.written,
+        score=draft.score + fluency,
+        rounds=filled.rounds,
+    )
+
+
+def _order(rewriting: TokenRewriting) -> tuple[float, int, list[int]]:
+    """The best first; of equal ones the shorter."""
+    size = sum(rewriting.keeps) + len(rewriting.written)
+    return -rewriting.score, size, rewriting.written

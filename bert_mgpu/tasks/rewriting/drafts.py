@@ -1,0 +1,118 @@
+"""The best drafts of a text: which tokens are kept, and how many are written where.
+
+Letters: N decided places of a text, C tags, K drafts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.tasks.rewriting import tags
+
+_NEVER = -np.inf
+
+
+class Draft(NamedTuple):
+    """A text before anything is written in it."""
+
+    keeps: list[bool]  # of each token of the source
+    counts: list[int]  # of the tokens written before each, and, last, at the end
+    score: float  # log p of its tags
+
+
+def allowed(
+    scores: np.ndarray, slots: Sequence[int], *, max_insert: int, keep_bias: float
+) -> np.ndarray:
+    """The scores of the tags that may be chosen, -inf elsewhere: float64 [N, C].
+
+    The end is kept. Where slots are given, at least one token is written in each, and
+    nothing else is changed; else keep_bias is added to leaving a place as it is.
+
+    Args:
+      scores: log p of each tag, float [N, C]; the last place is the end of the text,
+        or, where that did not fit in the row, a token like the others.
+      slots: the places at which something is to be written.
+    """
+    found = scores.astype(np.float64)
+    if not slots:
+        found[:, 0] += keep_bias
+        return found
+    # What is certain has no part in the score of a draft.
+    only = np.full_like(found, _NEVER)
+    only[:, 0] = 0.0
+    only[slots] = _NEVER
+    only[slots, 1 : max_insert + 1] = found[slots, 1 : max_insert + 1]
+    return only
+
+
+def best(scores: np.ndarray, most: int) -> list[tuple[np.ndarray, float]]:
+    """The K tags of each place with the highest sums, at most `most`, the best first.
+
+    Places are independent, so this is exact: a draft with K - 1 better ones differs
+    from the best one in none but the K - 1 cheapest changes of one place. Equal sums
+    stand in the order of their tags.
+
+    Args:
+      scores: log p of each tag, float64 [N, C], -inf where a tag cannot be.
+
+    Returns:
+      The tags, int64 [N], and their sum.
+    """
+    first = scores.argmax(1)
+    rows = np.arange(len(scores))
+    total = float(scores[rows, first].sum())
+    if most == 1:
+        return [(first, total)]
+    costs = scores[rows, first][:, None] - scores
+    costs[rows, first] = np.inf
+    order = np.argsort(costs, axis=None, kind="stable")[: most - 1].tolist()
+    changes: dict[int, list[tuple[float, int]]] = {}
+    for index in order:
+        place, tag = divmod(index, scores.shape[1])
+        if np.isfinite(costs[place, tag]):
+            changes.setdefault(place, []).append((float(costs[place, tag]), tag))
+    found: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())]
+    for place in sorted(changes):
+        changed = [
+            (cost + more, (*made, (place, tag)))
+            for cost, made in found
+            for more, tag in changes[place]
+        ]
+        found = heapq.nsmallest(most, found + changed)
+    drafts = []
+    for cost, made in found:
+        own = first.copy()
+        for place, tag in made:
+            own[place] = tag
+        drafts.append((own, total - cost))
+    return drafts
+
+
+def drafts_of(
+    scores: np.ndarray,
+    slots: Sequence[int],
+    *,
+    size: int,
+    most: int,
+    max_insert: int,
+    keep_bias: float,
+) -> list[Draft]:
+    """The drafts of a text, the best first.
+
+    scores: log p of the tags, float [N, C], of the tokens that fit in the row and, if
+    all do, of the end; size: tokens of the source. Those that did not fit are kept.
+    """
+    own = allowed(scores, slots, max_insert=max_insert, keep_bias=keep_bias)
+    if len(own) > size:
+        own[size, max_insert + 1 :] = _NEVER
+    found = []
+    for chosen, score in best(own, most):
+        keeps, counts = tags.read(chosen, max_insert)
+        keeps = [*keeps[:size], *[True] * (size - len(keeps))]
+        counts = [*counts, *[0] * (size + 1 - len(counts))]
+        found.append(Draft(keeps, counts, score))
+    return found

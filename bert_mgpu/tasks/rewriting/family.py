@@ -1,0 +1,129 @@
+"""The family of tasks that rewrite texts: the type "rewrite"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.config.rewriting import RewriteChoice
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Example, Features, Rows
+from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
+from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.tasks.rewriting import dataset, pair_checks
+from bert_mgpu.tasks.rewriting.files import marker_of
+from bert_mgpu.tasks.rewriting.task import Rewriting
+from bert_mgpu.tasks.rewriting.training_rows import TrainingRows
+from bert_mgpu.text.tokenization import Tokenizer
+
+
+class RewritingFamily(Family):
+    """The type "rewrite"."""
+
+    baseline_name = "copying"
+    exportable = False  # a text takes several passes
+    titles = ("text", "context")
+
+    def read_label(
+        self, files: TaskFiles, columns: Columns, cells: Sequence[Any]
+    ) -> Any:
+        assert columns.label is not None
+        target, marker = columns.one_text(cells, columns.label), marker_of(files)
+        if not target.strip():
+            raise ValueError("the target is empty: delete the line")
+        if marker in target:
+            raise ValueError(
+                f"the target has {marker}, where a text has to be written: write it"
+                " out, or pass another --slot_marker"
+            )
+        return target
+
+    def features(
+        self,
+        examples: Sequence[Example],
+        tokenizer: Tokenizer,
+        files: TaskFiles,
+        *,
+        config: FinetuneConfig,
+    ) -> Features:
+        return dataset.featurise(
+            examples,
+            tokenizer,
+            max_seq_length=config.max_seq_length,
+            max_insert=config.max_insert,
+            slot_marker=marker_of(files),
+        )
+
+    def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
+        return {"max_insert": config.max_insert}
+
+    def prediction_flags(
+        self, config: FinetuneConfig, files: TaskFiles
+    ) -> dict[str, Any]:
+        values = {name: getattr(config, name) for name in RewriteChoice._fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def training_rows(self, features: Features, config: FinetuneConfig) -> Rows:
+        return TrainingRows(features, config.seed)
+
+    def task(
+        self,
+        config: FinetuneConfig,
+        model: Pretrained,
+        files: TaskFiles,
+        *,
+        data: TaskData,
+    ) -> Rewriting:
+        if config.export_hf:
+            raise UserError(
+                "--export_hf: transformers has no model that rewrites texts: leave it"
+                " out; run_pretraining_mgpu.py takes this output_dir as"
+                " --init_checkpoint"
+            )
+        if model.bert_config.type_vocab_size < 2:
+            raise UserError(
+                f"--init_checkpoint={config.init_checkpoint}: the model has one type of"
+                " token, and rewriting tells what comes out from what is only read by"
+                " two: pass another model"
+            )
+        if config.do_train:
+            pair_checks.check(data.read("train")[0].notes, data.path("train"))
+        return Rewriting(
+            files.name,
+            model.bert_config,
+            model.required_tokenizer,
+            max_seq_length=config.max_seq_length,
+            max_insert=config.max_insert,
+            slot_marker=marker_of(files),
+            choice=RewriteChoice(
+                *(getattr(config, name) for name in RewriteChoice._fields)
+            ),
+            dropout=config.classifier_dropout,
+            recompute=config.recompute,
+        )
+
+    def remarks(self, features: Features) -> Iterator[str]:
+        return pair_checks.remarks(features.notes)
+
+    def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:
+        return pair_checks.warnings(checked)
+
+    def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
+        return pair_checks.tables(sets)
+
+    def baseline(
+        self,
+        train: Features,
+        sets: Mapping[str, Features],
+        task: FinetuningTask,
+        *,
+        examples: Callable[[str], Sequence[Example]],
+    ) -> dict[str, dict[str, float]]:
+        assert isinstance(task, Rewriting)
+        return {name: task.copying(examples(name)) for name in sets}
+
+
+FAMILY = RewritingFamily()

@@ -1,0 +1,41 @@
+"""The keys of task.json that the type "rewrite" has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bert_mgpu.config.rewriting import SLOT_MARKER
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.tasks.files import TaskFiles
+
+TYPE = "rewrite"
+TARGET = "target"  # the column of the label, which is a text
+MARKER = "slot_marker"
+OF_MODEL = (MARKER,)
+KEYS = (TARGET, *OF_MODEL)
+
+
+def marker_of(files: TaskFiles) -> str:
+    """What stands in a text where something is to be written."""
+    return str(files.options.get(MARKER, SLOT_MARKER))
+
+
+def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of task.json, whose target is the label of a row."""
+    own = dict(values)
+    if TARGET in own:
+        if own.get("label", own[TARGET]) != own[TARGET]:
+            raise UserError(
+                f"{TARGET!r} is {own[TARGET]!r}, 'label' {own['label']!r}: a rewritten"
+                " text stands in one column: leave 'label' out"
+            )
+        own["label"] = own.pop(TARGET)
+    if "label" in own and own["label"] in (own.get("text_a"), own.get("text_b")):
+        raise UserError(
+            f"{TARGET!r} is the column {own['label']!r}, which is a text to read, too:"
+            " pass the column of what it is to become"
+        )
+    if not str(own.get(MARKER, SLOT_MARKER)).strip():
+        raise UserError(f"{MARKER!r} is blank: pass a text such as {SLOT_MARKER}")
+    return own

@@ -1,0 +1,235 @@
+"""What is written in drafts, by rounds of mask-predict (Ghazvininejad et al. 2019).
+
+Every round writes all that is masked at once; then the least certain words are masked
+again, fewer after each round. Letters: P masks of a row.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.core.rows import POSITIONS, Features, Ragged
+from bert_mgpu.core.task import Forward
+from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
+from bert_mgpu.tasks.rewriting.drafts import Draft
+from bert_mgpu.tasks.rewriting.rows import RewriteRow, Special, layout
+from bert_mgpu.text.whole_words import continuing
+from bert_mgpu.text.words import is_dense
+
+WORDS, WORD_SCORES, LOSSES = "words", "word_scores", "word_losses"  # outputs
+
+
+class DraftText(NamedTuple):
+    """What a draft is written in."""
+
+    source: Sequence[int]
+    context: Sequence[int] | None
+
+
+class Filled(NamedTuple):
+    """A draft with what is written in it."""
+
+    draft: Draft
+    written: list[int]  # ids, in their order
+    scores: list[float]  # log p of each when it was written
+    rounds: int  # passes that it took
+
+
+class Vocabulary:
+    """What the tokens of a vocabulary are, for what may be written."""
+
+    def __init__(self, tokens: Sequence[str]):
+        self._tokens = tokens
+        # [CLS], [UNK], [unused1], ... and none of the text.
+        self.never = np.array([_stands_for_no_text(token) for token in tokens])
+        self.continues = continuing(tokens)
+
+    @functools.cached_property
+    def ends_word(self) -> np.ndarray:
+        """Whether a piece of the same word may follow a token: bool [V]."""
+        return np.array([_ends_word(token) for token in self._tokens])
+
+
+def _ends_word(token: str) -> bool:
+    last = token[-1:]
+    return last.isalnum() and not is_dense(last)
+
+
+def _stands_for_no_text(token: str) -> bool:
+    return len(token) > 2 and token[0] == "[" and token[-1] == "]"
+
+
+class Filler:
+    """Writes in drafts; `forward` runs the model over rows."""
+
+    def __init__(
+        self,
+        forward: Forward,
+        vocabulary: Vocabulary,
+        special: Special,
+        *,
+        max_length: int,
+        rounds: int,
+    ):
+        self._forward, self._vocabulary, self._special = forward, vocabulary, special
+        self._max_length, self._rounds = max_length, rounds
+
+    def fill(self, texts: Sequence[DraftText], drafts: Sequence[Draft]) -> list[Filled]:
+        """The drafts with words in place of masks, each beside its text."""
+        works = [
+            _Work(text, self._fitting(text, draft), self._special.mask)
+            for text, draft in zip(texts, drafts, strict=True)
+        ]
+        for number in range(self._rounds):
+            waiting = [work for work in works if work.masked]
+            if not waiting:
+                break
+            rows = [self._row(work.text, work.draft, work.written) for work in waiting]
+            outputs = self._forward(
+                _features(rows, [work.masked for work in waiting], self._special.mask)
+            )
+            for index, (work, row) in enumerate(zip(waiting, rows, strict=True)):
+                at = [row.written[place] for place in work.masked]
+                words, scores = outputs[WORDS], outputs[WORD_SCORES]
+                self._write(work, words.row(index)[at], scores.row(index)[at])
+                if number + 1 < self._rounds:
+                    self._mask_again(work)
+        return [work.filled for work in works]
+
+    def log_probabilities(
+        self, texts: Sequence[DraftText], filled: Sequence[Filled]
+    ) -> list[float]:
+        """The mean log p of what is written, each word given all else; 0 of nothing."""
+        rows, masked, owners = list[RewriteRow](), list[list[int]](), list[int]()
+        for number, (text, own) in enumerate(zip(texts, filled, strict=True)):
+            for place in range(len(own.written)):
+                rows.append(self._row(text, own.draft, own.written))
+                masked.append([place])
+                owners.append(number)
+        if not rows:
+            return [0.0] * len(filled)
+        outputs = self._forward(_features(rows, masked, self._special.mask))
+        losses = outputs[LOSSES]
+        sums = np.zeros(len(filled))
+        for index, (row, (place,)) in enumerate(zip(rows, masked, strict=True)):
+            sums[owners[index]] -= losses.row(index)[row.written[place]]
+        sizes = np.array([max(1, len(own.written)) for own in filled])
+        return (sums / sizes).tolist()
+
+    def _fitting(self, text: DraftText, draft: Draft) -> Draft:
+        """The draft without what its row has no room for."""
+        blank = [self._special.mask] * sum(draft.counts)
+        row = self._row(text, draft, blank)
+        fits = len(row.tokens)
+        if fits > len(text.source):
+            return draft
+        size = len(text.source)
+        keeps = [*draft.keeps[:fits], *[True] * (size - fits)]
+        counts = [*draft.counts[:fits], *[0] * (size + 1 - fits)]
+        return draft._replace(keeps=keeps, counts=counts)
+
+    def _row(self, text: DraftText, draft: Draft, written: Sequence[int]) -> RewriteRow:
+        return layout(
+            text.context,
+            text.source,
+            self._special,
+            max_length=self._max_length,
+            keeps=draft.keeps,
+            counts=draft.counts,
+            written=written,
+        )
+
+    def _write(self, work: _Work, words: np.ndarray, scores: np.ndarray) -> None:
+        """Takes the best words, and pieces of words only behind a word.
+
+        words, scores: of what is masked, as in the outputs: [masks, 2].
+        """
+        for index, place in enumerate(work.masked):
+            before = work.before(place)
+            follows = before is not None and self._vocabulary.ends_word[before]
+            choice = 0 if follows else 1  # of any tokens, of whole words
+            work.written[place] = int(words[index, choice])
+            work.scores[place] = float(scores[index, choice])
+        work.masked = []
+        work.rounds += 1
+
+    def _mask_again(self, work: _Work) -> None:
+        """Masks the least certain words, and the pieces that continue them."""
+        size = len(work.written)
+        rounds = min(self._rounds, size)
+        count = size * (rounds - work.rounds) // rounds if size else 0
+        if count <= 0:
+            return
+        chosen = {*np.argsort(work.scores, kind="stable")[:count].tolist()}
+        for place in range(1, size):
+            continues = self._vocabulary.continues[work.written[place]]
+            if continues and place - 1 in chosen and work.adjoins(place):
+                chosen.add(place)
+        work.masked = sorted(chosen)
+        for place in work.masked:
+            work.written[place] = self._special.mask
+
+
+class _Work:
+    """A draft that is being written."""
+
+    def __init__(self, text: DraftText, draft: Draft, mask: int):
+        self.text, self.draft = text, draft
+        size = sum(draft.counts)
+        self.written, self.scores = [mask] * size, [0.0] * size
+        self.masked = [*range(size)]  # places among what is written
+        self.rounds = 0
+        # The token of the source before which each is written.
+        self._slots = np.repeat(np.arange(len(draft.counts)), draft.counts).tolist()
+
+    @property
+    def filled(self) -> Filled:
+        return Filled(self.draft, self.written, self.scores, rounds=self.rounds)
+
+    def adjoins(self, place: int) -> bool:
+        """Whether no kept token stands between a place and the one before it."""
+        first, last = self._slots[place - 1], self._slots[place]
+        return not any(self.draft.keeps[first:last])
+
+    def before(self, place: int) -> int | None:
+        """The token that comes out before a place; None at the beginning."""
+        kept = self._slots[place] - 1
+        last = self._slots[place - 1] if place else 0
+        while kept >= last and not self.draft.keeps[kept]:
+            kept -= 1
+        if kept >= last:
+            return int(self.text.source[kept])
+        return self.written[place - 1] if place else None
+
+
+def _features(
+    rows: Sequence[RewriteRow], masked: Sequence[Sequence[int]], mask: int
+) -> Features:
+    """Rows with masks at these of their written tokens, whose ids are targets."""
+    ids, positions, targets = list[list[int]](), list[list[int]](), list[list[int]]()
+    for row, places in zip(rows, masked, strict=True):
+        own = [row.written[place] for place in places]
+        positions.append(own)
+        targets.append([row.input_ids[position] for position in own])
+        tokens = [*row.input_ids]
+        for position in own:
+            tokens[position] = mask
+        ids.append(tokens)
+    column = Ragged.from_rows(ids)
+    return Features(
+        {
+            "input_ids": column,
+            "segment_ids": Ragged.from_rows([row.segment_ids for row in rows]),
+            "tag_ids": Ragged(np.zeros_like(column.values), column.offsets),
+        },
+        {},
+        np.zeros(len(rows), np.int64),
+        targets={
+            POSITIONS: Ragged.from_rows(positions),
+            MASKED_IDS: Ragged.from_rows(targets),
+        },
+    )

@@ -1,0 +1,132 @@
+"""Facts on pairs of texts, and refusals of those that teach no rewriting."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_mgpu.core import terminal
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.tasks.data_checks import CheckedSet
+
+_NUMBER_WIDTH = 16  # columns of the terminal
+_EQUAL, _IN_COMMON, _LEFT_OUT = 0.95, 0.1, 0.2  # shares from which pairs are refused
+_MOST_SLOTS, _LENGTHS = 5, (1, 2, 4, 8, 12)  # of the tables
+
+
+def check(notes: Mapping[str, Any], path: pathlib.Path) -> None:
+    """Raises UserError where a training file teaches no rewriting."""
+    for problem in _problems(notes["rewriting"]):
+        raise UserError(f"{path}: {problem}")
+
+
+def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
+    pairs, left_out = facts["pairs"], facts["too_long"] + facts["misplaced"]
+    if facts["equal"] > _EQUAL * pairs:
+        yield (
+            f"{facts['equal']} of {pairs} targets are equal to their texts: there is"
+            " nothing to learn: pass the column of the rewritten texts as"
+            " --target_column"
+        )
+    if left_out > _LEFT_OUT * pairs:
+        yield f"{_left_out(facts)}: {_advice(facts)}"
+    if facts["kept"] < _IN_COMMON * facts["longest"]:
+        share = facts["kept"] / max(1, facts["longest"])
+        yield (
+            f"text and target have {share:.1%} of their tokens in common: this is no"
+            " editing: pass the column of the rewritten texts as --target_column"
+        )
+
+
+def _left_out(facts: Mapping[str, Any]) -> str:
+    """Which pairs cannot be learnt, and why."""
+    lines = ", ".join(map(str, facts["lines"][:3]))
+    count = facts["too_long"] + facts["misplaced"]
+    more = f" and {count - 3} more" if count > 3 else ""
+    parts = [
+        f"{facts[name]} {why}"
+        for name, why in (
+            ("too_long", "with more tokens at one place than --max_insert"),
+            ("misplaced", "that differ from their target outside of the slots"),
+        )
+        if facts[name]
+    ]
+    return f"{' and '.join(parts)}, of {facts['pairs']} pairs (lines {lines}{more})"
+
+
+def _advice(facts: Mapping[str, Any]) -> str:
+    longest = max(map(int, facts["slot_lengths"]), default=0)
+    if facts["too_long"] >= facts["misplaced"]:
+        return f"raise --max_insert, up to {longest}, or pass other pairs"
+    return "write the same text in both, but for the slots"
+
+
+def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for the log on a set."""
+    facts = notes["rewriting"]
+    if facts["pairs"]:
+        yield (
+            f"{facts['written']} tokens to write,"
+            f" {_share(facts['in_row'], facts['written'])} of them in the input, too"
+        )
+    if facts["too_long"] or facts["misplaced"]:
+        yield f"not learnt, but evaluated: {_left_out(facts)}"
+
+
+def warnings(checked: CheckedSet) -> Iterator[str]:
+    """A line for each likely mistake in a set."""
+    facts = checked.features.notes["rewriting"]
+    if checked.labelled and checked.split != "train" and facts["pairs"]:
+        for problem in _problems(facts):
+            yield f"{checked.path}: {problem}"
+
+
+def tables(sets: Sequence[CheckedSet]) -> list[str]:
+    """Facts on the pairs of sets, a column each."""
+    facts = [checked.features.notes["rewriting"] for checked in sets]
+    rows: list[tuple[str, list[Any]]] = [
+        ("targets equal to their text", [each["equal"] for each in facts]),
+        (
+            "tokens in common",
+            [_share(each["kept"], each["longest"]) for each in facts],
+        ),
+        ("tokens to write", [each["written"] for each in facts]),
+        (
+            "  of them in the input, too",
+            [_share(each["in_row"], each["written"]) for each in facts],
+        ),
+        ("pairs with a place too long", [each["too_long"] for each in facts]),
+        ("pairs that differ outside slots", [each["misplaced"] for each in facts]),
+    ]
+    rows += _counted(
+        "places to write at", facts, "slot_counts", ends=range(_MOST_SLOTS)
+    )
+    rows += _counted("tokens at a place", facts, "slot_lengths", ends=_LENGTHS)
+    lines = [["", *(checked.split for checked in sets)]]
+    lines += [[name, *map(str, values)] for name, values in rows]
+    return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets))]
+
+
+def _counted(
+    name: str, facts: Sequence[Mapping[str, Any]], key: str, *, ends: Sequence[int]
+) -> Iterator[tuple[str, list[Any]]]:
+    """Counts of numbers up to each end, and above the last one."""
+    low = ends[0]
+    for high in (*ends, None):
+        label = f"{low} and more" if high is None else f"{low} to {high}"
+        label = str(high) if low == high else label
+        counts = [
+            sum(
+                count
+                for number, count in each[key].items()
+                if low <= int(number) and (high is None or int(number) <= high)
+            )
+            for each in facts
+        ]
+        yield f"{name}: {label}", counts
+        low = (high or 0) + 1
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "-"

@@ -1,0 +1,43 @@
+"""The lines that rewritten texts give to each result file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_mgpu.core.task import Display, Predictions
+from bert_mgpu.tasks.rewriting.rewritten import Candidate, RewrittenSet
+from bert_mgpu.text.realise import on_one_line
+
+_DIGITS = 6  # of a score
+
+
+def decide(scored: RewrittenSet) -> Predictions:
+    """predict.txt has the texts, whose line ends are blanks there, and
+    test_results.tsv the scores of their candidates.
+    """
+    texts = [on_one_line(text)[0] for text in scored.texts]
+    values = [
+        np.array([candidate.score for candidate in own]) for own in scored.candidates
+    ]
+    return Predictions(texts, values, [_record(own) for own in scored.candidates])
+
+
+def _record(candidates: list[Candidate]) -> dict[str, Any]:
+    best = candidates[0]
+    return {
+        "text": best.text,
+        "score": round(best.score, _DIGITS),
+        "edits": [[*edit] for edit in best.edits],
+        "candidates": [
+            {"text": each.text, "score": round(each.score, _DIGITS)}
+            for each in candidates
+        ],
+    }
+
+
+def display(record: Mapping[str, Any]) -> Display:
+    """The best text, and the others below it."""
+    return Display("\n".join(each["text"] for each in record["candidates"]))

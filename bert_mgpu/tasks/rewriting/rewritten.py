@@ -1,0 +1,165 @@
+"""A set of texts with their rewritings, beside what they were to become."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.core.rows import Example, Features, Outputs
+from bert_mgpu.core.task import ReadExamples
+from bert_mgpu.tasks.rewriting import metrics
+from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS, TokenRewriting
+from bert_mgpu.tasks.rewriting.filling import LOSSES
+from bert_mgpu.tasks.rewriting.metrics import RewritingScores
+from bert_mgpu.text.edits import Edits, TokenEdit, edits_of, token_edits
+from bert_mgpu.text.realise import Rewritten, TextEdit, realised
+from bert_mgpu.text.rewrite_source import RewriteSource, source_of
+from bert_mgpu.text.tokenization import Tokenizer
+
+
+class Candidate(NamedTuple):
+    """A rewriting as a text."""
+
+    text: str
+    edits: list[TextEdit]
+    score: float
+    rounds: int
+
+
+class TruePairs:
+    """Texts and what they are to become, which rewritings are compared with."""
+
+    def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, marker: str):
+        self.sources = [example.text_a for example in examples]
+        self.targets = [str(example.label) for example in examples]
+        self._tokenizer, self._marker = tokenizer, marker
+
+    @functools.cached_property
+    def _edits(self) -> list[list[TokenEdit]]:
+        """Those that make the targets."""
+        pairs = [
+            (source_of(source, self._tokenizer, self._marker).ids, target.tolist())
+            for source, target in zip(self.sources, self._target_ids(), strict=True)
+        ]
+        return [token_edits(edits) for edits in edits_of(pairs)]
+
+    def _target_ids(self) -> Iterator[np.ndarray]:
+        ids = self._tokenizer.batch_ids(self.targets)
+        return map(ids.row, range(len(self.targets)))
+
+    def scores(
+        self, said: Sequence[str], edits: Sequence[Sequence[TokenEdit]]
+    ) -> RewritingScores:
+        """The scores of texts, and of the edits that make them of the sources."""
+        return metrics.scores(
+            self.sources, said, self.targets, edits=edits, true_edits=self._edits
+        )
+
+    @functools.cached_property
+    def copying(self) -> RewritingScores:
+        """The scores of the texts as they are."""
+        return self.scores(self.sources, [[]] * len(self.sources))
+
+
+class RewrittenSet:
+    """Texts are made when they are needed."""
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        rows: Features,
+        examples: ReadExamples,
+        *,
+        tokenizer: Tokenizer,
+        marker: str,
+    ):
+        self._outputs, self.rows, self._examples = outputs, rows, examples
+        self._tokenizer, self._marker = tokenizer, marker
+        self._rewritings: Sequence[Sequence[TokenRewriting]] = outputs[REWRITINGS]
+
+    def __len__(self) -> int:
+        return len(self._rewritings)
+
+    @functools.cached_property
+    def examples(self) -> Sequence[Example]:
+        """The texts, which are read when they are needed."""
+        return self._examples()
+
+    @functools.cached_property
+    def candidates(self) -> list[list[Candidate]]:
+        """The rewritings of each text, the best first; of equal texts the first."""
+        return [
+            [*self._candidates(example, own)]
+            for example, own in zip(self.examples, self._rewritings, strict=True)
+        ]
+
+    def _candidates(
+        self, example: Example, rewritings: Sequence[TokenRewriting]
+    ) -> list[Candidate]:
+        source = source_of(example.text_a, self._tokenizer, self._marker)
+        found: dict[str, Candidate] = {}
+        for each in rewritings:
+            made = self._realised(source, each, example.text_b)
+            own = Candidate(made.text, made.edits, each.score, rounds=each.rounds)
+            found.setdefault(own.text, own)
+        return [*found.values()]
+
+    def _realised(
+        self, source: RewriteSource, rewriting: TokenRewriting, context: str | None
+    ) -> Rewritten:
+        edits = Edits(rewriting.keeps, rewriting.counts, rewriting.written)
+        return realised(source, edits, self._tokenizer, context=context or "")
+
+    @property
+    def texts(self) -> list[str]:
+        """The best rewriting of each text."""
+        return [own[0].text for own in self.candidates]
+
+    @property
+    def mean_rounds(self) -> float:
+        """Passes in which the best rewriting of a text was written."""
+        rounds = [own[0].rounds for own in self._rewritings]
+        return sum(rounds) / max(1, len(rounds))
+
+    @functools.cached_property
+    def pairs(self) -> TruePairs:
+        return TruePairs(self.examples, self._tokenizer, self._marker)
+
+    @functools.cached_property
+    def scores(self) -> RewritingScores:
+        best = [
+            token_edits(Edits(own[0].keeps, own[0].counts, own[0].written))
+            for own in self._rewritings
+        ]
+        return self.pairs.scores(self.texts, best)
+
+    @functools.cached_property
+    def tags(self) -> tuple[np.ndarray, np.ndarray]:
+        """log p of the tags of each token whose tag is known, [n, C], and that tag."""
+        tag_ids = self.rows.ragged["tag_ids"].values
+        known = np.flatnonzero(tag_ids)
+        return self._outputs[TAGS].values[known], tag_ids[known] - 1
+
+    @property
+    def tag_losses(self) -> np.ndarray:
+        """-log p of each tag that is known: float64 [n]."""
+        scores, known = self.tags
+        return -scores[np.arange(len(known)), known].astype(np.float64)
+
+    @property
+    def word_losses(self) -> np.ndarray:
+        """-log p of each word to write, all of them masked: float64."""
+        values = self._outputs[LOSSES].values
+        return values[self._is_target].astype(np.float64)
+
+    @property
+    def _is_target(self) -> np.ndarray:
+        """Which tokens of all rows are masks with a true word."""
+        positions = self.rows.targets["masked_lm_positions"]
+        starts = self.rows.ragged["input_ids"].offsets[:-1]
+        found = np.zeros(len(self.rows.ragged["input_ids"].values), bool)
+        found[positions.values + np.repeat(starts, positions.lengths)] = True
+        return found

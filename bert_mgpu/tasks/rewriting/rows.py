@@ -1,0 +1,95 @@
+"""The rows of tokens that a rewriting is learnt from, and is made by.
+
+A row is [CLS] context [SEP] source [SEP], or [CLS] source [SEP] of a text alone. Tokens
+of segment 1 come out, those of segment 0 are only read: the context, and what is
+deleted of the source, which stays at its place. In the row that is tagged nothing is
+deleted or written yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bert_mgpu.text.tokenization import Tokenizer
+
+
+class RewriteRow(NamedTuple):
+    """A row of tokens; positions are those in the row."""
+
+    input_ids: list[int]
+    segment_ids: list[int]
+    tokens: list[int]  # positions of the source's tokens that fit, and of its end
+    written: list[int]  # positions of what is written
+
+
+class Special(NamedTuple):
+    """Ids of tokens that stand for no text."""
+
+    cls: int
+    sep: int
+    mask: int
+    unk: int
+
+
+def special_of(tokenizer: Tokenizer) -> Special:
+    """Raises UserError where the vocabulary has no [MASK]."""
+    return Special(
+        cls=tokenizer.cls_id,
+        sep=tokenizer.sep_id,
+        mask=tokenizer.mask_id,
+        unk=tokenizer.unk_id,
+    )
+
+
+def layout(
+    context: Sequence[int] | None,
+    source: Sequence[int],
+    special: Special,
+    *,
+    max_length: int,
+    keeps: Sequence[bool] = (),
+    counts: Sequence[int] = (),
+    written: Sequence[int] = (),
+) -> RewriteRow:
+    """The row of a source and of what becomes of it.
+
+    What does not fit in max_length: the beginning of the context, then places of the
+    source from its end, with what is written there.
+
+    Args:
+      context: tokens that are only read; None: there is no such text.
+      keeps: of each token of the source; empty: all are kept.
+      counts: of the tokens written before each and at the end; empty: none.
+      written: all of them, in their order.
+    """
+    keeps = keeps or [True] * len(source)
+    counts = counts or [0] * (len(source) + 1)
+    room = max_length - (2 if context is None else 3)
+    ids, segments = list[int](), list[int]()
+    tokens, places, used, fits = list[int](), list[int](), 0, True
+    for number, count in enumerate(counts):
+        is_end = number == len(source)
+        if len(ids) + count + (not is_end) > room:
+            fits = False
+            break
+        places += range(len(ids), len(ids) + count)
+        ids += written[used : used + count]
+        segments += [1] * count
+        used += count
+        if not is_end:
+            tokens.append(len(ids))
+            ids.append(source[number])
+            segments.append(int(keeps[number]))
+    before = [special.cls]
+    if context is not None:
+        left = room - len(ids)
+        before += [*context[max(0, len(context) - left) :], special.sep]
+    shift = len(before)
+    end = [shift + len(ids)] if fits else []
+    return RewriteRow(
+        input_ids=[*before, *ids, special.sep],
+        segment_ids=[*[0] * shift, *segments, 1],
+        tokens=[*(shift + token for token in tokens), *end],
+        written=[shift + place for place in places],
+    )

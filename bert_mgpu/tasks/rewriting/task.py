@@ -1,0 +1,265 @@
+"""Rewriting: what becomes of each token, and what is written between them.
+
+Shapes: R rows, T tokens, H width, C tags (see `tags`), P masks of a row, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.config.rewriting import ROW, RewriteChoice
+from bert_mgpu.core.report import ReportSection
+from bert_mgpu.core.rows import POSITIONS, Example, Features, Outputs
+from bert_mgpu.core.task import (
+    Batch,
+    Display,
+    DropoutKey,
+    Forward,
+    Params,
+    Predictions,
+    ReadExamples,
+)
+from bert_mgpu.model import bert, heads
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.tasks.base import FinetuningTask
+from bert_mgpu.tasks.rewriting import (
+    bias_curve,
+    decoding,
+    metrics,
+    predictions,
+    report,
+    tags,
+)
+from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
+from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS
+from bert_mgpu.tasks.rewriting.files import TYPE
+from bert_mgpu.tasks.rewriting.filling import LOSSES, WORD_SCORES, WORDS, Vocabulary
+from bert_mgpu.tasks.rewriting.rewritten import RewrittenSet, TruePairs
+from bert_mgpu.text.tokenization import Tokenizer
+
+TAG_LOSS, MASKED_LOSS = "tag_loss", "masked_lm_loss"
+_NEW_HEAD_WARNING = (
+    "a random masked-word head: what it writes starts from noise: train it first on"
+    " unlabelled text (docs/pretraining.md, the stage of the head), then pass that"
+    " output_dir as --init_checkpoint"
+)
+_HIDDEN = -1e30  # the logit of what is never written
+
+
+class Rewriting(FinetuningTask):
+    """Tags of tokens and words in masks (a `core.task.Task`): two losses."""
+
+    token_outputs = frozenset({TAGS, WORDS, WORD_SCORES, LOSSES})
+    new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
+    metric = "sari"
+    shown = ("eval_loss", "exact_match", "sari", "bleu", "edit_f0.5", "changed")
+    score_settings = RewriteChoice._fields
+
+    def __init__(
+        self,
+        name: str,
+        bert_config: BertConfig,
+        tokenizer: Tokenizer,
+        *,
+        max_seq_length: int,
+        max_insert: int,
+        slot_marker: str,
+        choice: RewriteChoice,
+        dropout: float | None = None,
+        recompute: str = "none",
+    ):
+        self.name = name
+        self.max_seq_length = max_seq_length
+        self.facts = {
+            "task_type": TYPE,
+            "max_insert": max_insert,
+            "slot_marker": slot_marker,
+        }
+        self._max_insert, self._marker, self._choice = max_insert, slot_marker, choice
+        self._config, self._recompute = bert_config, recompute
+        self._dropout = bert_config.hidden_dropout_prob if dropout is None else dropout
+        self._tokenizer, self._vocabulary = tokenizer, Vocabulary(tokenizer.tokens)
+
+    def param_specs(self) -> params_lib.Specs:
+        specs = params_lib.bert_specs(self._config, pooled=False)
+        specs |= params_lib.classifier_specs(self._config, tags.count(self._max_insert))
+        return specs | params_lib.pretraining_specs(self._config, next_sentence=False)
+
+    def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
+        masks = batch.get("masked_lm_weights", np.zeros(0))
+        return {
+            TAG_LOSS: np.sum(batch["tag_ids"] > 0, dtype=np.float32),
+            MASKED_LOSS: np.sum(masks, dtype=np.float32),
+        }
+
+    def loss_sums(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> dict[str, tf.Tensor]:
+        hidden = self._encode(params, batch, dropout_key)
+        logits = heads.token_logits(
+            params, hidden, self._dropout, dropout_key=dropout_key
+        )
+        sums = {TAG_LOSS: tf.reduce_sum(heads.token_losses(logits, batch["tag_ids"]))}
+        if POSITIONS not in batch:
+            return sums | {MASKED_LOSS: tf.constant(0.0)}
+        words = self._word_logits(params, batch, hidden)  # [R, P, V]
+        losses = heads.cross_entropy(words, batch[MASKED_IDS])
+        return sums | {MASKED_LOSS: tf.reduce_sum(losses * batch["masked_lm_weights"])}
+
+    def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
+        """tag_scores: log p of the tags of each token, float32 [R, T, C].
+
+        Where masks are, else 0: words, int32 [R, T, 2], the best one of all and of
+        those that begin a word; word_scores, their log p, float32 [R, T, 2];
+        word_losses, -log p of the true one, float32 [R, T].
+        """
+        hidden = self._encode(params, batch, None)
+        logits = heads.token_logits(params, hidden, self._dropout)
+        rows, length = batch["input_ids"].shape
+        found: dict[str, tf.Tensor] = {TAGS: tf.nn.log_softmax(logits)}
+        if POSITIONS not in batch:
+            return found | {
+                WORDS: tf.zeros([rows, length, 2], tf.int32),
+                WORD_SCORES: tf.zeros([rows, length, 2]),
+                LOSSES: tf.zeros([rows, length]),
+            }
+        scores = tf.nn.log_softmax(self._word_logits(params, batch, hidden))
+        words = self._best_words(scores, batch)  # [R, P, 2]
+        own = tf.gather(scores, words, batch_dims=2)
+        losses = -tf.gather(scores, batch[MASKED_IDS], batch_dims=2)
+        return found | {
+            WORDS: _at_masks(words, batch),
+            WORD_SCORES: _at_masks(own, batch),
+            LOSSES: _at_masks(losses, batch),
+        }
+
+    def _encode(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> tf.Tensor:
+        return bert.encode(
+            params,
+            self._config,
+            batch,
+            dropout_key=dropout_key,
+            recompute=self._recompute,
+        )[-1]  # [R, T, H]
+
+    def _word_logits(
+        self, params: Params, batch: Batch, hidden: tf.Tensor
+    ) -> tf.Tensor:
+        """float32 [R, P, V]"""
+        masked = tf.gather(hidden, batch[POSITIONS], batch_dims=1)  # [R, P, H]
+        rows, masks, width = masked.shape
+        flat = tf.reshape(masked, [rows * masks, width])
+        logits = heads.masked_lm_logits(params, self._config, flat)
+        return tf.reshape(logits, [rows, masks, self._config.vocab_size])
+
+    def _best_words(self, scores: tf.Tensor, batch: Batch) -> tf.Tensor:
+        """The best words of all, and of those that continue none: int32 [R, P, 2]."""
+        never = self._vocabulary.never
+        found = []
+        for banned in (never, never | self._vocabulary.continues):
+            best = tf.argmax(scores + _HIDDEN * banned.astype("f"), -1, tf.int32)
+            if self._choice.insert_from == ROW:
+                own = _best_of_row(scores, batch, banned)
+                best = tf.where(own >= 0, own, best)
+            found.append(best)
+        return tf.stack(found, -1)
+
+    def infer(self, rows: Features, forward: Forward) -> Outputs:
+        """The outputs of all rows, and "rewritings", a list for each example."""
+        found = forward(rows)
+        decoder = decoding.Decoder(
+            forward,
+            self._tokenizer,
+            self._vocabulary,
+            choice=self._choice,
+            max_length=self.max_seq_length,
+            max_insert=self._max_insert,
+        )
+        return {**found, REWRITINGS: decoder.rewritings(rows, found)}
+
+    def scored_rows(
+        self, outputs: Outputs, rows: Features, examples: ReadExamples
+    ) -> RewrittenSet:
+        return RewrittenSet(
+            outputs,
+            rows,
+            examples,
+            tokenizer=self._tokenizer,
+            marker=self._marker,
+        )
+
+    def copying(self, examples: Sequence[Example]) -> dict[str, float]:
+        """The scores of the texts as they are."""
+        pairs = TruePairs(examples, self._tokenizer, self._marker)
+        return pairs.copying.values
+
+    def scores(self, scored: RewrittenSet) -> dict[str, Any]:
+        losses = [_mean(scored.tag_losses), _mean(scored.word_losses)]
+        found = {"eval_loss": sum(losses), TAG_LOSS: losses[0], MASKED_LOSS: losses[1]}
+        return found | scored.scores.values | {"mean_rounds": scored.mean_rounds}
+
+    def metrics(self, rows: Features) -> list[str]:
+        return ["eval_loss", TAG_LOSS, MASKED_LOSS, *metrics.NAMES, "mean_rounds"]
+
+    def summary(self, scored: RewrittenSet, scores: Mapping[str, Any]) -> list[str]:
+        copied = self.line(scored.pairs.copying.values)
+        curve = bias_curve.table(*scored.tags)
+        return [self.line(scores), f"copying: {copied}", curve]
+
+    def sections(
+        self,
+        name: str,
+        scored: RewrittenSet,
+        path: pathlib.Path,
+        *,
+        examples: ReadExamples,
+    ) -> list[ReportSection]:
+        return report.sections(
+            name,
+            scored,
+            self.scores(scored),
+            path=path,
+            keep_bias=self._choice.keep_bias,
+        )
+
+    def decide(self, scored: RewrittenSet) -> Predictions:
+        return predictions.decide(scored)
+
+    def display(self, record: Mapping[str, Any]) -> Display:
+        return predictions.display(record)
+
+
+def _mean(losses: np.ndarray) -> float:
+    return float(losses.mean()) if len(losses) else 0.0
+
+
+def _at_masks(values: tf.Tensor, batch: Batch) -> tf.Tensor:
+    """Values of masks [R, P, ...] at their tokens: [R, T, ...]."""
+    rows, length = batch["input_ids"].shape
+    weights = tf.cast(batch["masked_lm_weights"], values.dtype)
+    positions = batch[POSITIONS]  # 0, where [CLS] stands, of what is no mask
+    numbers = tf.broadcast_to(tf.range(rows)[:, None], positions.shape)
+    places = tf.stack([numbers, positions], -1)
+    weighted = values * tf.reshape(weights, [*weights.shape, *[1] * (values.ndim - 2)])
+    return tf.scatter_nd(places, weighted, [rows, length, *values.shape[2:]])
+
+
+def _best_of_row(scores: tf.Tensor, batch: Batch, banned: np.ndarray) -> tf.Tensor:
+    """The best token of a mask's own example: int32 [R, P]; -1 where it has none."""
+    ids, owners = batch["input_ids"], batch["input_mask"]  # [R, T]
+    own = tf.gather(owners, batch[POSITIONS], batch_dims=1)  # [R, P]
+    is_own = owners[:, None] == own[..., None]  # [R, P, T]
+    is_text = ~tf.gather(banned, ids)[:, None]
+    # scores [R, P, V] of the tokens of the row: [R, P, T]
+    columns = tf.gather(tf.transpose(scores, [0, 2, 1]), ids, batch_dims=1)
+    found = tf.where(is_own & is_text, tf.transpose(columns, [0, 2, 1]), _HIDDEN)
+    best = tf.gather(ids, tf.argmax(found, -1, tf.int32), batch_dims=1)
+    return tf.where(tf.reduce_max(found, -1) > _HIDDEN, best, -1)

@@ -1,0 +1,63 @@
+"""The slot of an ad in bert-ad's rows: a run of quotation marks that fills a segment.
+
+Real quotes stand beside words, and the index of the segment in such a row is not always
+right; so nothing else is a slot. Where a segment occurs twice bert-ad blanks both
+places: both are the slot of the row's one phrase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bert_mgpu.core.rows import Ragged
+from bert_mgpu.text.ad_segments import SLOT_CHARACTER, AdSegment, segments
+from bert_mgpu.text.tokenization import Tokenizer
+
+
+def slots(ad: str) -> list[AdSegment]:
+    """The places of the slot, in their order; none in most texts."""
+    if SLOT_CHARACTER not in ad:
+        return []
+    return [segment for segment in segments(ad) if segment.is_slot]
+
+
+def filled(ad: str, text: str) -> str | None:
+    """The ad with this text in its slot; None where it has no slot."""
+    cut = slots(ad)
+    return text.join(_around(ad, cut)) if cut else None
+
+
+def slot_key(ad: str | None) -> str | None:
+    """The ad with one mark in its slot: rows of one slot have it in common.
+
+    A row has as many marks as its phrase has characters. None: there is no slot.
+    """
+    return filled(ad or "", SLOT_CHARACTER)
+
+
+def masked_ids(ads: Sequence[str], tokenizer: Tokenizer) -> Ragged:
+    """The tokens of ads, with one [MASK] for each mark in their slots: int32.
+
+    All else is as `Tokenizer.batch_ids` has it, since a mark is a word of its own.
+    """
+    cuts = [slots(ad) for ad in ads]
+    texts = [
+        text for ad, cut in zip(ads, cuts, strict=True) for text in _around(ad, cut)
+    ]
+    around, number = tokenizer.batch_ids(texts), 0
+    rows = list[list[int]]()
+    for cut in cuts:
+        row = around.row(number).tolist()
+        for slot in cut:
+            number += 1
+            row += [tokenizer.mask_id] * len(slot.text) + around.row(number).tolist()
+        rows.append(row)
+        number += 1
+    return Ragged.from_rows(rows)
+
+
+def _around(ad: str, cut: Sequence[AdSegment]) -> list[str]:
+    """The texts between these segments, one more than there are segments."""
+    starts = [0, *(segment.end for segment in cut)]
+    ends = [*(segment.start for segment in cut), len(ad)]
+    return [ad[start:end] for start, end in zip(starts, ends, strict=True)]

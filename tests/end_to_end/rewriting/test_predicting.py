@@ -1,0 +1,107 @@
+"""Texts rewritten by a folder that a training left."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+import bert_mgpu
+from tests.support.processes import process
+from tests.support.runs import assert_refused
+
+
+def predicted(inside, out, file, **flags):
+    flags = {"do_predict": True, "predict_file": file, "xla": "off", **flags}
+    given = [f"--{n}={str(v).lower() if v is True else v}" for n, v in flags.items()]
+    code, _, err = inside([f"--output_dir={out}", *given])
+    assert code == 0, err
+    records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
+    return (out / "predict.txt").read_text().split("\n")[:-1], records
+
+
+@pytest.fixture
+def alone(rewriter, tmp_path):
+    return shutil.copytree(rewriter(), tmp_path / "alone")
+
+
+def test_every_line_comes_out_in_its_place(alone, inside, tmp_path):
+    """Whatever it holds; targets are not read."""
+    rows = [
+        {"source": "sun loss", "context": "joy"},
+        {"source": "", "context": ""},
+        {"source": "  \t ", "context": "joy"},
+        {"source": "zebra\nzebra \u200b🎉", "context": "joy", "target": "x"},
+        {"source": "Sun  sun\u00a0JOY", "context": ""},
+        {"source": "joy " * 40, "context": "rain " * 40},
+    ]
+    file = tmp_path / "new.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines, records = predicted(inside, alone, file, keep_bias=1e6)
+    # Kept everywhere: the texts themselves, whose line ends are blanks in predict.txt.
+    assert [record["text"] for record in records] == [row["source"] for row in rows]
+    assert lines == [row["source"].replace("\n", " ") for row in rows]
+    assert all(record["edits"] == [] for record in records)
+    lines, records = predicted(inside, alone, file)
+    assert len(lines) == 6 and lines[0] != rows[0]["source"]
+    assert lines[5].endswith("joy " * 15)  # what the row has no room for
+
+
+def test_slots_are_written_in_and_have_candidates(alone, inside, tmp_path):
+    rows = [
+        {"source": "sun [SLOT] loss", "context": "joy"},
+        {"source": "[SLOT]", "context": "joy"},
+        {"source": "sun loss", "context": "joy"},
+    ]
+    file = tmp_path / "new.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, records = predicted(inside, alone, file)
+    assert [len(record["candidates"]) for record in records][2] == 1
+    for record in records[:2]:
+        texts = [each["text"] for each in record["candidates"]]
+        scores = [each["score"] for each in record["candidates"]]
+        assert 1 < len({*texts}) == len(texts) <= 5
+        assert scores == sorted(scores, reverse=True)
+        assert all(text.strip() and "[SLOT]" not in text for text in texts)
+    first = records[0]["candidates"]
+    assert all(t["text"].startswith("sun ") and t["text"].endswith(" loss")
+               for t in first)  # fmt: skip
+    _, (record, *_) = predicted(inside, alone, file, num_candidates=2)
+    assert len(record["candidates"]) == 2
+
+
+def test_a_text_a_stream_and_python(alone, inside, tiny):
+    """All say the same."""
+    given = [f"--output_dir={alone}", "--xla=off", "--predict_text=sun loss"]
+    code, screen, err = inside([*given, "--predict_text_b=joy"])
+    assert code == 0, err
+    with bert_mgpu.load(alone) as model:
+        found = model.predict(("sun loss", "joy"))
+        assert found.text == screen.splitlines()[0] and found.edits
+        assert [each["text"] for each in found.candidates] == [found.text]
+        both = model.predict([("sun loss", "joy"), ("the sun", "joy")])
+        assert both[0].text == found.text
+    flags = {"do_predict": True, "predict_file": "-", "data_dir": None}
+    flags |= {"vocab_file": None, "bert_config_file": None, "init_checkpoint": None}
+    run = process(tiny.flags(alone, "mine", **flags), stdin=subprocess.PIPE)
+    output, err = run.communicate("sun loss\tjoy\nthe sun\tjoy\n", 120)
+    assert run.returncode == 0, err
+    records = [json.loads(line) for line in output.splitlines()]
+    assert [record["text"] for record in records] == [each.text for each in both]
+
+
+@pytest.mark.parametrize("flag", ["export_saved_model", "export_onnx", "export_hf"])
+def test_exports_are_refused(flags, inside, tmp_path, flag):
+    asked = {"do_train": True, flag: tmp_path / "made"}
+    assert_refused(inside(flags(tmp_path / "out", **asked)), f"--{flag}")
+    assert not (tmp_path / "made").exists()
+
+
+def test_towers_and_placements_change_no_text(alone, inside, tmp_path, data):
+    wanted = (alone / "predict.txt").read_bytes()
+    for number, changed in enumerate(
+        ({"n_gpus": 3, "predict_batch_size": 2}, {"predict_batch_size": 1})
+    ):
+        out = shutil.copytree(alone, tmp_path / str(number))
+        predicted(inside, out, data / "test.jsonl", **changed)
+        assert (out / "predict.txt").read_bytes() == wanted

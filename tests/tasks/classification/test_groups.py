@@ -1,0 +1,50 @@
+"""The groups of rows of each kind of task, and what a model reads in a slot."""
+
+import pytest
+
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks import registry
+from bert_mgpu.tasks.classification import groups
+from bert_mgpu.tasks.classification.builtin import BUILTIN
+from bert_mgpu.text.tokenization import Tokenizer
+
+AD = BUILTIN["ad"]
+
+
+def own(**flags):
+    flags = {"text_a_column": "a", "label_column": "y", **flags}
+    return registry.find_task_files(FinetuneConfig(task_name="mine", **flags))
+
+
+def rows(*names):
+    return [Example("", "x", "好，““。", group=name) for name in names]
+
+
+def test_groups_are_slots_or_values_of_the_column():
+    examples = rows("q", None)
+    assert groups.keys(AD, examples) == ["好，“。"] * 2
+    assert groups.keys(own(group_column="g"), examples) == ["q", None]
+    assert groups.keys(own(), examples) is None
+    assert groups.keys(BUILTIN["mrpc"], examples) is None
+    assert [task.name for task in BUILTIN.values() if task.has_slots] == ["ad"]
+
+
+def test_a_slot_is_masked_where_it_is_asked_for(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n好\n，\n")
+    tokenizer = Tokenizer(path)
+    for files, ad_slot in ((AD, "unk"), (own(), "unk"), (own(), "mask")):
+        config = FinetuneConfig(ad_slot=ad_slot)
+        assert groups.second_ids(config, files, tokenizer) is None
+    masked = groups.second_ids(FinetuneConfig(ad_slot="mask"), AD, tokenizer)
+    assert masked(["好，““", "““好"]).values.tolist() == [5, 6, 4, 4, 1, 1, 5]
+
+
+def test_rows_of_a_file_that_are_all_alone():
+    task = own(group_column="g")
+    for fine in ((), ("q",), (None, "q"), ("q", "q", "r"), (None, None)):
+        groups.check_rows(task, "x.tsv", rows(*fine))
+    with pytest.raises(UserError, match="x.tsv: no two rows have the same 'g'"):
+        groups.check_rows(task, "x.tsv", rows("q", None, "r"))

@@ -1,0 +1,115 @@
+"""The rows of pairs of texts: tags, masks, and what is counted."""
+
+import numpy as np
+import pytest
+
+from bert_mgpu.core.rows import Example
+from bert_mgpu.data import cache
+from bert_mgpu.tasks.rewriting import dataset
+from tests.support.tiny import VOCAB
+
+MOST = 2  # tokens at a place
+KEEP, DELETE = 1, MOST + 2  # ids of tags without anything before them
+
+
+@pytest.fixture
+def featurise(tokenizer):
+    def make(*pairs, length=16):
+        examples = [
+            Example(f"x-{line}", *texts, label=label, line=line + 1)
+            for line, (label, *texts) in enumerate(pairs)
+        ]
+        return dataset.featurise(
+            examples,
+            tokenizer,
+            max_seq_length=length,
+            max_insert=MOST,
+            slot_marker="[SLOT]",
+        )
+
+    return make
+
+
+def shown(features, row):
+    """The tokens of a row, with those that come out in capitals."""
+    ids, segments = features.ragged["input_ids"], features.ragged["segment_ids"]
+    pairs = zip(ids.row(row), segments.row(row), strict=True)
+    return " ".join(
+        VOCAB[token].upper() if comes_out else VOCAB[token].lower()
+        for token, comes_out in pairs
+    )
+
+
+def test_a_pair_has_a_row_of_tags_and_a_row_of_masks(featurise):
+    features = featurise(("sun win joy", "sun rain joy", "the win"))
+    assert len(features) == 2 and features.owners.tolist() == [0, 0]
+    assert shown(features, 0) == "[cls] the win [sep] SUN RAIN JOY [SEP]"
+    assert shown(features, 1) == "[cls] the win [sep] SUN [MASK] rain JOY [SEP]"
+    tags = features.ragged["tag_ids"]
+    assert tags.row(0).tolist() == [0] * 4 + [KEEP, DELETE + 1, KEEP, KEEP]
+    assert not tags.row(1).any()
+    targets = features.targets
+    assert targets["masked_lm_positions"].row(0).tolist() == []
+    assert targets["masked_lm_positions"].row(1).tolist() == [5]
+    assert targets["masked_lm_ids"].row(1).tolist() == [VOCAB.index("win")]
+    facts = features.notes["rewriting"]
+    assert facts["written"] == facts["in_row"] == 1 and facts["kept"] == 2
+
+
+def test_what_is_only_predicted_has_a_row_without_tags(featurise):
+    features = featurise((None, "sun rain", None), ("sun", "sun", None))
+    assert len(features) == 2 and shown(features, 0) == "[cls] SUN RAIN [SEP]"
+    assert not features.ragged["tag_ids"].row(0).any()
+    assert features.ragged["tag_ids"].row(1).tolist() == [0, KEEP, KEEP]
+    assert features.notes["rewriting"]["pairs"] == 1
+
+
+def test_slots_alone_are_learnt_where_there_are_any(featurise):
+    features = featurise(("sun the win joy", "sun [SLOT] joy", None))
+    assert shown(features, 0) == "[cls] SUN JOY [SEP]"
+    assert features.ragged["tag_ids"].row(0).tolist() == [0, 0, KEEP + 2, 0]
+    assert shown(features, 1) == "[cls] SUN [MASK] [MASK] JOY [SEP]"
+    assert features.unread["slots"].row(0).tolist() == [1]
+
+
+def test_pairs_that_tags_cannot_make_teach_nothing(featurise):
+    features = featurise(
+        ("sun win win win joy", "sun joy", None),  # three tokens at one place
+        ("sun joy win", "sun [SLOT] joy", None),  # differs outside of its slot
+        ("joy", "sun joy", None),
+    )
+    assert len(features) == 3
+    tagged = [features.ragged["tag_ids"].row(row).any() for row in range(3)]
+    assert tagged == [False, False, True]
+    facts = features.notes["rewriting"]
+    assert (facts["too_long"], facts["misplaced"], facts["lines"]) == (1, 1, [1, 2])
+    assert facts["slot_lengths"] == {"3": 1}
+
+
+def test_words_that_the_vocabulary_lacks_are_no_targets(featurise):
+    """What is never written is not learnt, but its place is masked."""
+    features = featurise(("sun win zebra", "sun", None))
+    assert shown(features, 1) == "[cls] SUN [MASK] [MASK] [SEP]"
+    assert features.targets["masked_lm_ids"].row(1).tolist() == [VOCAB.index("win")]
+    assert len(featurise(("sun zebra", "sun", None))) == 1
+
+
+def test_a_text_that_is_cut(featurise):
+    """Its end is not tagged: what comes behind is not known."""
+    features = featurise(("sun win joy rain", "sun joy rain fear", "the"), length=6)
+    assert shown(features, 0) == "[cls] [sep] SUN JOY RAIN [SEP]"
+    assert features.ragged["tag_ids"].row(0).tolist() == [0, 0, KEEP, KEEP + 1, KEEP, 0]
+    assert features.unread["whole"].row(0).tolist() == [0]
+    assert features.notes["truncated"] == 1
+    assert shown(features, 1) == "[cls] [sep] SUN [MASK] JOY [SEP]"
+
+
+def test_the_cache_keeps_all_columns(featurise):
+    features = featurise(("sun win joy", "sun rain joy", "the"), ("joy", "joy", ""))
+    again = cache.from_tensors(cache.to_tensors(features), features.notes)
+    for group in ("ragged", "targets", "unread"):
+        own, other = getattr(features, group), getattr(again, group)
+        assert own.keys() == other.keys()
+        for name, column in own.items():
+            np.testing.assert_array_equal(column.values, other[name].values)
+            np.testing.assert_array_equal(column.offsets, other[name].offsets)

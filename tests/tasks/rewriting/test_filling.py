@@ -1,0 +1,185 @@
+"""What is written in drafts, beside plain loops over the same model."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_mgpu.model import bert, heads
+from bert_mgpu.tasks.rewriting.drafts import Draft
+from bert_mgpu.tasks.rewriting.filling import DraftText, Filler, Vocabulary
+from bert_mgpu.tasks.rewriting.rows import layout, special_of
+from tests.support.rewriting import CONFIG, LENGTH, forward_of, rewriting, weights
+from tests.support.tiny import SPECIAL, VOCAB
+
+RNG = np.random.default_rng(6)
+MASK = VOCAB.index("[MASK]")
+FIRST = len(SPECIAL)  # the first token that is a text
+NEVER = np.arange(len(VOCAB)) < FIRST
+CONTINUES = np.array([token.startswith("##") for token in VOCAB])
+
+
+def log_probabilities(params, row, positions):
+    """log p of all words at masks of a row: float64 [masks, V], by the heads alone."""
+    ids = tf.constant([row.input_ids])
+    batch = {"input_ids": ids, "input_mask": tf.ones_like(ids)}
+    batch["segment_ids"] = tf.constant([row.segment_ids])
+    hidden = bert.encode(params, CONFIG, batch)[-1][0]
+    masked = tf.gather(hidden, positions)
+    logits = heads.masked_lm_logits(params, CONFIG, masked).numpy().astype(np.float64)
+    return logits - np.log(np.exp(logits).sum(1, keepdims=True))
+
+
+@pytest.fixture
+def model(tokenizer):
+    """(filler(rounds, **choice), row of a text and draft, parameters)."""
+    task = rewriting(tokenizer)
+    params = weights(task)
+    special = special_of(tokenizer)
+
+    def filler(rounds, **choice):
+        own = rewriting(tokenizer, **choice)
+        forward = forward_of(own, params, packed=bool(rounds % 2))
+        vocabulary = Vocabulary(VOCAB)
+        return Filler(forward, vocabulary, special, max_length=LENGTH, rounds=rounds)
+
+    def row(text, draft, written):
+        return layout(
+            text.context,
+            text.source,
+            special,
+            max_length=LENGTH,
+            keeps=draft.keeps,
+            counts=draft.counts,
+            written=written,
+        )
+
+    return filler, row, params
+
+
+def drawn(count, most=3):
+    """Texts and drafts of them."""
+    texts, drafts = [], []
+    for _ in range(count):
+        size = int(RNG.integers(0, 5))
+        ids = RNG.integers(FIRST, len(VOCAB), size + 2).tolist()
+        texts.append(DraftText(ids[:size], [None, [], ids[size:]][RNG.integers(3)]))
+        keeps = (RNG.random(size) < 0.6).tolist()
+        counts = RNG.integers(0, most + 1, size + 1).tolist()
+        drafts.append(Draft(keeps, counts, 0.0))
+    return texts, drafts
+
+
+def before(text, draft, written, place):
+    """The token that comes out before a place of what is written."""
+    out, used = [], 0
+    for number, count in enumerate(draft.counts):
+        for _ in range(count):
+            if used == place:
+                return out[-1] if out else None
+            out.append(written[used])
+            used += 1
+        if number < len(text.source) and draft.keeps[number]:
+            out.append(text.source[number])
+    raise AssertionError
+
+
+def plainly(row, params, text, draft, rounds):
+    """Mask-predict as its paper says, with our rule for pieces of words."""
+    size = sum(draft.counts)
+    written, scores = [MASK] * size, [0.0] * size
+    masked, rounds = [*range(size)], min(rounds, size)
+    for number in range(1, rounds + 1):
+        own = row(text, draft, written)
+        logs = log_probabilities(params, own, [own.written[p] for p in masked])
+        for log, place in zip(logs, masked, strict=True):
+            last = before(text, draft, written, place)
+            word = last is not None and VOCAB[last][-1].isascii()
+            follows = word and VOCAB[last][-1].isalnum()
+            log[NEVER if follows else NEVER | CONTINUES] = -np.inf
+            written[place], scores[place] = int(log.argmax()), float(log.max())
+        count = size * (rounds - number) // rounds
+        masked = sorted(np.argsort(scores, kind="stable")[:count].tolist())
+        for place in range(1, size):
+            alone = before(text, draft, written, place) != written[place - 1]
+            if CONTINUES[written[place]] and place - 1 in masked and not alone:
+                masked = sorted({*masked, place})
+        for place in masked:
+            written[place] = MASK
+        if not masked:
+            break
+    return written, scores
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4, 7])
+def test_rounds_are_those_of_a_plain_loop(model, rounds):
+    filler, row, params = model
+    texts, drafts = drawn(25)
+    found = filler(rounds).fill(texts, drafts)
+    assert sum(len(own.written) for own in found) > 60
+    for text, draft, own in zip(texts, drafts, found, strict=True):
+        written, scores = plainly(row, params, text, draft, rounds)
+        assert own.written == written
+        np.testing.assert_allclose(own.scores, scores, atol=1e-4)
+        assert own.rounds <= rounds and (own.rounds > 0) == bool(own.written)
+        assert not {*own.written} & {*range(FIRST)}
+
+
+def test_log_p_is_of_each_word_given_all_else(model):
+    filler, row, params = model
+    texts, drafts = drawn(12)
+    fill = filler(2)
+    found = fill.fill(texts, drafts)
+    means = fill.log_probabilities(texts, found)
+    for text, own, mean in zip(texts, found, means, strict=True):
+        wanted = []
+        for place, word in enumerate(own.written):
+            shown = [MASK if n == place else w for n, w in enumerate(own.written)]
+            made = row(text, own.draft, shown)
+            logs = log_probabilities(params, made, [made.written[place]])
+            wanted.append(logs[0, word])
+        assert mean == pytest.approx(np.mean(wanted) if wanted else 0.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("rounds", [2, 3])  # not packed, packed
+def test_words_of_the_input_alone(model, rounds):
+    filler, _, _ = model
+    texts, drafts = drawn(40)
+    pairs = [
+        (text, draft)
+        for text, draft in zip(texts, drafts, strict=True)
+        if any(not CONTINUES[t] for t in [*text.source, *(text.context or ())])
+    ]
+    texts, drafts = zip(*pairs, strict=True)
+    own = filler(rounds, insert_from="input").fill(texts, drafts)
+    free = filler(rounds).fill(texts, drafts)
+    outside = 0
+    for text, one, other in zip(texts, own, free, strict=True):
+        known = {*text.source, *(text.context or ())}
+        assert {*one.written} <= known
+        outside += len({*other.written} - known)
+    assert outside > 20
+
+
+def test_a_row_without_words_of_its_own_takes_any(model):
+    """Nothing is written that stands for no text."""
+    filler, _, _ = model
+    text, draft = DraftText([], None), Draft([], [2], 0.0)
+    (own,) = filler(1, insert_from="input").fill([text], [draft])
+    assert not {*own.written} & {*range(FIRST)}
+
+
+def test_what_has_no_room_is_kept(model):
+    """21 tokens, of 24 with [CLS] and [SEP]: one token can be written, not three."""
+    filler, _, _ = model
+    text = DraftText([FIRST] * 21, None)
+    draft = Draft([True] * 20 + [False], [1, *[0] * 19, 3, 0], 0.0)
+    (own,) = filler(1).fill([text], [draft])
+    assert len(own.written) == 1 and own.draft.counts == [1, *[0] * 21]
+    assert own.draft.keeps == [True] * 21
+
+
+def test_what_vocabularies_hold():
+    words = Vocabulary(["[PAD]", "[unused1]", "[", "]", "sun", "##s", "好", ",", "50"])
+    assert words.never.tolist() == [True, True, *[False] * 7]
+    assert words.continues.tolist() == [False] * 5 + [True] + [False] * 3
+    assert words.ends_word.tolist() == [False] * 4 + [True, True, False, False, True]
