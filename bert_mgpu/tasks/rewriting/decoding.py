@@ -35,7 +35,7 @@ class Tagged(NamedTuple):
     """The row of an example that is tagged."""
 
     text: DraftText
-    slots: list[int]  # that the row has
+    slots: list[int] | None  # that the row has; None: the text has none
     scores: np.ndarray  # log p of the tags, float [tokens and, if it fits, the end, C]
 
 
@@ -49,9 +49,10 @@ def tagged(rows: Features, scores: Outputs) -> Iterator[Tagged]:
         source = own[before:-1].tolist()
         context = own[1 : before - 1].tolist() if before > 1 else None
         decided = len(source) + int(whole.row(row)[0])
+        given = slots.row(row).tolist()
         yield Tagged(
             DraftText(source, context),
-            [slot for slot in slots.row(row).tolist() if slot < decided],
+            [slot for slot in given if slot < decided] if given else None,
             scores[TAGS].row(row)[before : before + decided],
         )
 

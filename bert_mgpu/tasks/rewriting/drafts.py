@@ -25,7 +25,11 @@ class Draft(NamedTuple):
 
 
 def allowed(
-    scores: np.ndarray, slots: Sequence[int], *, max_insert: int, keep_bias: float
+    scores: np.ndarray,
+    slots: Sequence[int] | None,
+    *,
+    max_insert: int,
+    keep_bias: float,
 ) -> np.ndarray:
     """The scores of the tags that may be chosen, -inf elsewhere: float64 [N, C].
 
@@ -35,10 +39,11 @@ def allowed(
     Args:
       scores: log p of each tag, float [N, C]; the last place is the end of the text,
         or, where that did not fit in the row, a token like the others.
-      slots: the places at which something is to be written.
+      slots: the places at which something is to be written; None: of a text that has
+        no slots.
     """
     found = scores.astype(np.float64)
-    if not slots:
+    if slots is None:
         found[:, 0] += keep_bias
         return found
     # What is certain has no part in the score of a draft.
@@ -94,7 +99,7 @@ def best(scores: np.ndarray, most: int) -> list[tuple[np.ndarray, float]]:
 
 def drafts_of(
     scores: np.ndarray,
-    slots: Sequence[int],
+    slots: Sequence[int] | None,
     *,
     size: int,
     most: int,

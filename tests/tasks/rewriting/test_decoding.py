@@ -55,7 +55,7 @@ def test_what_the_rows_hold(rows_of):
     contexts = [each.text.context for each in found]
     win = [VOCAB.index("the"), VOCAB.index("win")]
     assert contexts == [win, win, [], None, None, []]
-    assert [each.slots for each in found] == [[], [1, 2], [], [], [1], []]
+    assert [each.slots for each in found] == [None, [1, 2], None, None, [1], None]
     # Behind [CLS] and the context; the end is decided where it is in the row.
     places = [each.scores[:, 0].tolist() for each in found]
     starts = [ids.offsets[row] for row in (0, 1, 2, 3, 5, 6)]
@@ -66,12 +66,17 @@ def test_what_the_rows_hold(rows_of):
     ]
 
 
-def test_a_slot_behind_the_end_of_a_row_is_none(rows_of):
+def test_a_text_whose_slots_have_no_room_is_kept(rows_of, tokenizer):
+    """What is not asked for is changed there as little as in others with slots."""
     _, rows = rows_of((None, f"{'sun ' * 30}[SLOT]", "joy"))
     assert rows.unread["slots"].row(0).tolist() == [30]
-    scores = Ragged(np.zeros((LENGTH, 8)), rows.ragged["input_ids"].offsets)
+    ids = rows.ragged["input_ids"]
+    scores = Ragged(np.log([[0.01, *[0.99 / 7] * 7]] * LENGTH), ids.offsets)
     (found,) = decoding.tagged(rows, {"tag_scores": scores})
     assert found.slots == []
+    decoder = decoder_of(lambda _: {}, tokenizer)
+    ((only,),) = decoder.rewritings(rows, {"tag_scores": scores})
+    assert (only.keeps, only.written) == ([True] * (LENGTH - 3), [])
 
 
 @pytest.mark.parametrize("given", [None, 3])

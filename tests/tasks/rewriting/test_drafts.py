@@ -36,7 +36,7 @@ def test_the_best_of_all(places, most):
         assert len({tuple(tags.tolist()) for tags, _ in found}) == len(found)
 
 
-def made(scores, slots=(), size=None, most=1, keep_bias=0.0):
+def made(scores, slots=None, size=None, most=1, keep_bias=0.0):
     size = len(scores) - 1 if size is None else size
     return drafts.drafts_of(
         scores, slots, size=size, most=most, max_insert=2, keep_bias=keep_bias
