@@ -5,8 +5,6 @@ Shapes: R rows of tokens, S examples of a row, B = R * S examples, W outputs of 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core import run_files
+from bert_mgpu.core import hashing, run_files
 from bert_mgpu.core.report import ReportSection
 from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
 from bert_mgpu.core.task import (
@@ -285,11 +283,7 @@ def featurise(
         {"label_ids": label_ids},
         np.array([example.line for example in examples], np.int64),
         notes=cache.length_notes(rows.lengths, truncated),
-        keys=np.array([_text_key(example) for example in examples], np.uint64),
+        keys=np.array(
+            [hashing.text_key(each.text_a, each.text_b) for each in examples], np.uint64
+        ),
     )
-
-
-def _text_key(example: Example) -> int:
-    """A 64-bit hash of the texts, equal for rows of the same text."""
-    text = json.dumps([example.text_a.strip(), (example.text_b or "").strip()])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

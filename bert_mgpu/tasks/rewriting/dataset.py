@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 from bert_mgpu.data import cache
 from bert_mgpu.tasks.rewriting import tags
@@ -102,7 +103,10 @@ def featurise(
             POSITIONS: Ragged.from_rows([row.positions for row in rows]),
             MASKED_IDS: Ragged.from_rows([row.masked_ids for row in rows]),
         },
-        owners=np.array(owners, np.int64),
+        keys=np.array(
+            [hashing.text_key(each.text_a, each.text_b) for each in examples], np.uint64
+        )[owners],
+        owners=np.array(owners, np.int64) if len(rows) > len(examples) else None,
         unread={
             name: Ragged.from_rows([getattr(row, name) for row in rows])
             for name in (SLOTS, WHOLE)

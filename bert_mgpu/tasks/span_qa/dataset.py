@@ -9,7 +9,6 @@ Letters: W windows, C tokens of all distinct contexts.
 from __future__ import annotations
 
 import array
-import hashlib
 import itertools
 import re
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import Example, Features, Ragged, Spliced
 from bert_mgpu.data import cache
 from bert_mgpu.tasks.span_qa.reader import Answers
@@ -139,7 +139,9 @@ def featurise(
             targets.extend(_target(answer, start, end, head=head))
     numbers = np.array(owners, np.int64)
     lines = np.array([example.line for example in examples], np.int64)
-    keys = np.array([_key(each.text_a, each.text_b) for each in examples], np.uint64)
+    keys = np.array(
+        [hashing.text_key(each.text_a, each.text_b) for each in examples], np.uint64
+    )
     starts, ends = np.array(targets, np.int32).reshape(-1, 2).T.copy()
     rows = np.array(slices, np.int32).reshape(-1, 4)
     columns = _columns(rows, contexts.ids, questions.ids, sep=tokenizer.sep_id)
@@ -242,13 +244,6 @@ def _slices(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 def _each_in_a_row(values: np.ndarray) -> Ragged:
     return Ragged(values, np.arange(len(values) + 1))
-
-
-def _key(question: str, context: str | None) -> int:
-    """A 64-bit hash of a question and its context."""
-    text = f"{question.strip()}\0{(context or '').strip()}"
-    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big")
 
 
 class WindowTokens(NamedTuple):

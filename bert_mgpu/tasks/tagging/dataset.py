@@ -10,13 +10,13 @@ Letters: U units of a text.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import Example, Features, Ragged
 from bert_mgpu.data import cache
 from bert_mgpu.model import crf
@@ -90,7 +90,7 @@ def featurise(
         notes=notes
         | {"rows": len(rows), "repaired": repaired}
         | {"entities": total, "between": between},
-        keys=np.array([_key(each.text_a.strip()) for each in examples], np.uint64)[
+        keys=np.array([hashing.text_key(each.text_a) for each in examples], np.uint64)[
             numbers
         ],
         owners=numbers if several else None,
@@ -194,11 +194,6 @@ def _pairs(rows: Sequence[Any], width: int) -> Ragged:
     parts = [np.array(row, np.int32).reshape(-1, width) for row in rows]
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
     return Ragged(np.concatenate(parts), offsets.astype(np.int64))
-
-
-def _key(text: str) -> int:
-    """A 64-bit hash of a text."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def sentences(

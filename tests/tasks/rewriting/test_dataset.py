@@ -56,8 +56,16 @@ def test_a_pair_has_a_row_of_tags_and_a_row_of_masks(featurise):
     assert facts["written"] == facts["in_row"] == 1 and facts["kept"] == 2
 
 
+def test_texts_that_come_twice_have_one_key(featurise):
+    rows = [("joy", "sun", "the"), ("win", "sun ", "the"), ("joy", "sun", "a")]
+    features = featurise(*rows)
+    one, two, other = features.keys[features.first_rows]
+    assert one == two != other and len(features.keys) == len(features)
+
+
 def test_what_is_only_predicted_has_a_row_without_tags(featurise):
     features = featurise((None, "sun rain", None), ("sun", "sun", None))
+    assert features.owners is None
     assert len(features) == 2 and shown(features, 0) == "[cls] SUN RAIN [SEP]"
     assert not features.ragged["tag_ids"].row(0).any()
     assert features.ragged["tag_ids"].row(1).tolist() == [0, KEEP, KEEP]
