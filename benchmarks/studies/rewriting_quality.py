@@ -42,6 +42,9 @@ TRAINING = {
     "save_checkpoints_steps": 100,
     "keep_checkpoint_max": 1,
 }
+# Between two sentences of wikisplit, and what is written for it: one token, which the
+# texts do not have.
+_SEPARATOR, _TOKEN = "<::::>", "|"
 # Name of a prediction -> its flags. The first is the default one.
 VARIANTS: dict[str, dict[str, Any]] = {
     "4 rounds": {},
@@ -89,7 +92,7 @@ def sentences() -> dict[str, list[dict[str, str]]]:
     found = {}
     for split, name in (("train", "tune"), ("dev", "validation")):
         lines = (folder / f"{name}.tsv").read_text("utf-8").splitlines()
-        pairs = (line.split("\t") for line in lines)
+        pairs = (line.replace(_SEPARATOR, _TOKEN).split("\t") for line in lines)
         found[split] = [
             {"source": source, "target": target} for source, target in pairs
         ]
@@ -171,7 +174,8 @@ def scores(name: str, texts: list[str]) -> dict[str, float]:
     sources, targets = ([row[key] for row in rows] for key in ("source", "target"))
     if DATA[name].lower:
         texts, sources, targets = (
-            [text.lower() for text in own] for own in (texts, sources, targets)
+            [text.lower().replace(_TOKEN, _SEPARATOR) for text in own]
+            for own in (texts, sources, targets)
         )
     tokenize = "none" if DATA[name].lower else "char"
     bleu = BLEU(tokenize=tokenize, force=True).corpus_score(texts, [targets]).score

@@ -58,7 +58,7 @@ class Rewriting(FinetuningTask):
     token_outputs = frozenset({TAGS, WORDS, WORD_SCORES, LOSSES})
     new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
     metric = "sari"
-    shown = ("eval_loss", "exact_match", "sari", "bleu", "edit_f0.5", "changed")
+    shown = ("eval_loss", "exact_match", "sari", "bleu", "changed")
     score_settings = RewriteChoice._fields
 
     def __init__(
