@@ -14,7 +14,7 @@ import numpy as np
 from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 from bert_mgpu.data import cache
-from bert_mgpu.tasks.rewriting import tags
+from bert_mgpu.tasks.rewriting import metrics, tags
 from bert_mgpu.tasks.rewriting.rows import Special, layout, special_of
 from bert_mgpu.text.edits import Edits, edits_of
 from bert_mgpu.text.rewrite_source import RewriteSource, source_of
@@ -25,6 +25,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 SLOTS, WHOLE = "slots", "whole"
 MASKED_IDS = "masked_lm_ids"
 SHOWN = 20  # lines of pairs that are named
+COPIED = 1000  # pairs whose texts are scored as they are
 _BLOCK = 4096  # examples whose edits are found together
 
 
@@ -204,6 +205,7 @@ class _Statistics:
         self.notes: dict[str, Any] = {
             "pairs": 0,  # with a target
             "equal": 0,  # whose target is the text
+            "copying": 0.0,  # SARI of the first texts as they are, summed
             "learnt": 0,  # of which a tag at least is learnt
             "kept": 0,  # tokens of sources that are kept
             "longest": 0,  # tokens of the longer text of each pair
@@ -227,6 +229,9 @@ class _Statistics:
         notes = self.notes
         if target is None:
             return
+        if notes["pairs"] < COPIED:
+            text, true = example.text_a, example.label
+            notes["copying"] += metrics.text_sari(text, text, true)
         notes["pairs"] += 1
         notes["equal"] += example.text_a == example.label
         notes["longest"] += max(len(source.ids), target.size)

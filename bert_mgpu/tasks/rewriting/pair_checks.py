@@ -10,6 +10,7 @@ from bert_mgpu.config.rewriting import MOST_INSERTED
 from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.rewriting.dataset import COPIED
 
 _NUMBER_WIDTH = 16  # columns of the terminal
 _EQUAL, _IN_COMMON, _LEFT_OUT = 0.95, 0.1, 0.2  # shares from which pairs are refused
@@ -95,6 +96,10 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
             "tokens in common",
             [_share(each["kept"], each["longest"]) for each in facts],
         ),
+        (
+            f"SARI of copying ({COPIED} pairs)",
+            [f"{each['copying'] / _copied(each):.1f}" for each in facts],
+        ),
         ("tokens to write", [each["written"] for each in facts]),
         (
             "  of them in the input, too",
@@ -110,6 +115,10 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
     lines = [["", *(checked.split for checked in sets)]]
     lines += [[name, *map(str, values)] for name, values in rows]
     return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets))]
+
+
+def _copied(facts: Mapping[str, Any]) -> int:
+    return max(1, min(COPIED, facts["pairs"]))
 
 
 def _counted(

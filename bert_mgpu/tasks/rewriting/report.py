@@ -51,7 +51,7 @@ def _curves(name: str, scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
         "--keep_bias",
         np.array([point.bias for point in points]),
         scores={
-            label: np.array([getattr(point, field) for point in points])
+            label: np.array([100 * getattr(point, field) for point in points])
             for field, label in (
                 ("precision", "precision"),
                 ("recall", "recall"),

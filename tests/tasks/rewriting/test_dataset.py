@@ -5,7 +5,7 @@ import pytest
 
 from bert_mgpu.core.rows import Example
 from bert_mgpu.data import cache
-from bert_mgpu.tasks.rewriting import dataset
+from bert_mgpu.tasks.rewriting import dataset, metrics
 from tests.support.tiny import VOCAB
 
 MOST = 2  # tokens at a place
@@ -102,6 +102,9 @@ def test_what_is_counted(featurise):
         ("fear sun", "sun loss", None),
         (None, "sun", None),
     ).notes["rewriting"]
+    pairs = [("joy", "joy"), ("sun rain", "sun win joy rain"), ("sun loss", "fear sun")]
+    wanted = sum(metrics.text_sari(text, text, target) for text, target in pairs)
+    assert notes.pop("copying") == pytest.approx(wanted) and wanted > 100
     assert notes == {
         "pairs": 3,
         "equal": 1,

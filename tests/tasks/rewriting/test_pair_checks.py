@@ -12,7 +12,14 @@ from bert_mgpu.tasks.rewriting import pair_checks
 
 PATH = pathlib.Path("a/train.tsv")
 # Of 100 pairs, each at the border of what is taken.
-FACTS = {"pairs": 100, "equal": 95, "learnt": 1, "kept": 30, "longest": 300}
+FACTS = {
+    "pairs": 100,
+    "copying": 4567.0,
+    "equal": 95,
+    "learnt": 1,
+    "kept": 30,
+    "longest": 300,
+}
 FACTS |= {"written": 40, "in_row": 10, "too_long": 10, "misplaced": 10}
 FACTS |= {"lines": [4, 9, 12, 30], "slot_lengths": {"3": 9, "17": 1, "9": 2}}
 FACTS |= {"slot_counts": {"0": 2, "1": 3, "4": 1, "5": 1, "19": 2}}
@@ -96,6 +103,7 @@ def test_tables_have_a_column_for_each_set():
         ["train", "dev"],
         ["targets equal to their text", "95", "7"],
         ["tokens in common", "10.0%", "-"],
+        ["SARI of copying (1000 pairs)", "45.7", "45.7"],
         ["tokens to write", "40", "40"],
         ["of them in the input, too", "25.0%", "25.0%"],
         ["pairs with a place too long", "10", "10"],

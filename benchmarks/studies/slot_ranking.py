@@ -1,0 +1,152 @@
+"""Which of ten phrases stood in an ad: ranking, with and without pretraining on infill.
+
+    python -m benchmarks.studies.slot_ranking run    # the missing rows
+    python -m benchmarks.studies.slot_ranking show   # the table of what is there
+
+Rows of the ads of advertisegen and taodescribe by make_rewrite_data.py, with three
+phrases of about the same length of other ads for each segment; scored on 2,000 groups
+of their dev sets, each of one right phrase and nine of other products. Weights of 12
+layers x 384, one epoch of the rows. "unk" reads the slot as bert-ad does, "mask" as
+[MASK]; "infill" begins with weights pretrained on infill.txt. A row takes up to an hour
+on two idle cores. It may be killed at any time: the same command goes on. Results are
+appended to benchmarks/results/slot_ranking.json. Needs ../shared.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks import runner
+from benchmarks.harness import RESULTS, ROOT, SHARED
+from benchmarks.runner import Row, Table
+
+WORK = ROOT / "build" / "slot_ranking"
+DATA = SHARED / "data" / "rewrite_data"
+LENGTH = 128
+TRAINING = {
+    "train_batch_size": 32,
+    "eval_batch_size": 64,
+    "learning_rate": 1e-4,
+    "optimizer": "adamw",
+    "padding": "bucket",
+    "precision": "bfloat16",
+    "num_train_epochs": 1,
+    "save_checkpoints_steps": 50,
+    "keep_checkpoint_max": 1,
+}
+INFILL_STEPS = 600  # of 32 rows
+SCORES = ("hit_at_1", "hit_at_3", "mrr")
+
+
+def planned() -> list[Row]:
+    few = [
+        {"reads": reads, "begins": begins, "rows": 10_000, "seed": seed}
+        for seed in (1, 2, 3)
+        for reads, begins in (("mask", "plain"), ("mask", "infill"))
+    ]
+    one = {"reads": "unk", "begins": "plain", "rows": 10_000, "seed": 1}
+    most = {"reads": "mask", "begins": "infill", "rows": 60_000, "seed": 1}
+    return [most, *few, one]
+
+
+TABLE = Table(RESULTS / "slot_ranking.json", planned(), (*SCORES, "seconds"))
+
+
+def ads() -> Iterator[str]:
+    with (DATA / "advertisegen" / "train.jsonl").open(encoding="utf-8") as file:
+        yield from (json.loads(line)["summary"] for line in file)
+    with (DATA / "taodescribe" / "train.tsv").open(encoding="utf-8") as file:
+        yield from (line.rstrip("\n").split("\t")[-1] for line in file)
+
+
+def groups() -> Iterator[str]:
+    """Rows of bert-ad's form: flag, index (not read), phrase, ad with the slot."""
+    with (DATA / "slots" / "dev.jsonl").open(encoding="utf-8") as file:
+        for group in map(json.loads, file):
+            ad, phrase, start = group["ad"], group["phrase"], group["start"]
+            slot = "“" * len(phrase)
+            blanked = ad[:start] + slot + ad[start + len(phrase) :]
+            for flag, own in ((1, phrase), *((0, each) for each in group["negatives"])):
+                yield f"{flag}\t0\t{own}\t{blanked}\n"
+
+
+def prepare() -> None:
+    """Makes rows, weights and pretrained weights below build/slot_ranking."""
+    model, data = WORK / "model", WORK / "data"
+    if not (model / "bert_model.ckpt.index").exists():
+        script = SHARED / "models" / "make_tf1_checkpoint.py"
+        subprocess.run([sys.executable, script, model], check=True)
+    if not (data / "eval_0620.txt").exists():
+        data.mkdir(parents=True, exist_ok=True)
+        lines = (" ".join(ad.split()) for ad in ads())
+        (WORK / "ads.txt").write_text("".join(f"{ad}\n" for ad in lines), "utf-8")
+        made = {"input_file": WORK / "ads.txt", "output_dir": WORK / "made"}
+        made |= {"negatives": "length:3", "dev_share": 0.001, "max_segment": 24}
+        runner.call("data_prep/make_rewrite_data.py", made)
+        shutil.copy(WORK / "made" / "train_0620.txt", data)
+        (data / "eval_0620.txt").write_text("".join(groups()), "utf-8")
+    if not (WORK / "infill" / "run.json").exists():
+        records = WORK / "infill.tfrecord"
+        made = {"input_file": WORK / "made" / "infill.txt", "output_file": records}
+        made |= {"vocab_file": model / "vocab.txt", "objective": "infill"}
+        runner.call("data_prep/create_pretraining_data.py", made)
+        head = {"freeze": "^bert/", "learning_rate": 1e-3, "num_train_steps": 300}
+        pretrain(records, model, WORK / "head", head)
+        rest = {"learning_rate": 1e-4, "num_train_steps": INFILL_STEPS}
+        pretrain(records, WORK / "head", WORK / "infill", rest)
+
+
+def pretrain(records: Any, start: Any, output: Any, flags: dict[str, Any]) -> None:
+    own = {name: value for name, value in TRAINING.items() if "epochs" not in name}
+    own |= {"input_file": records, "init_checkpoint": start, "output_dir": output}
+    own |= {"do_train": True, "max_seq_length": LENGTH, **flags}
+    own["num_warmup_steps"] = flags["num_train_steps"] // 10
+    runner.call("run_pretraining_mgpu.py", own)
+
+
+def work(row: Row) -> Row:
+    """The scores of a row of the plan."""
+    began, output = time.time(), WORK / "runs" / runner.name_of(row)
+    flags: dict[str, Any] = TRAINING | {
+        "task_name": "ad",
+        "data_dir": WORK / "data",
+        "init_checkpoint": WORK / ("infill" if row["begins"] == "infill" else "model"),
+        "output_dir": output,
+        "do_train": True,
+        "do_eval": True,
+        "max_seq_length": LENGTH,
+        "max_train_examples": row["rows"],
+        "ad_slot": row["reads"],
+        "seed": row["seed"],
+    }
+    runner.call("run_classifier_mgpu.py", flags)
+    found, seconds = runner.scores(output), round(time.time() - began)
+    shutil.rmtree(output)
+    return row | {n: round(found[n], 4) for n in SCORES} | {"seconds": seconds}
+
+
+def table() -> Iterator[str]:
+    yield f"| rows | slot | begins with | {' | '.join(SCORES)} | seeds |"
+    yield f"|{'---|' * (len(SCORES) + 4)}"
+    kinds: dict[tuple[Any, ...], list[Row]] = {}
+    for result in TABLE.results():
+        key = result["rows"], result["reads"], result["begins"]
+        kinds.setdefault(key, []).append(result)
+    for key, found in kinds.items():
+        cells = []
+        for name in SCORES:
+            values = [result[name] for result in found]
+            spread = f" ± {statistics.stdev(values):.4f}" if values[1:] else ""
+            cells.append(f"{statistics.mean(values):.4f}{spread}")
+        yield f"| {' | '.join(map(str, (*key, *cells, len(found))))} |"
+
+
+if __name__ == "__main__":
+    runner.main(__doc__, TABLE, work, lambda: print(*table(), sep="\n"), prepare)
