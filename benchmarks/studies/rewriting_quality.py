@@ -45,13 +45,17 @@ TRAINING = {
 # Between two sentences of wikisplit, and what is written for it: one token, which the
 # texts do not have.
 _SEPARATOR, _TOKEN = "<::::>", "|"
-# Name of a prediction -> its flags. The first is the default one.
-VARIANTS: dict[str, dict[str, Any]] = {
+Variants = dict[str, dict[str, Any]]  # name of a prediction -> its flags
+WRITTEN: Variants = {
     "4 rounds": {},
     "2 rounds": {"fill_rounds": 2},
     "1 round": {"fill_rounds": 1},
     "words of the input": {"insert_from": "input"},
 }
+KEPT: Variants = {
+    f"keep_bias {bias:g}": {"keep_bias": bias} for bias in (0, 0.5, 1, 2, 4)
+}
+_WHOLE = 0.3  # share of utterance_mixed whose text is complete already
 
 
 class Data(NamedTuple):
@@ -59,19 +63,23 @@ class Data(NamedTuple):
 
     max_seq_length: int
     epochs: int
-    head_steps: int
-    lower: bool  # scored without case
+    head: str  # whose head is trained first
+    variants: Variants
+    lower: bool = False  # scored without case
 
 
 DATA = {
-    "utterance_rewriter": Data(80, 4, 1000, lower=False),
-    "wikisplit": Data(128, 4, 1000, lower=True),
+    "utterance_rewriter": Data(80, 4, "utterance_rewriter", variants=WRITTEN),
+    "wikisplit": Data(128, 4, "wikisplit", variants=WRITTEN, lower=True),
+    "utterance_mixed": Data(80, 3, "utterance_rewriter", variants=KEPT),
 }
+_HEAD_STEPS = 1000
 
 
 def planned() -> list[Row]:
     main = [{"data": "utterance_rewriter", "seed": seed} for seed in (1, 2, 3)]
-    return [main[0], {"data": "wikisplit", "seed": 1}, *main[1:]]
+    others = [{"data": name, "seed": 1} for name in ("wikisplit", "utterance_mixed")]
+    return [main[0], *others, *main[1:]]
 
 
 TABLE = Table(RESULTS / "rewriting_quality.json", planned(), ("scores", "seconds"))
@@ -87,6 +95,16 @@ def utterances() -> dict[str, list[dict[str, str]]]:
     return {"train": rows[:18_000], "dev": rows[18_000:]}
 
 
+def mixed() -> dict[str, list[dict[str, str]]]:
+    """The same with texts that are complete: their own rewritings, in between."""
+    found = {}
+    for split, rows in utterances().items():
+        every = round(1 / _WHOLE)
+        whole = [row | {"source": row["target"]} for row in rows[::every]]
+        found[split] = [*rows, *whole]
+    return found
+
+
 def sentences() -> dict[str, list[dict[str, str]]]:
     folder = SHARED / "data" / "wikisplit"
     found = {}
@@ -99,7 +117,11 @@ def sentences() -> dict[str, list[dict[str, str]]]:
     return found
 
 
-READERS = {"utterance_rewriter": utterances, "wikisplit": sentences}
+READERS = {
+    "utterance_rewriter": utterances,
+    "wikisplit": sentences,
+    "utterance_mixed": mixed,
+}
 
 
 def prepare() -> None:
@@ -113,11 +135,12 @@ def prepare() -> None:
                 (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
             task = {"type": "rewrite", "train": "train.jsonl", "dev": "dev.jsonl"}
             task |= {"text_a": "source", "target": "target"}
-            if name == "utterance_rewriter":
+            if name != "wikisplit":
                 task["text_b"] = "context"
             (folder / "task.json").write_text(json.dumps(task))
-        if not (WORK / "heads" / name / "run.json").exists():
-            make_head(name)
+        head = DATA[name].head
+        if not (WORK / "heads" / head / "run.json").exists():
+            make_head(head)
 
 
 def first_model(name: str) -> pathlib.Path:
@@ -150,8 +173,8 @@ def make_head(name: str) -> None:
         "freeze": "^bert/",
         "do_train": True,
         "max_seq_length": data.max_seq_length,
-        "num_train_steps": data.head_steps,
-        "num_warmup_steps": data.head_steps // 10,
+        "num_train_steps": _HEAD_STEPS,
+        "num_warmup_steps": _HEAD_STEPS // 10,
         "train_batch_size": 64,
         "learning_rate": 1e-3,
         "optimizer": "adamw",
@@ -186,6 +209,13 @@ def scores(name: str, texts: list[str]) -> dict[str, float]:
         "sari": statistics.mean(metrics.text_sari(*triple) for triple in triples),
         "changed": 100 * statistics.mean(map(str.__ne__, texts, sources)),
     }
+    whole = [t for t, s, to in zip(texts, sources, targets, strict=True) if s == to]
+    alone = [s for s, to in zip(sources, targets, strict=True) if s == to]
+    if len(whole) > 100:  # rows that are complete, and left alone
+        found["left_alone"] = 100 * statistics.mean(map(str.__eq__, whole, alone))
+        part = [pair for pair in zip(texts, targets, sources, strict=True)
+                if pair[1] != pair[2]]  # fmt: skip
+        found["exact_others"] = 100 * statistics.mean(t == to for t, to, _ in part)
     return {key: round(value, 2) for key, value in found.items()}
 
 
@@ -196,7 +226,7 @@ def work(row: Row) -> Row:
     flags: dict[str, Any] = TRAINING | {
         "task_name": name,
         "data_dir": WORK / name,
-        "init_checkpoint": WORK / "heads" / name,
+        "init_checkpoint": WORK / "heads" / data.head,
         "output_dir": output,
         "do_train": True,
         "max_seq_length": data.max_seq_length,
@@ -206,7 +236,7 @@ def work(row: Row) -> Row:
     runner.call("run_classifier_mgpu.py", flags)
     trained = round(time.time() - began)
     found = {}
-    for variant, own in VARIANTS.items():
+    for variant, own in data.variants.items():
         asked = {"output_dir": output, "do_predict": True, "predict_batch_size": 64}
         asked |= {"predict_file": WORK / name / "dev.jsonl", **own}
         runner.call("run_classifier_mgpu.py", asked)
@@ -218,15 +248,19 @@ def work(row: Row) -> Row:
 
 
 def table() -> Iterator[str]:
-    names = ("exact", "bleu4", "sari", "changed")
+    names = ("exact", "bleu4", "sari", "changed", "left_alone", "exact_others")
     yield f"| data | written | {' | '.join(names)} | seeds |"
     yield f"|{'---|' * (len(names) + 3)}"
     for name in DATA:
         found = [result for result in TABLE.results() if result["data"] == name]
-        for variant in VARIANTS if found else ():
+        for variant in DATA[name].variants if found else ():
             cells = []
             for key in names:
-                values = [result["scores"][variant][key] for result in found]
+                rows = [result["scores"][variant] for result in found]
+                values = [row[key] for row in rows if key in row]
+                if not values:
+                    cells.append("-")
+                    continue
                 spread = f" ± {statistics.stdev(values):.2f}" if values[1:] else ""
                 cells.append(f"{statistics.mean(values):.2f}{spread}")
             yield f"| {name} | {variant} | {' | '.join(cells)} | {len(found)} |"

@@ -18,7 +18,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 TAGS, REWRITINGS = "tag_scores", "rewritings"  # outputs: log p of tags; by example
 _WITH_SLOTS = 5  # rewritings of a text that has slots
-_BLOCK = 2048  # texts that are written together
+_BLOCK = 1024  # texts that are written together
 
 
 class TokenRewriting(NamedTuple):

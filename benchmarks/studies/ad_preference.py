@@ -1,0 +1,106 @@
+"""Which of two Japanese ads people prefer: ranking of groups of two rows.
+
+    python -m benchmarks.studies.ad_preference run    # the missing rows
+    python -m benchmarks.studies.ad_preference show   # the table of what is there
+
+AdParaphrase v2: an ad, a rewriting of it, and how many of ten people preferred each;
+pairs that tie are left out. An ad is the first text of a row and its rival the second.
+hit_at_1 is then the share of pairs whose order is that of most people. Weights of 12
+layers x 384 with a Chinese vocabulary. Some 20 minutes on two idle cores. Results are
+appended to benchmarks/results/ad_preference.json. Needs ../shared.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from benchmarks import runner
+from benchmarks.harness import RESULTS, ROOT, SHARED
+from benchmarks.runner import Row, Table
+
+WORK = ROOT / "build" / "ad_preference"
+DATA = SHARED / "data" / "rewrite_data" / "adparaphrase_v2"
+SCORES = ("hit_at_1", "eval_accuracy")
+TABLE = Table(
+    RESULTS / "ad_preference.json",
+    [{"epochs": 2, "seed": seed} for seed in (1, 2, 3)],
+    (*SCORES, "groups", "seconds"),
+)
+
+
+def rows_of(split: str) -> Iterator[dict[str, str | int]]:
+    with (DATA / f"{split}.csv").open(encoding="utf-8", newline="") as file:
+        for pair in csv.DictReader(file):
+            votes = [int(pair[f"count.preference_ad{n}"]) for n in (1, 2)]
+            if votes[0] == votes[1]:
+                continue
+            for own, other in ((0, 1), (1, 0)):
+                yield {
+                    "ad": pair[f"ad{own + 1}"],
+                    "rival": pair[f"ad{other + 1}"],
+                    "preferred": int(votes[own] > votes[other]),
+                    "pair": pair["id"],
+                }
+
+
+def prepare() -> None:
+    """Makes data and weights below build/ad_preference."""
+    model, data = WORK / "model", WORK / "data"
+    if not (model / "bert_model.ckpt.index").exists():
+        script = SHARED / "models" / "make_tf1_checkpoint.py"
+        subprocess.run([sys.executable, script, model], check=True)
+    data.mkdir(parents=True, exist_ok=True)
+    for split in ("train", "dev"):
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows_of(split))
+        (data / f"{split}.jsonl").write_text("".join(lines), "utf-8")
+    task = {"train": "train.jsonl", "dev": "dev.jsonl", "text_a": "ad"}
+    task |= {"text_b": "rival", "label": "preferred", "group": "pair"}
+    (data / "task.json").write_text(json.dumps({**task, "labels": ["0", "1"]}))
+
+
+def work(row: Row) -> Row:
+    """The scores of a row of the plan."""
+    began, output = time.time(), WORK / "runs" / runner.name_of(row)
+    flags = {
+        "task_name": "preference",
+        "data_dir": WORK / "data",
+        "init_checkpoint": WORK / "model",
+        "output_dir": output,
+        "do_train": True,
+        "do_eval": True,
+        "max_seq_length": 96,
+        "train_batch_size": 32,
+        "eval_batch_size": 64,
+        "learning_rate": 1e-4,
+        "optimizer": "adamw",
+        "padding": "bucket",
+        "precision": "bfloat16",
+        "num_train_epochs": row["epochs"],
+        "seed": row["seed"],
+        "save_checkpoints_steps": 100,
+        "keep_checkpoint_max": 1,
+    }
+    runner.call("run_classifier_mgpu.py", flags)
+    found, seconds = runner.scores(output), round(time.time() - began)
+    shutil.rmtree(output)
+    count = sum(1 for _ in rows_of("dev")) // 2
+    scores = {name: round(found[name], 4) for name in SCORES}
+    return row | scores | {"groups": count, "seconds": seconds}
+
+
+def table() -> Iterator[str]:
+    yield f"| epochs | seed | {' | '.join(SCORES)} | pairs |"
+    yield "|---|---|---|---|---|"
+    for result in TABLE.results():
+        cells = [result["epochs"], result["seed"], *(result[name] for name in SCORES)]
+        yield f"| {' | '.join(map(str, [*cells, result['groups']]))} |"
+
+
+if __name__ == "__main__":
+    runner.main(__doc__, TABLE, work, lambda: print(*table(), sep="\n"), prepare)
