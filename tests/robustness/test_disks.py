@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read, train_state
-from bert_mgpu.cli import create_pretraining_data, domain_vocab
+from bert_mgpu.cli import (
+    create_pretraining_data,
+    domain_vocab,
+    make_rewrite_data,
+)
 from tests.robustness.full_disk import full_at
 from tests.support.marks import rarely
-from tests.support.runs import assert_refused, assert_same_run
+from tests.support.runs import assert_refused, assert_same_run, tree
 
 # What is written, as the path says it; in the order of a run.
 TRAINING = {
@@ -53,11 +57,18 @@ PREPARING = {
     "facts of them": "/..made.tfrecord.json.",
 }
 VOCABULARY = {"vocabulary": "/.new.txt.", "config": "/.new.json."}
+ADS = {
+    "phrases": "/bank.tsv",
+    "their texts": "/matches.txt",
+    "rows": "train_0620",
+    "rows to fill": "infill",
+    "task": "/task.json",
+}
 SEEDS = {"scores": "/.seeds.json."}
 
 
 def test_places_are_many():
-    tables = TRAINING, RESULTS, PREDICTIONS, PREPARING, VOCABULARY, SEEDS
+    tables = TRAINING, RESULTS, PREDICTIONS, PREPARING, VOCABULARY, ADS, SEEDS
     assert sum(map(len, tables)) >= 30
 
 
@@ -255,3 +266,21 @@ def test_vocabulary(corpus, capfd, monkeypatch):
     refused_at_each(monkeypatch, call, VOCABULARY, after)
     assert json.loads((corpus / "new.json").read_text())["vocab_size"] == 28
     assert np.char.count(out.read_text(), "sunny") == 1
+
+
+def test_rows_of_ads(tmp_path, capfd, monkeypatch):
+    """None is kept that is not whole, and those of an earlier call stay."""
+    ads = [f"显瘦{n}，很美{n}，百搭{n % 3}。\n" for n in range(40)]
+    (tmp_path / "ads.txt").write_text("".join(ads))
+    out = tmp_path / "made"
+    args = [f"--input_file={tmp_path}/ads.txt", f"--output_dir={out}", "--workers=1"]
+    call = calling(capfd, make_rewrite_data.main, args)
+    assert call()[0] == 0
+    before = tree(out)
+    assert len(before) == 8
+
+    def after(what):
+        assert tree(out) == before and not [*out.glob(".*")], what
+
+    refused_at_each(monkeypatch, call, ADS, after)
+    assert tree(out) == before

@@ -15,7 +15,11 @@ import tempfile
 
 import pytest
 
-from bert_mgpu.cli import create_pretraining_data, domain_vocab
+from bert_mgpu.cli import (
+    create_pretraining_data,
+    domain_vocab,
+    make_rewrite_data,
+)
 from tests.support.hostile_rows import everything
 from tests.support.paths import ROOT
 from tests.support.processes import SCRIPT
@@ -185,6 +189,8 @@ PREPARING = {
         READ,
     ),
     "text of it": (domain_vocab.main, {"output_vocab_file": "a"}, "text", NOTHING),
+    "ads": (make_rewrite_data.main, {"output_dir": "a"}, "text", NOTHING),
+    "rows of ads": (make_rewrite_data.main, {"output_dir": "kept/a"}, "kept", READ),
 }
 
 
@@ -197,8 +203,10 @@ def prepared(work, changed, name, mode):
     allow(work.root, 0o755)
     allow(work.root / name, mode)
     values = {"input_file": "text", "vocab_file": "vocab.txt", **changed}
+    if "output_dir" in changed:
+        del values["vocab_file"]
     args = [f"--{key}={work.root / value}" for key, value in values.items()]
-    return [*args, "--workers=1"] if "output_file" in changed else args
+    return args if "output_vocab_file" in changed else [*args, "--workers=1"]
 
 
 @pytest.mark.parametrize("case", PREPARING.values(), ids=PREPARING)
