@@ -53,7 +53,7 @@ FILES = ("train", "dev", "test")
 _MEANT = {
     **dict.fromkeys(("text", "sentence", "sentence1", "content", "input"), "text_a"),
     **dict.fromkeys(("sentence2", "text2", "text_pair"), "text_b"),
-    **dict.fromkeys(("label_column", "class", "y"), "label"),
+    **dict.fromkeys(("label_column", "class", "target", "y"), "label"),
     **dict.fromkeys(("validation", "valid", "val", "eval"), "dev"),
 }
 KEYS = {
@@ -142,7 +142,7 @@ def checked(
                 f"{origin(key)} is {short_repr(value)}: columns count from 0, -1 is the"
                 " last"
             )
-        if value == "" or (KEYS[key].is_text and not value.strip()):
+        if value == "" or (KEYS[key].is_text and not str(value).strip()):
             raise UserError(f"{origin(key)} is {'blank' if value else 'empty'}")
     for key in values:
         if key == "type" or KEYS[key].choices is not None:
@@ -177,5 +177,6 @@ def checked(
         owners = [name for name, each in types.items() if key in each.keys]
         if owners and task_type not in owners:
             names = " or ".join(map(repr, owners))
-            raise UserError(f"{origin(key)} is only for the type {names}")
+            meant = f": did you mean {_MEANT[key]!r}?" if key in _MEANT else ""
+            raise UserError(f"{origin(key)} is only for the type {names}{meant}")
     return values
