@@ -54,7 +54,7 @@ FILES = ("train", "dev", "test")
 _MEANT = {
     **dict.fromkeys(("text", "sentence", "sentence1", "content", "input"), "text_a"),
     **dict.fromkeys(("sentence2", "text2", "text_pair"), "text_b"),
-    **dict.fromkeys(("label_column", "class", "y"), "label"),
+    **dict.fromkeys(("label_column", "class", "target", "y"), "label"),
     **dict.fromkeys(("group_id", "qid", "query_id"), "group"),
     **dict.fromkeys(("validation", "valid", "val", "eval"), "dev"),
 }
@@ -183,5 +183,6 @@ def checked(
         ]
         if owners and task_type not in owners:
             names = " or ".join(map(repr, owners))
-            raise UserError(f"{origin(key)} is only for the type {names}")
+            meant = f": did you mean {_MEANT[key]!r}?" if key in _MEANT else ""
+            raise UserError(f"{origin(key)} is only for the type {names}{meant}")
     return values

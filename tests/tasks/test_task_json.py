@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -120,11 +121,17 @@ def test_another_name_than_the_trained_one():
 
 @pytest.mark.parametrize(
     ("key", "meant"),
-    [("text", "text_a"), ("sentence2", "text_b"), ("target", "label"), ("val", "dev")],
+    [("text", "text_a"), ("sentence2", "text_b"), ("class", "label"), ("val", "dev")],
 )
 def test_names_of_other_programs_are_answered_with_ours(read, key, meant):
     with pytest.raises(UserError, match=f"unknown key '{key}': did you mean '{meant}'"):
         read({"text_a": 0, key: 1})
+
+
+def test_a_key_of_another_type_may_be_meant_for_ours(read):
+    message = "'target' is only for the type 'rewrite': did you mean 'label'?"
+    with pytest.raises(UserError, match=re.escape(message)):
+        read({"text_a": 0, "target": 1})
 
 
 @pytest.mark.parametrize(("name", "near"), [("add", False), ("mrcp", True)])
