@@ -2,11 +2,12 @@
 # Rewrites texts as pairs of a text and a better one teach it: here utterances, which
 # get the names that were said before. `make demo` gets the model first.
 #
-#   bash examples/edit_text.sh                     # about 6 minutes on two cores
+#   bash examples/edit_text.sh                     # about 5 minutes on two cores
 #   DATA=data/pairs MODEL=model OUT=out_pairs bash examples/edit_text.sh
 #
 # Your own DATA has train.tsv, dev.tsv and test.tsv with the columns context, source and
-# target. All else about them: docs/rewriting.md.
+# target; a task.json is put beside them. All else about them: docs/rewriting.md.
+# Arguments are more flags of the training, such as --precision=bfloat16.
 set -euo pipefail
 DEMO=${DEMO:-demo}
 DATA=${DATA:-}               # drawn unless given
@@ -32,8 +33,8 @@ mkdir -p "$OUT"
 "$PYTHON" -m bert_mgpu doctor data --task_name=dialogues --data_dir="$DATA" \
   --init_checkpoint="$MODEL" --max_seq_length="$LENGTH"
 
-# 2. Most published weights have no head for masked words, which writes here: it learns
-#    from the pairs, alone. With weights that have one, as Google's have, leave this out.
+# 2. Most published weights lack the head for masked words, which writes here: it learns
+#    alone, from the pairs. Google's weights have it: leave this out.
 tail -n +2 "$DATA/train.tsv" | awk -F'\t' '{print $1 "\n" $3 "\n"}' > "$OUT/corpus.txt"
 "$PYTHON" data_prep/create_pretraining_data.py --input_file="$OUT/corpus.txt" \
   --output_file="$OUT/corpus.tfrecord" --vocab_file="$MODEL/vocab.txt" \

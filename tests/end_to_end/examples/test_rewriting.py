@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.support import ranked, rewriting
 
 SMALL = ("--xla=off", "--report=false", "--learning_rate=5e-3")
