@@ -10,7 +10,10 @@ import sys
 import pytest
 
 from bert_mgpu.cli.doctor import environment
+from bert_mgpu.text.ad_segments import segments
 from tests.support.paths import EXAMPLES, ROOT
+
+KINDS = ("PER", "ORG", "LOC")  # for which a name has to stand
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +31,10 @@ def drawn(tmp_path_factory):
         {path.relative_to(one): path.read_bytes() for path in one.glob("*/*")}
         for one in folders
     )
-    assert first == again and len(first) == 6
-    shutil.copy(EXAMPLES / "task_json" / "qa.json", folders[0] / "questions/task.json")
+    assert first == again and len(first) == 11
+    for name, folder in {"qa": "questions", "rewrite": "dialogues"}.items():
+        json_file = EXAMPLES / "task_json" / f"{name}.json"
+        shutil.copy(json_file, folders[0] / folder / "task.json")
     return folders[0]
 
 
@@ -75,6 +80,38 @@ def test_drawn_sets_of_questions(drawn, capsys):
     flags = ["--task_name=facts", f"--data_dir={drawn / 'questions'}"]
     assert environment.main(["data", *flags]) == 0
     assert "no problems found" in capsys.readouterr().out
+
+
+def test_drawn_dialogues(drawn, capsys):
+    """Some utterances are complete; what is written into others was mostly said."""
+    for split in ("train", "dev", "test"):
+        lines = (drawn / "dialogues" / f"{split}.tsv").read_text().splitlines()
+        assert lines[0] == "context\tsource\ttarget"
+        rows = [line.split("\t") for line in lines[1:]]
+        complete = [row for row in rows if row[1] == row[2]]
+        assert 0.05 < len(complete) / len(rows) < 0.3
+        assert not any(kind in " ".join(row) for row in rows for kind in KINDS)
+    flags = ["--task_name=dialogues", f"--data_dir={drawn / 'dialogues'}"]
+    assert environment.main(["data", *flags]) == 0
+    said = capsys.readouterr().out
+    assert "no problems found" in said
+    # Words are told apart without a vocabulary, too.
+    assert re.search(r"targets equal to their text +\d+ +\d+\n", said)
+    assert re.search(r"places to write at: 2 +[1-9]\d* +[1-9]", said)
+
+
+def test_drawn_ads(drawn):
+    """Four segments each, at bert-ad's delimiters; a new ad has another maker."""
+    table = (drawn / "ads" / "ads.tsv").read_text().splitlines()
+    old = [line.split("\t") for line in table[1:]]
+    new = (drawn / "ads" / "new.txt").read_text().splitlines()
+    assert table[0] == "product\tad" and all(product in ad for product, ad in old)
+    for ad in (*(ad for _, ad in old), *new):
+        assert len(segments(ad)) == 4, ad
+    firsts = [
+        {segments(ad)[0].text for ad in ads} for ads in ([ad for _, ad in old], new)
+    ]
+    assert not firsts[0] & firsts[1]
 
 
 @pytest.mark.parametrize("name", ["guide.md", "guide.zh.md"])
