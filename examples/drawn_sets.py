@@ -1,10 +1,13 @@
-"""Draws small sets of entities and of questions, for docs/guide.md: no real data.
+"""Draws small sets from templates, for docs/guide.md and the examples: no real data.
 
     python examples/drawn_sets.py demo
 
-Writes demo/ner/{train,dev,test}.txt, a word and its tag on each line, and
-demo/questions/{train,dev,test}.json, in the form of SQuAD 2.0. A name, or the wording
-of a sentence with entities, that is in one of the three is in neither of the others.
+Writes demo/ner/{train,dev,test}.txt, a word and its tag on each line;
+demo/questions/{train,dev,test}.json, in the form of SQuAD 2.0; and
+demo/dialogues/{train,dev,test}.tsv, of what was said, an utterance that needs it and
+the same with all its names. A name, or the wording of a sentence with entities, that is
+in one of the three is in neither of the others. demo/ads/ads.tsv has products with an
+ad for each, demo/ads/new.txt ads of other makers.
 """
 
 from __future__ import annotations
@@ -40,8 +43,47 @@ FACTS = (
     ("A {job}, {PER}, taught {name} to swim. ", "PER", "Who taught {name}?"),
 )
 JOBS = ("painter", "nurse", "pilot", "baker", "judge", "teacher", "surgeon")
-# Of a set: its sentences, its contexts, and its fifths of the lists above.
-SETS = {"train": (300, 200, (0, 1, 2)), "dev": (100, 30, (3,)), "test": (100, 30, (4,))}
+# What was said, what is said then, and what that is to become: the same for somebody
+# who has heard nothing before. Some is complete as it is.
+WHERE, LEFT = "Where is PER now? In LOC.", "PER has left ORG."
+OPENED, WEATHER = "ORG has opened an office in LOC.", "What is the weather like in LOC?"
+DIALOGUES = (
+    (WHERE, "Will they like it there?", "Will PER like it in LOC?"),
+    (WHERE, "When did they go there?", "When did PER go to LOC?"),
+    (LEFT, "Did they say why?", "Did PER say why?"),
+    (LEFT, "Who will take their place?", "Who will take the place of PER?"),
+    (OPENED, "How many people work there?", "How many people work in LOC?"),
+    (OPENED, "Are they hiring?", "Is ORG hiring?"),
+    ("Who leads ORG? PER does.", "Since when?", "Since when does PER lead ORG?"),
+    ("Have you heard of ORG?", "No, what do they do?", "No, what does ORG do?"),
+    ("I met PER on Sunday.", "Where did you meet them?", "Where did you meet PER?"),
+    ("Will PER come to LOC?", "I do not know.", "I do not know."),
+    ("PER lives in LOC.", WEATHER, WEATHER),
+    ("ORG has sued PER.", "They must be angry.", "ORG must be angry."),
+)
+# A product, and what its ads may say of it.
+PRODUCTS = {
+    "coat": """keeps the wind out | warm in every winter | dries within an hour
+        | deep pockets for cold hands | a hood for rainy days | soft lining of wool""",
+    "kettle": """boils in two minutes | switches itself off | cool to the touch
+        | pours without a drip | eight cups of tea | quiet at breakfast""",
+    "bicycle": """brakes that never fail | light on every hill | seven gears
+        | a saddle like an armchair | tyres for bad roads | a frame of steel""",
+    "lamp": """light for long evenings | dim it with a touch | gentle on your eyes
+        | bends to your book | bright as the morning sun | no glare on the screen""",
+    "sofa": """room for the whole family | turns into a bed | cushions in eight colours
+        | covers that can be washed | legs of solid oak | sink in and stay""",
+}
+OPENINGS = "the new {name} is here | meet the {name} | discover the {name}"
+CLOSINGS = """order it today | delivered free of charge | only while stocks last
+    | thirty days to return it | half the price this week"""
+ADS, NEW_ADS = 120, 6
+# Of a set: its sentences, contexts and dialogues, and its fifths of the lists of names.
+SETS = {
+    "train": (300, 200, 800, (0, 1, 2)),
+    "dev": (100, 30, 100, (3,)),
+    "test": (100, 30, 100, (4,)),
+}
 
 
 class Drawn:
@@ -88,20 +130,51 @@ class Drawn:
             asked.append(row | {"id": f"{self.label}-{number}-{len(asked)}"})
         return {"context": context.strip(), "qas": asked}
 
+    def dialogue(self) -> str:
+        """A line of three columns: what was said, what is said then, the same whole."""
+        line = "\t".join(self.rng.choice(DIALOGUES))
+        for kind, name in self.names().items():
+            line = line.replace(kind, name)
+        return f"{line}\n"
+
+    def ad(self) -> tuple[str, str]:
+        """A product, by its maker and kind, and an ad for it."""
+        kind = self.rng.choice([*PRODUCTS])
+        name = f"{self.names()['ORG']} {kind}"
+        opening = self.rng.choice(phrases(OPENINGS)).format(name=name)
+        said = self.rng.sample(phrases(PRODUCTS[kind]), 2)
+        said = [opening, *said, self.rng.choice(phrases(CLOSINGS))]
+        return name, "".join(f"{one[0].upper()}{one[1:]}! " for one in said).strip()
+
+
+def phrases(text: str) -> list[str]:
+    return [" ".join(one.split()) for one in text.split("|")]
+
+
+def ad_files() -> dict[str, str]:
+    old, new = (Drawn(f"ads of {name}", SETS[name][-1]) for name in ("train", "test"))
+    told = ["product\tad", *("\t".join(old.ad()) for _ in range(ADS))]
+    asked = [new.ad()[1] for _ in range(NEW_ADS)]
+    files = {"ads/ads.tsv": told, "ads/new.txt": asked}
+    return {name: "".join(f"{one}\n" for one in rows) for name, rows in files.items()}
+
 
 def main(directory: str) -> None:
-    for label, (sentences, contexts, fifths) in SETS.items():
+    files = ad_files()
+    for label, (sentences, contexts, dialogues, fifths) in SETS.items():
         drawn = Drawn(label, fifths)
         tagged = [drawn.sentence() for _ in range(sentences)]
         told = [drawn.paragraph(number) for number in range(contexts)]
         squad = {"version": "v2.0", "data": [{"title": label, "paragraphs": told}]}
-        files = {f"ner/{label}.txt": "".join(tagged)}
+        said = [drawn.dialogue() for _ in range(dialogues)]
+        files[f"ner/{label}.txt"] = "".join(tagged)
         files[f"questions/{label}.json"] = json.dumps(squad, indent=1) + "\n"
-        for file, text in files.items():
-            path = pathlib.Path(directory, file)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            print(path)
+        files[f"dialogues/{label}.tsv"] = "context\tsource\ttarget\n" + "".join(said)
+    for file, text in files.items():
+        path = pathlib.Path(directory, file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(path)
 
 
 if __name__ == "__main__":

@@ -147,6 +147,18 @@ def test_the_chinese_page_of_files_and_codes_has_the_same_rows():
     assert {*re.findall(r"`--(\w+)`", cells)} == {*docs.identity()}
 
 
+def test_the_comparison_counts_its_rows():
+    """Each group has two tables with the same rows and the same answers for us."""
+    groups = read("docs/comparison.md").partition("\n## ")[0]
+    answers = [
+        row[1] for row in table_rows(groups) if row[1] in ("yes", "partly", "no")
+    ]
+    assert answers and all(answers.count(one) % 2 == 0 for one in {*answers})
+    yes, partly, no = (answers.count(one) // 2 for one in ("yes", "partly", "no"))
+    said = f"Of {len(answers) // 2} rows {yes} are yes, {partly} partly and {no} no."
+    assert said in " ".join(groups.split())
+
+
 @pytest.mark.parametrize("name", READMES)
 def test_the_readmes_are_short_and_have_all_exit_codes(name):
     text = read(name)

@@ -9,3 +9,4 @@ DATA = SHARED / "data"
 # Makers write elsewhere where they are only checked.
 GOLDEN = pathlib.Path(os.environ.get("TEST_GOLDEN", ROOT / "tests" / "golden"))
 REFERENCE = ROOT / "tests" / "reference"
+EXAMPLES = ROOT / "examples"

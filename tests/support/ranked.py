@@ -56,3 +56,12 @@ def write_ads(folder):
                 lines.append(f"{label}\t7\t{phrase}\t{ad.format(slot)}")
         text = "".join(f"{line}\n" for line in lines)
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def products(count, seed):
+    """(product, ad) of two or three phrases of good words, or of bad ones."""
+    rng = random.Random(seed)
+    for number in range(count):
+        kind = rng.choice((GOOD, BAD)).split()
+        said = [" ".join(rng.sample(kind, rng.randint(1, 2))) for _ in range(2)]
+        yield kind[0], "，".join([f"{number} of {kind[0]}", *said])

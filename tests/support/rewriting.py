@@ -118,3 +118,15 @@ def write_task(folder, counts=(256, 16, 9), **changed):
         (folder / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
     task = {name: value for name, value in (TASK | changed).items() if value}
     (folder / "task.json").write_text(json.dumps(task))
+
+
+def write_tables(folder, counts=(256, 16, 9)):
+    """The same rows as tables, which examples/edit_text.sh reads."""
+    folder.mkdir(parents=True)
+    columns = "context", "source", "target"
+    for seed, (name, count) in enumerate(
+        zip(("train", "dev", "test"), counts, strict=True)
+    ):
+        rows = ["\t".join(row[one] for one in columns) for row in pairs(count, seed)]
+        text = "".join(f"{line}\n" for line in ["\t".join(columns), *rows])
+        (folder / f"{name}.tsv").write_text(text)

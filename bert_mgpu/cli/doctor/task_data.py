@@ -16,7 +16,7 @@ import functools
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.cli import script
@@ -27,16 +27,19 @@ from bert_mgpu.config.task_data import TaskDataConfig
 from bert_mgpu.core import terminal, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import make_folder, write_bytes
+from bert_mgpu.core.rows import Example
+from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.tasks import data_checks, registry, sources, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.tasks.predict_format import encoding_of
+from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import Census, in_blocks
 
 _MOST_FAULTS, _MOST_UNKNOWN = 20, 20  # shown
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _NO_LIMIT, _NO_ID = 10**6, -1
 _NO_MODEL = (
     "tokens, truncation and unknown words are not checked: pass --init_checkpoint, or"
@@ -69,7 +72,6 @@ def _report(config: TaskDataConfig) -> None:
             else "--repaired_dir does nothing without --repair_bio: pass both"
         )
     files, known = registry.find_task_files(config), _tokenizer(config)
-    tokenizer = known or _word_tokenizer()
     if known is None:  # nothing is known of tokens
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
     family = registry.family_of(files, config)
@@ -91,6 +93,9 @@ def _report(config: TaskDataConfig) -> None:
         )
     labelled = [read.examples for read in sets if read.labelled]
     files = family.with_labels_of(files, labelled)
+    tokenizer = known or _word_tokenizer(
+        text for read in sets for example in read.examples for text in _texts(example)
+    )
     checked = {
         read.split: CheckedSet(
             read.split,
@@ -170,12 +175,20 @@ def _tokenizer(config: FinetuneConfig) -> Tokenizer | None:
     return model.required_tokenizer
 
 
-def _word_tokenizer() -> Tokenizer:
-    """Without a vocabulary: each word, or Chinese character, is one token."""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        file.write("".join(f"{token}\n" for token in _SPECIAL))
+def _word_tokenizer(texts: Iterable[str]) -> Tokenizer:
+    """Without a vocabulary: each word, or Chinese character, is a token of its own."""
+    cut = Normalizer(True).words
+    words = {word for text in texts for word in cut(text)}
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding=UTF_8) as file:
+        file.write("".join(f"{token}\n" for token in (*_SPECIAL, *sorted(words))))
         file.flush()
         return Tokenizer(file.name, True)
+
+
+def _texts(example: Example) -> Iterator[str]:
+    """All texts of a row, one to be written too."""
+    parts = (example.text_a, example.text_b, example.label)
+    return (part for part in parts if isinstance(part, str))
 
 
 def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The examples run as they stand, with less work."""
+"""pretrain_domain.sh runs as it stands, with less work."""
 
 import importlib.util
 import os

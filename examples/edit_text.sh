@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Rewrites texts as pairs of a text and a better one teach it: here utterances, which
+# get the names that were said before. `make demo` gets the model first.
+#
+#   bash examples/edit_text.sh                     # about 5 minutes on two cores
+#   DATA=data/pairs MODEL=model OUT=out_pairs bash examples/edit_text.sh
+#
+# Your own DATA has train.tsv, dev.tsv and test.tsv with the columns context, source and
+# target; a task.json is put beside them. All else about them: docs/rewriting.md.
+# Arguments are more flags of the training, such as --precision=bfloat16.
+set -euo pipefail
+DEMO=${DEMO:-demo}
+DATA=${DATA:-}               # drawn unless given
+MODEL=${MODEL:-$DEMO/model}  # a folder with weights, config and vocab.txt
+OUT=${OUT:-$DEMO/edited}
+N_GPUS=${N_GPUS:-1}
+LENGTH=${LENGTH:-64}         # tokens of a row, context and source together
+HEAD_STEPS=${HEAD_STEPS:-200}
+EPOCHS=${EPOCHS:-4}
+KEEP_BIAS=${KEEP_BIAS:-1}    # more changes less; evaluation shows nine values
+PYTHON=${PYTHON:-.venv/bin/python}
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # from where paths count
+
+if [[ ! $DATA ]]; then
+  "$PYTHON" examples/demo_data.py "$DEMO"
+  "$PYTHON" examples/drawn_sets.py "$DEMO"
+  DATA=$DEMO/dialogues
+fi
+[[ -e $DATA/task.json ]] || cp examples/task_json/rewrite.json "$DATA/task.json"
+mkdir -p "$OUT"
+
+# 1. How much is written, what copying would score, pairs that cannot be learnt.
+"$PYTHON" -m bert_mgpu doctor data --task_name=dialogues --data_dir="$DATA" \
+  --init_checkpoint="$MODEL" --max_seq_length="$LENGTH"
+
+# 2. Most published weights lack the head for masked words, which writes here: it learns
+#    alone, from the pairs. Google's weights have it: leave this out.
+tail -n +2 "$DATA/train.tsv" | awk -F'\t' '{print $1 "\n" $3 "\n"}' > "$OUT/corpus.txt"
+"$PYTHON" data_prep/create_pretraining_data.py --input_file="$OUT/corpus.txt" \
+  --output_file="$OUT/corpus.tfrecord" --vocab_file="$MODEL/vocab.txt" \
+  --objective=documents --max_seq_length="$LENGTH" --dynamic_masking=true
+"$PYTHON" run_pretraining_mgpu.py --input_file="$OUT/corpus.tfrecord" \
+  --dynamic_masking=true --max_seq_length="$LENGTH" --init_checkpoint="$MODEL" \
+  --output_dir="$OUT/head" --freeze='^bert/' --do_train=true --n_gpus="$N_GPUS" \
+  --train_batch_size=32 --learning_rate=1e-3 --num_train_steps="$HEAD_STEPS" \
+  --num_warmup_steps=$((HEAD_STEPS / 10))
+
+# 3. The same command once more goes on where a stopped one was.
+"$PYTHON" run_classifier_mgpu.py --task_name=dialogues --data_dir="$DATA" \
+  --init_checkpoint="$OUT/head" --output_dir="$OUT/trained" --n_gpus="$N_GPUS" \
+  --max_seq_length="$LENGTH" --train_batch_size=16 --learning_rate=1e-4 \
+  --num_train_epochs="$EPOCHS" --do_train=true --do_eval=true "$@"
+
+# 4. A line for each row: its text; the same with its edits.
+"$PYTHON" run_classifier_mgpu.py --output_dir="$OUT/trained" --do_predict=true \
+  --predict_file="$DATA/test.tsv" --keep_bias="$KEEP_BIAS"
+head -n 3 "$OUT/trained/predict.txt" "$OUT/trained/predictions.jsonl"
+
+# 5. One text.
+"$PYTHON" -m bert_mgpu predict "$OUT/trained" --predict_text="When did they go there?" \
+  --predict_text_b="Where is Clara Turner now? In Oslo."

@@ -1,0 +1,55 @@
+"""What all scripts have in common; those of evaluating, seeds, exports and streams."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.support.example_files import SMALL
+from tests.support.paths import EXAMPLES
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in EXAMPLES.glob("*.s*h*")))
+def test_the_shell_can_read_it(name):
+    """And its head says how it is called."""
+    done = subprocess.run(["bash", "-n", EXAMPLES / name], capture_output=True)
+    assert done.returncode == 0, done.stderr
+    head = (EXAMPLES / name).read_text().partition("set -euo pipefail")[0]
+    assert f"examples/{name}" in head and head.startswith("#!/usr/bin/env bash\n# ")
+
+
+def test_several_sets_and_a_report(tiny, tmp_path, recorded, settings):
+    dev = tiny.data("own") / "dev.tsv"
+    sets = {"EVAL_FILES": f"may={dev},june={dev}", "LATER": f"july={dev}"}
+    small = ("--xla=off", "--max_seq_length=16", "--train_batch_size=8")
+    recorded("evaluate.sh", *small, **settings, **sets, EVAL_STEPS=4)
+    out = tmp_path / "out"
+    for name in ("", "_may", "_june", "_july"):
+        assert "eval_accuracy" in (out / f"eval_results{name}.txt").read_text()
+    lines = (out / "evaluations.jsonl").read_text().splitlines()
+    assert len(lines) >= 3 and (out / "best" / "best.json").exists()
+    assert (out / "report.html").read_text().count("<img") >= 3
+
+
+def test_several_seeds(tmp_path, recorded, settings):
+    recorded("seeds.sh", *SMALL, "--train_batch_size=8", **settings, SEEDS=2)
+    actual = json.loads((tmp_path / "out" / "seeds.json").read_text())
+    assert actual and (tmp_path / "out" / "seed-43" / "eval_results.txt").exists()
+
+
+def test_export(tmp_path, recorded, settings, trained_own):
+    places = {"SERVED": tmp_path / "served" / "1", "HF": tmp_path / "hf"}
+    recorded("export.sh", "--xla=off", **{**settings, "OUT": trained_own}, **places)
+    assert (tmp_path / "served" / "1" / "saved_model.pb").exists()
+    assert (tmp_path / "hf" / "model.safetensors").exists()
+
+
+def test_a_stream_as_it_stands(tiny, settings, trained_own, real):
+    lines = (tiny.data("own") / "test.tsv").read_text()
+    done = real(
+        "predict_stream.sh", input=lines, settings={**settings, "OUT": trained_own}
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["line"] for one in answers] == [*range(1, 12)]
+    assert {one["label"] for one in answers} <= {"no", "yes"}
