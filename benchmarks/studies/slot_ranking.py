@@ -29,6 +29,7 @@ from benchmarks.runner import Row, Table
 
 WORK = ROOT / "build" / "slot_ranking"
 DATA = SHARED / "data" / "rewrite_data"
+RANKER = WORK / "ranker"
 LENGTH = 128
 TRAINING = {
     "train_batch_size": 32,
@@ -66,15 +67,23 @@ def ads() -> Iterator[str]:
         yield from (line.rstrip("\n").split("\t")[-1] for line in file)
 
 
-def groups() -> Iterator[str]:
-    """Rows of bert-ad's form: flag, index (not read), phrase, ad with the slot."""
+def slots() -> list[dict[str, Any]]:
+    """The groups: an ad, its phrase and where it starts, and nine other phrases."""
     with (DATA / "slots" / "dev.jsonl").open(encoding="utf-8") as file:
-        for group in map(json.loads, file):
-            ad, phrase, start = group["ad"], group["phrase"], group["start"]
-            slot = "“" * len(phrase)
-            blanked = ad[:start] + slot + ad[start + len(phrase) :]
-            for flag, own in ((1, phrase), *((0, each) for each in group["negatives"])):
-                yield f"{flag}\t0\t{own}\t{blanked}\n"
+        return [json.loads(line) for line in file]
+
+
+def with_slot(group: dict[str, Any], slot: str) -> str:
+    """The ad of a group with something in the place of its phrase."""
+    ad, start = group["ad"], group["start"]
+    return ad[:start] + slot + ad[start + len(group["phrase"]) :]
+
+
+def ranking_rows(group: dict[str, Any], right: str) -> Iterator[str]:
+    """Rows of bert-ad's form: flag, index (not read), phrase, ad with the slot."""
+    blanked = with_slot(group, "“" * len(group["phrase"]))
+    for flag, own in ((1, right), *((0, each) for each in group["negatives"])):
+        yield f"{flag}\t0\t{own}\t{blanked}\n"
 
 
 def prepare() -> None:
@@ -91,7 +100,8 @@ def prepare() -> None:
         made |= {"negatives": "length:3", "dev_share": 0.001, "max_segment": 24}
         runner.call("data_prep/make_rewrite_data.py", made)
         shutil.copy(WORK / "made" / "train_0620.txt", data)
-        (data / "eval_0620.txt").write_text("".join(groups()), "utf-8")
+        rows = (row for each in slots() for row in ranking_rows(each, each["phrase"]))
+        (data / "eval_0620.txt").write_text("".join(rows), "utf-8")
     if not (WORK / "infill" / "run.json").exists():
         records = WORK / "infill.tfrecord"
         made = {"input_file": WORK / "made" / "infill.txt", "output_file": records}
@@ -128,6 +138,8 @@ def work(row: Row) -> Row:
     }
     runner.call("run_classifier_mgpu.py", flags)
     found, seconds = runner.scores(output), round(time.time() - began)
+    if row == planned()[0]:  # slot_filling asks it about what is written
+        shutil.copytree(output, RANKER, dirs_exist_ok=True)
     shutil.rmtree(output)
     return row | {n: round(found[n], 4) for n in SCORES} | {"seconds": seconds}
 
