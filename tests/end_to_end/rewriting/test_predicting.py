@@ -80,7 +80,7 @@ def test_a_text_a_stream_and_python(alone, inside, tiny):
         assert found.text == screen.splitlines()[0] and found.edits
         assert [each["text"] for each in found.candidates] == [found.text]
         both = model.predict([("sun loss", "joy"), ("the sun", "joy")])
-        assert both[0].text == found.text
+        assert both[0].text == found.text and model.predict([]) == []
     flags = {"do_predict": True, "predict_file": "-", "data_dir": None}
     flags |= {"vocab_file": None, "bert_config_file": None, "init_checkpoint": None}
     run = process(tiny.flags(alone, "mine", **flags), stdin=subprocess.PIPE)
