@@ -44,18 +44,22 @@ FACTS = (
 )
 JOBS = ("painter", "nurse", "pilot", "baker", "judge", "teacher", "surgeon")
 # What was said, what is said then, and what that is to become: the same for somebody
-# who has heard nothing before. Some is complete as it is.
+# who has heard nothing before, in words of the two. Some is complete as it is.
 WHERE, LEFT = "Where is PER now? In LOC.", "PER has left ORG."
 OPENED, WEATHER = "ORG has opened an office in LOC.", "What is the weather like in LOC?"
 DIALOGUES = (
     (WHERE, "Will they like it there?", "Will PER like it in LOC?"),
-    (WHERE, "When did they go there?", "When did PER go to LOC?"),
+    (WHERE, "Do you know anyone there?", "Do you know anyone in LOC?"),
     (LEFT, "Did they say why?", "Did PER say why?"),
-    (LEFT, "Who will take their place?", "Who will take the place of PER?"),
+    (LEFT, "Who will replace them?", "Who will replace PER?"),
     (OPENED, "How many people work there?", "How many people work in LOC?"),
-    (OPENED, "Are they hiring?", "Is ORG hiring?"),
-    ("Who leads ORG? PER does.", "Since when?", "Since when does PER lead ORG?"),
-    ("Have you heard of ORG?", "No, what do they do?", "No, what does ORG do?"),
+    (OPENED, "Will they hire people?", "Will ORG hire people?"),
+    ("Does PER still lead ORG?", "Since when?", "Since when does PER lead ORG?"),
+    (
+        "Have you heard of ORG?",
+        "What do you think of them?",
+        "What do you think of ORG?",
+    ),
     ("I met PER on Sunday.", "Where did you meet them?", "Where did you meet PER?"),
     ("Will PER come to LOC?", "I do not know.", "I do not know."),
     ("PER lives in LOC.", WEATHER, WEATHER),

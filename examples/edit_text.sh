@@ -17,6 +17,7 @@ N_GPUS=${N_GPUS:-1}
 LENGTH=${LENGTH:-64}         # tokens of a row, context and source together
 HEAD_STEPS=${HEAD_STEPS:-200}
 EPOCHS=${EPOCHS:-4}
+INSERT_FROM=${INSERT_FROM:-input} # or vocabulary, if other words have to be written
 KEEP_BIAS=${KEEP_BIAS:-1}    # more changes less; evaluation shows nine values
 PYTHON=${PYTHON:-.venv/bin/python}
 cd "$(dirname "${BASH_SOURCE[0]}")/.." # from where paths count
@@ -45,11 +46,13 @@ tail -n +2 "$DATA/train.tsv" | awk -F'\t' '{print $1 "\n" $3 "\n"}' > "$OUT/corp
   --train_batch_size=32 --learning_rate=1e-3 --num_train_steps="$HEAD_STEPS" \
   --num_warmup_steps=$((HEAD_STEPS / 10))
 
-# 3. The same command once more goes on where a stopped one was.
+# 3. The same command once more goes on where a stopped one was. All that is written
+#    here stands in the row; without INSERT_FROM=input names of train.tsv are written.
 "$PYTHON" run_classifier_mgpu.py --task_name=dialogues --data_dir="$DATA" \
   --init_checkpoint="$OUT/head" --output_dir="$OUT/trained" --n_gpus="$N_GPUS" \
   --max_seq_length="$LENGTH" --train_batch_size=16 --learning_rate=1e-4 \
-  --num_train_epochs="$EPOCHS" --do_train=true --do_eval=true "$@"
+  --num_train_epochs="$EPOCHS" --insert_from="$INSERT_FROM" --do_train=true \
+  --do_eval=true "$@"
 
 # 4. A line for each row: its text; the same with its edits.
 "$PYTHON" run_classifier_mgpu.py --output_dir="$OUT/trained" --do_predict=true \
@@ -57,5 +60,5 @@ tail -n +2 "$DATA/train.tsv" | awk -F'\t' '{print $1 "\n" $3 "\n"}' > "$OUT/corp
 head -n 3 "$OUT/trained/predict.txt" "$OUT/trained/predictions.jsonl"
 
 # 5. One text.
-"$PYTHON" -m bert_mgpu predict "$OUT/trained" --predict_text="When did they go there?" \
+"$PYTHON" -m bert_mgpu predict "$OUT/trained" --predict_text="Will they like it there?" \
   --predict_text_b="Where is Clara Turner now? In Oslo."

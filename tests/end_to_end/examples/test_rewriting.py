@@ -13,6 +13,7 @@ def test_editing(tmp_path, tiny, real):
     out = tmp_path / "out"
     settings = {"DATA": tmp_path / "data", "MODEL": tiny.model, "OUT": out}
     settings |= {"LENGTH": 24, "HEAD_STEPS": 4, "EPOCHS": 4, "KEEP_BIAS": 0.5}
+    settings["INSERT_FROM"] = "vocabulary"
     done = real("edit_text.sh", *SMALL, settings=settings)
     assert done.returncode == 0, done.stderr
     assert "objectives: masked words\n" in done.stderr

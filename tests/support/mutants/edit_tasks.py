@@ -113,5 +113,8 @@ MUTANTS: list[Mutant] = [
            '(own.get("text_a"), own.get("text_b"))', '(own.get("text_a"),)', _FILES),
     Mutant("rewritings to predict are the default ones", "config/rewriting.py",
            "fill_rounds: int = 4", "fill_rounds: int = 1", _FAMILY),
+    Mutant("without a model the doctor takes all words for one",
+           "cli/doctor/task_data.py", "(*_SPECIAL, *sorted(words))", "_SPECIAL",
+           "end_to_end/examples/test_drawn_sets.py dialogues"),
 ]
 # fmt: on
