@@ -27,7 +27,7 @@ class TokenRewriting(NamedTuple):
     keeps: list[bool]  # of each token that the row has
     counts: list[int]  # of the tokens written before each, and, last, at the end
     written: list[int]  # ids
-    score: float  # of several, the highest is the best
+    score: float  # log p of its tags, and of several the mean one of what is written
     rounds: int  # passes in which it was written
 
 
@@ -104,10 +104,12 @@ class Decoder:
             [texts[number] for number in ranked], [filled[number] for number in ranked]
         )
         fluency.update(zip(ranked, means, strict=True))
-        found: list[list[TokenRewriting]] = [[] for _ in examples]
+        found: list[list[tuple[Filled, float]]] = [[] for _ in examples]
         for number, each in enumerate(filled):
-            found[owners[number]].append(_rewriting(each, fluency[number]))
-        return [sorted(own, key=_order) for own in found]
+            found[owners[number]].append((each, fluency[number]))
+        return [
+            [_rewriting(*pair) for pair in sorted(own, key=_order)] for own in found
+        ]
 
     def _drafts(self, example: Tagged) -> list[Draft]:
         choice = self._choice
@@ -128,12 +130,12 @@ def _rewriting(filled: Filled, fluency: float) -> TokenRewriting:
         draft.keeps,
         draft.counts,
         filled.written,
-        score=draft.score + fluency,
+        score=draft.score - draft.bias + fluency,
         rounds=filled.rounds,
     )
 
 
-def _order(rewriting: TokenRewriting) -> tuple[float, int, list[int]]:
-    """The best first; of equal ones the shorter."""
-    size = sum(rewriting.keeps) + len(rewriting.written)
-    return -rewriting.score, size, rewriting.written
+def _order(pair: tuple[Filled, float]) -> tuple[float, int, list[int]]:
+    """The best first, by its score with the bias; of equal ones the shorter."""
+    (draft, written, *_), fluency = pair
+    return -draft.score - fluency, sum(draft.keeps) + len(written), written

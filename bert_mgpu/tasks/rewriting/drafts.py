@@ -21,7 +21,8 @@ class Draft(NamedTuple):
 
     keeps: list[bool]  # of each token of the source
     counts: list[int]  # of the tokens written before each, and, last, at the end
-    score: float  # log p of its tags
+    score: float  # log p of its tags, and the bias
+    bias: float = 0.0  # what --keep_bias has added for the places that are kept
 
 
 def allowed(
@@ -119,5 +120,6 @@ def drafts_of(
         keeps, counts = tags.read(chosen, max_insert)
         keeps = [*keeps[:size], *[True] * (size - len(keeps))]
         counts = [*counts, *[0] * (size + 1 - len(counts))]
-        found.append(Draft(keeps, counts, score))
+        kept = int((chosen == 0).sum()) if slots is None else 0
+        found.append(Draft(keeps, counts, score, bias=keep_bias * kept))
     return found

@@ -108,16 +108,22 @@ def test_drafts_of_all_texts_together(rows_of, tokenizer, monkeypatch, given):
             (filled,) = filler.fill([each.text], [draft])
             (mean,) = filler.log_probabilities([each.text], [filled])
             score = draft.score + mean * (len(drafts) > 1)
-            wanted.append((-score, draft.keeps, draft.counts, filled))
+            # Ordered with the bias, shown without.
+            kept = 0
+            if not each.slots:
+                pairs = zip([*draft.keeps, True], draft.counts, strict=True)
+                kept = sum(keep and not count for keep, count in pairs)
+            shown = score - 0.5 * kept
+            wanted.append((-score, shown, draft.keeps, draft.counts, filled))
         wanted.sort(key=lambda one: one[0])
         counts.append(len(own))
         assert len(own) == len(wanted)
-        for one, (score, keeps, written_counts, filled) in zip(
+        for one, (_, score, keeps, written_counts, filled) in zip(
             own, wanted, strict=True
         ):
             assert (one.keeps, one.counts) == (keeps, written_counts)
             assert (one.written, one.rounds) == (filled.written, filled.rounds)
-            assert one.score == pytest.approx(-score, abs=1e-4)
+            assert one.score == pytest.approx(score, abs=1e-4)
     # One slot has three lengths of what is written in it.
     assert counts == ([1, 5, 1, 1, 3] if given is None else [3] * 5)
 

@@ -52,7 +52,7 @@ def scores_of(*tags):
 
 def test_the_end_is_never_deleted():
     (draft,) = made(scores_of(0, 5))  # the end: deleted, two before it
-    assert draft == ([True], [0, 0], -20.1)
+    assert draft == ([True], [0, 0], -20.1, 0.0)
     (draft,) = made(scores_of(5, 1))
     assert (draft.keeps, draft.counts) == ([False], [2, 1])
 
@@ -68,6 +68,7 @@ def test_the_bias_keeps_places_as_they_are():
     assert made(scores, keep_bias=19.0)[0].counts == [0, 1, 0]
     (draft,) = made(scores, keep_bias=20.0)
     assert draft.keeps == [True, True] and draft.counts == [0, 0, 0]
+    assert draft.bias == 3 * 20.0 and draft.score == pytest.approx(60 - 40.1)
 
 
 def test_slots_are_written_in_and_nothing_else():
