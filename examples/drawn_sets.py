@@ -170,7 +170,9 @@ def main(directory: str) -> None:
         tagged = [drawn.sentence() for _ in range(sentences)]
         told = [drawn.paragraph(number) for number in range(contexts)]
         squad = {"version": "v2.0", "data": [{"title": label, "paragraphs": told}]}
-        said = [drawn.dialogue() for _ in range(dialogues)]
+        said: dict[str, None] = {}  # none of them twice
+        while len(said) < dialogues:
+            said[drawn.dialogue()] = None
         files[f"ner/{label}.txt"] = "".join(tagged)
         files[f"questions/{label}.json"] = json.dumps(squad, indent=1) + "\n"
         files[f"dialogues/{label}.tsv"] = "context\tsource\ttarget\n" + "".join(said)
