@@ -2,7 +2,7 @@
 # Rewrites texts as pairs of a text and a better one teach it: here utterances, which
 # get the names that were said before. `make demo` gets the model first.
 #
-#   bash examples/edit_text.sh                     # about 5 minutes on two cores
+#   bash examples/edit_text.sh                     # about 3 minutes on two cores
 #   DATA=data/pairs MODEL=model OUT=out_pairs bash examples/edit_text.sh
 #
 # Your own DATA has train.tsv, dev.tsv and test.tsv with the columns context, source and

@@ -2,7 +2,7 @@
 # From ads to better ones: a bank of phrases, a model that ranks them for each segment
 # of a new ad, and one that writes in slots. `make demo` gets the model first.
 #
-#   bash examples/rewrite_ads.sh                   # about 8 minutes on two cores
+#   bash examples/rewrite_ads.sh                   # about 5 minutes on two cores
 #   ADS=ads.tsv NEW=new.txt MODEL=model OUT=out_ads bash examples/rewrite_ads.sh
 #
 # Your own ADS has the columns ad and product, which is read with the ad; NEW has an ad

@@ -25,6 +25,11 @@ class Point(NamedTuple):
     f05: float  # precision counts twice as much
 
 
+def matters(truth: np.ndarray) -> bool:
+    """Whether a place may be left as it is: not where all are slots."""
+    return bool((truth == 0).any())
+
+
 def points(scores: np.ndarray, truth: np.ndarray) -> list[Point]:
     """A point for each bias. A place is changed where its tag is not 0.
 

@@ -33,14 +33,12 @@ def sections(
         for key, value in scores.items()
     ]
     table = ReportTable(rows, "wnn", note=f"BLEU: {scored.scores.bleu_signature}")
-    return [
-        ReportSection(name, [f"{len(scored)} texts of {path}", table]),
-        ReportSection(
-            f"{name}: what is changed, by --keep_bias",
-            [_curves(name, scored, keep_bias)],
-        ),
-        ReportSection(f"{name}: worst texts", [_worst(scored, path)]),
-    ]
+    found = [ReportSection(name, [f"{len(scored)} texts of {path}", table])]
+    if bias_curve.matters(scored.tags[1]):
+        curves = _curves(name, scored, keep_bias)
+        title = f"{name}: what is changed, by --keep_bias"
+        found.append(ReportSection(title, [curves]))
+    return [*found, ReportSection(f"{name}: worst texts", [_worst(scored, path)])]
 
 
 def _curves(name: str, scored: RewrittenSet, keep_bias: float) -> ScoreCurves:

@@ -210,9 +210,13 @@ class Rewriting(FinetuningTask):
         return ["eval_loss", TAG_LOSS, MASKED_LOSS, *metrics.NAMES, "mean_rounds"]
 
     def summary(self, scored: RewrittenSet, scores: Mapping[str, Any]) -> list[str]:
-        copied = self.line(scored.pairs.copying.values)
-        curve = bias_curve.table(*scored.tags)
-        return [self.line(scores), f"copying: {copied}", curve]
+        lines = [
+            self.line(scores),
+            f"copying: {self.line(scored.pairs.copying.values)}",
+        ]
+        if bias_curve.matters(scored.tags[1]):
+            lines.append(bias_curve.table(*scored.tags))
+        return lines
 
     def sections(
         self,

@@ -26,3 +26,9 @@ def test_nothing_to_change():
     assert {point[1:] for point in points} == {(0, 0.0, 0.0, 0.0)}
     table = bias_curve.table(np.zeros((0, 6)), np.zeros(0, np.int64))
     assert len(table.splitlines()) == 1 + len(bias_curve.BIASES)
+
+
+def test_a_set_of_slots_has_no_dial():
+    assert bias_curve.matters(np.array([3, 0]))
+    assert not bias_curve.matters(np.array([3, 1]))
+    assert not bias_curve.matters(np.zeros(0, np.int64))
