@@ -16,6 +16,8 @@ from bert_mgpu.config.span_qa import SpanQaFlags
 from bert_mgpu.config.tagging import TaggingFlags
 from bert_mgpu.core.errors import UserError
 
+# What becomes of a text that is longer than a row.
+LONG_TEXT_FLAGS = ("max_segments", "segment_pooling", "truncation", "head_tokens")
 PREDICT_FORMATS = ("text", "tsv", "csv", "jsonl", "parquet", "conll", "squad")
 
 
@@ -44,6 +46,7 @@ class FinetuneFlags(RunConfig):
     doc_stride: int | None = flag(None, MODEL, "types tags and qa, and max_segments: tokens from the start of a window, or segment, to that of the next one, where a text is longer than max_seq_length [half of a row; of qa as in run_squad.py; segments do not overlap]", identity=True, remembered=True, minimum=1)
     max_segments: int = flag(1, MODEL, "classification and regression of single texts: read a text longer than max_seq_length as up to N segments of that length", identity=True, remembered=True, minimum=1, maximum=1000)
     segment_pooling: str = flag("mean", MODEL, "how the first token's vectors of the segments become one: mean, max, or attention, a weighted mean whose weights are learnt", identity=True, remembered=True, choices=("mean", "max", "attention"))
+    classifier_dropout: float | None = flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, minimum=0, maximum=0.99)
     num_train_epochs: float = flag(3.0, TRAIN, "passes over the training set; a higher number continues a finished run", minimum=0, maximum=1e6)
     dev_share: float | None = flag(None, INPUT, "your own task without a dev file: share of the training file to evaluate on, such as 0.1; about the same of each label, which keeps a text at least to train on; no text is in both parts", identity=True, remembered=True, minimum=0.001, maximum=0.5)
     max_train_steps: int | None = flag(None, TRAIN, "steps of the training, instead of num_train_epochs; where both are given, whichever ends first", minimum=1)

@@ -131,3 +131,6 @@ class Display(NamedTuple):
     bars: Sequence[tuple[str, float]] = ()  # a name and its share, 0 to 1
     # Parts of the example's last text: start, excluded end, and a word on each, or "".
     spans: Sequence[tuple[int, int, str]] = ()
+    # What became of its first text: start, excluded end, the old part and the new one.
+    edits: Sequence[tuple[int, int, str, str]] = ()
+    others: Sequence[str] = ()  # the next best texts

@@ -74,12 +74,11 @@ class Predictor:
     def explain(self, example: Example) -> dict[str, Any]:
         """A prediction for people, with what the model did not read, as JSON values.
 
-        text, bars, spans: see `Display`. tokens: that it read, of: that the texts have;
-        cut: the text that was left out; unknown: words that became [UNK].
+        The fields of `Display`. tokens: that it read, of: that the texts have; cut: the
+        text that was left out; unknown: words that became [UNK].
         """
         display = self.task.display(self.predict([example]).records[0])
-        answer: dict[str, Any] = {"text": display.text, "bars": [*display.bars]}
-        answer["spans"] = [*display.spans]
+        answer: dict[str, Any] = display._asdict()
         config, tokenizer = self.data.config, self.data.model.required_tokenizer
         texts = [example.text_a, example.text_b or ""]
         pieces = [tokenizer.ids_with_offsets(text) for text in texts]

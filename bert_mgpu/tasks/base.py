@@ -10,7 +10,7 @@ import abc
 import json
 import pathlib
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -160,8 +160,8 @@ class Family(abc.ABC):
     # example that fits in it: exported models do no more.
     exportable = True
     has_windows = False  # whether an example that does not fit has several rows
-    # Flags that are not for its tasks, and why: to pass one is refused.
-    refused_flags: Mapping[str, str] = types.MappingProxyType({})
+    # What its type has or lacks, and the shared flags that therefore do nothing.
+    refused_flags: Mapping[str, Collection[str]] = types.MappingProxyType({})
     titles = ("text", "second")  # of an example's texts, among the words of page.js
     # Whether predictions of a file show its labels, too, where it has them.
     shows_labels = False

@@ -11,7 +11,12 @@ import importlib
 import inspect
 import pathlib
 
-from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.config.base import fields
+from bert_mgpu.config.classification import ClassificationFlags
+from bert_mgpu.config.finetuning import LONG_TEXT_FLAGS, FinetuneConfig
+from bert_mgpu.config.rewriting import RewritingFlags
+from bert_mgpu.config.span_qa import SpanQaFlags
+from bert_mgpu.config.tagging import TaggingFlags
 from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks import dev_share, task_json
@@ -27,19 +32,25 @@ _CLASSIFICATION = "bert_mgpu.tasks.classification.family"
 TYPES = {
     "single": TaskType(
         _CLASSIFICATION,
+        ClassificationFlags,
         own_columns=("group",),
         huggingface_problem_type="single_label_classification",
     ),
     "multi": TaskType(
         _CLASSIFICATION,
+        ClassificationFlags,
         keys=("label_separator",),
         huggingface_problem_type="multi_label_classification",
     ),
     "regression": TaskType(
-        _CLASSIFICATION, names_labels=False, huggingface_problem_type="regression"
+        _CLASSIFICATION,
+        ClassificationFlags,
+        names_labels=False,
+        huggingface_problem_type="regression",
     ),
     tagging.TYPE: TaskType(
         "bert_mgpu.tasks.tagging.family",
+        TaggingFlags,
         fewest_labels=1,
         keys=tagging.KEYS,
         of_model=tagging.OF_MODEL,
@@ -48,6 +59,7 @@ TYPES = {
     ),
     span_qa.TYPE: TaskType(
         "bert_mgpu.tasks.span_qa.family",
+        SpanQaFlags,
         names_labels=False,
         keys=span_qa.KEYS,
         of_model=span_qa.KEYS,
@@ -57,6 +69,7 @@ TYPES = {
     ),
     rewriting.TYPE: TaskType(
         "bert_mgpu.tasks.rewriting.family",
+        RewritingFlags,
         names_labels=False,
         keys=rewriting.KEYS,
         of_model=rewriting.OF_MODEL,
@@ -96,18 +109,33 @@ def family_of(files: TaskFiles, config: FinetuneConfig) -> Family:
     Raises UserError where a flag is not for tasks of its type.
     """
     family: Family = importlib.import_module(TYPES[files.task_type].module).FAMILY
-    if config.max_segments > 1 and family.has_windows:
-        raise UserError(
-            f"--max_segments={config.max_segments}: tasks of the type"
-            f" {files.task_type!r} read long texts in windows: leave the flag out"
-        )
-    for name, why in family.refused_flags.items():
+    refused = {**family.refused_flags}
+    if family.has_windows:
+        refused["reads long texts in windows"] = LONG_TEXT_FLAGS
+    useless = _of_other_types(files.task_type) | {
+        name: f"the type {files.task_type!r} {why}"
+        for why, names in refused.items()
+        for name in names
+    }
+    for name, why in useless.items():
         if name in config.given:
             raise UserError(
-                f"--{name}={getattr(config, name)}: the type {files.task_type!r}"
-                f" {why}: leave the flag out"
+                f"--{name}={getattr(config, name)}: {why}: leave the flag out"
             )
     return family
+
+
+def _of_other_types(task_type: str) -> dict[str, str]:
+    """The flags that types other than this have, and what is said of each."""
+    found: dict[str, str] = {}
+    own = TYPES[task_type].flags
+    for table in dict.fromkeys(kind.flags for kind in TYPES.values()):
+        if table is own:
+            continue
+        types = [repr(name) for name, kind in TYPES.items() if kind.flags is table]
+        why = f"only for the type {' or '.join(types)}, not {task_type!r}"
+        found |= {field.name: why for field in fields(table)}
+    return found
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from bert_mgpu.config import tagging
+from bert_mgpu.config.base import FlagTable
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.data import columns, tables
@@ -35,6 +36,7 @@ class TaskType(NamedTuple):
     """A type of task.json."""
 
     module: str  # whose FAMILY has it
+    flags: type[FlagTable] = FlagTable  # that only types with this table have
     names_labels: bool = True  # task.json may have "labels"
     fewest_labels: int = 2  # of "labels"
     keys: tuple[str, ...] = ()  # of task.json that only types like this have

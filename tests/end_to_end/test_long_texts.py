@@ -249,7 +249,7 @@ def test_another_pooling_or_cached_segments_are_not_used(
         ("mrpc", {}, "--max_segments=3: mrpc has pairs of texts"),
         ("own", {"doc_stride": 7}, "--doc_stride=7: a segment has 6 tokens of text"),
         ("own", {"export_hf": "hf"}, "--export_hf with --segment_pooling=attention"),
-        ("own", {"task_type": "tags"}, "tasks of the type 'tags' read long texts in"),
+        ("own", {"task_type": "tags"}, "the type 'tags' reads long texts in"),
         ("own", {"max_segments": 0}, "--max_segments=0"),
         (
             "own",

@@ -27,7 +27,7 @@ class Named:
     """A model that names what it was asked."""
 
     name, batch = "reviews", 4
-    spans, titles = (), ("text", "second")
+    spans, edits, others, titles = (), (), (), ("text", "second")
 
     def __init__(self, inputs, report):
         self.inputs, self.report, self.asked = inputs, report, []
@@ -44,6 +44,8 @@ class Named:
             "text": example[0],
             "bars": [[example[0], 0.75], ["a" * 80, 0.25]],
             "spans": self.spans,
+            "edits": self.edits,
+            "others": self.others,
             "tokens": 3,
             "of": 7,
             "cut": example[0],
@@ -145,6 +147,31 @@ def test_an_answer_is_marked_in_its_context(served, tmp_path):
         assert page.evaluate("document.querySelector('.label').textContent") == "who?"
         assert page.errors == []
     assert model.asked == [("who?", "the sun x")]
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_edits_are_marked_in_the_text(served, tmp_path, width):
+    """Whatever is deleted and written; the other rewritings stand below."""
+    model, address = served()
+    model.edits = [[2, 5, "sun", "<b>moon"], [6, 6, "", "!"], [6, 8, "<i", ""]]
+    model.others = ["👍 sky", "<u>"]
+    with browser.Page(tmp_path / "profile", width) as page:
+        page.open(address)
+        page.wait("document.title === 'reviews · bert_mgpu'")
+        page.type("👍 sun <i>x")
+        page.press("Enter", 13, 2)
+        page.wait("document.querySelector('ins') !== null")
+        for tag, wanted in (("del", ["sun", "<i"]), ("ins", ["<b>moon", "!"])):
+            found = f"[...document.querySelectorAll('{tag}')].map((m) => m.textContent)"
+            assert page.evaluate(found) == wanted
+        text = "document.querySelector('.marked').textContent"
+        assert page.evaluate(text) == "👍 sun<b>moon !<i>x"
+        others = "[...document.querySelectorAll('.other')].map((m) => m.textContent)"
+        assert page.evaluate(others) == ["👍 sky", "<u>"]
+        assert page.evaluate(
+            "document.documentElement.scrollWidth <= window.innerWidth"
+        )
+        assert page.errors == []
 
 
 def test_a_pair(served, tmp_path):

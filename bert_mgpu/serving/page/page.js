@@ -60,7 +60,21 @@ function addMarked(parent, text, spans) {
   place.append(characters.slice(end).join(""));
 }
 
-function show(answer, asked) {
+// What became of a text: parts are deleted, and written in their place.
+function addEdited(parent, text, edits) {
+  const characters = Array.from(text);
+  const place = add(parent, "p", "marked");
+  let done = 0;
+  for (const [start, end, old, written] of edits) {
+    place.append(characters.slice(done, start).join(""));
+    if (old) add(place, "del", "", old);
+    if (written) add(place, "ins", "", written);
+    done = end;
+  }
+  place.append(characters.slice(done).join(""));
+}
+
+function show(answer, row) {
   const place = find("answer");
   place.replaceChildren();
   if (answer.error) {
@@ -70,7 +84,9 @@ function show(answer, asked) {
   const marks = answer.spans && answer.spans.length;
   // The entities of a text say all; an answer is read more easily by itself.
   if (!marks || inputs.length > 1) add(place, "p", "label", answer.text);
-  if (marks) addMarked(place, asked, answer.spans);
+  if (marks) addMarked(place, row[inputs.at(-1)], answer.spans);
+  if (answer.edits && answer.edits.length) addEdited(place, row.text_a, answer.edits);
+  for (const text of answer.others || []) add(place, "p", "other", text);
   const bars = add(place, "div", "bars");
   for (const [name, share] of answer.bars) {
     add(bars, "span", "", name);
@@ -117,7 +133,7 @@ async function send(event) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(row),
     });
-    show(await response.json(), row[inputs.at(-1)]);
+    show(await response.json(), row);
   } catch {
     show({ error: words.unreachable });
   }

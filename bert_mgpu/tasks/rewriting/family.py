@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
-from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.config.finetuning import LONG_TEXT_FLAGS, FinetuneConfig
 from bert_mgpu.config.rewriting import RewriteChoice
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example, Features, Rows
@@ -22,17 +22,8 @@ from bert_mgpu.tasks.rewriting.task import Rewriting
 from bert_mgpu.tasks.rewriting.training_rows import TrainingRows
 from bert_mgpu.text.tokenization import Tokenizer
 
-# Flags of other types that do nothing here, by what they are for.
 _REFUSED = {
-    "has no labels": ("class_weights", "focal_gamma", "threshold", "crf", "tag_scheme"),
-    "keeps what a row has no room for as it is": (
-        *("truncation", "head_tokens", "doc_stride"),
-        *("max_segments", "segment_pooling"),
-    ),
-    "has no questions": (
-        *("max_query_length", "max_answer_length", "n_best_size"),
-        *("null_score_diff_threshold", "verbose_logging"),
-    ),
+    "keeps what a row has no room for as it is": (*LONG_TEXT_FLAGS, "doc_stride"),
     "has no export, since a text takes several passes": (
         *("export_hf", "export_saved_model", "export_onnx"),
     ),
@@ -45,9 +36,7 @@ class RewritingFamily(Family):
     baseline_name = "copying"
     exportable = False  # a text takes several passes
     titles = ("text", "context")
-    refused_flags = types.MappingProxyType(
-        {name: why for why, names in _REFUSED.items() for name in names}
-    )
+    refused_flags = types.MappingProxyType(_REFUSED)
 
     def read_label(
         self, files: TaskFiles, columns: Columns, cells: Sequence[Any]

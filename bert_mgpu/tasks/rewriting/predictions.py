@@ -39,5 +39,7 @@ def _record(candidates: list[Candidate]) -> dict[str, Any]:
 
 
 def display(record: Mapping[str, Any]) -> Display:
-    """The best text, and the others below it."""
-    return Display("\n".join(each["text"] for each in record["candidates"]))
+    """The best text, its edits, and the other candidates."""
+    best, *others = (each["text"] for each in record["candidates"])
+    edits = [(start, end, old, new) for start, end, old, new in record["edits"]]
+    return Display(best, edits=edits, others=others)

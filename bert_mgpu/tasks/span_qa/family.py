@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,9 @@ class SpanQaFamily(Family):
     baseline_name = similar_sentence.NAME
     has_windows = True
     titles = ("question", "context")
+    refused_flags = types.MappingProxyType(
+        {"has no dropout before its head": ("classifier_dropout",)}
+    )
 
     def read_label(
         self, files: TaskFiles, columns: Columns, cells: Sequence[Any]

@@ -163,6 +163,7 @@ def test_task_files(refused, name):
 
 
 DOES_NOTHING = "the type 'rewrite' ", "leave the flag out"
+OTHERS = "only for the type ", "not 'rewrite': leave the flag out"
 FLAGS = [
     ({"max_insert": 0}, "--max_insert=0: pass at least 1"),
     ({"max_insert": 1000}, "--max_insert=1000: pass at most 100"),
@@ -178,14 +179,14 @@ FLAGS = [
      "exact_match"),
     ({"label_separator": ";"}, "--label_separator is only for the type 'multi'"),
     ({"tag_units": "words"}, "--tag_units is only for the type 'tags'"),
-    ({"class_weights": "balanced"}, "--class_weights=balanced: ", *DOES_NOTHING),
-    ({"focal_gamma": 2}, "--focal_gamma=2.0: ", *DOES_NOTHING),
-    ({"threshold": 0.5}, "--threshold=0.5: ", *DOES_NOTHING),
-    ({"crf": True}, "--crf=True: ", *DOES_NOTHING),
+    ({"class_weights": "balanced"}, "--class_weights=balanced: ", *OTHERS),
+    ({"focal_gamma": 2}, "--focal_gamma=2.0: ", *OTHERS),
+    ({"threshold": 0.5}, "--threshold=0.5: ", *OTHERS),
+    ({"crf": True}, "--crf=True: ", *OTHERS),
     ({"doc_stride": 8}, "--doc_stride=8: ", *DOES_NOTHING),
     ({"max_segments": 2}, "--max_segments=2: ", *DOES_NOTHING),
     ({"truncation": "tail"}, "--truncation=tail: ", *DOES_NOTHING),
-    ({"n_best_size": 5}, "--n_best_size=5: ", *DOES_NOTHING),
+    ({"n_best_size": 5}, "--n_best_size=5: ", *OTHERS),
     ({"max_seq_length": 3}, "train.jsonl: no row has room for a token", "raise --max"),
 ]  # fmt: skip
 

@@ -13,6 +13,7 @@ _DECODING = "tasks/rewriting/test_decoding.py"
 _CURVE = "tasks/rewriting/test_bias_curve.py"
 _PREDICTED = "tasks/rewriting/test_predictions.py"
 _REWRITTEN = "tasks/rewriting/test_rewritten.py"
+_USELESS = "tasks/test_useless_flags.py"
 _FILES, _FAMILY = "tasks/rewriting/test_files.py", "tasks/rewriting/test_family.py"
 
 # fmt: off
@@ -112,7 +113,9 @@ MUTANTS: list[Mutant] = [
     Mutant("rows of another --max_insert are used", "tasks/rewriting/family.py",
            'return {"max_insert": config.max_insert}', "return {}", _FAMILY),
     Mutant("flags of other types are passed over", "tasks/registry.py",
-           "if name in config.given:", "if False:", _FAMILY),
+           "useless = _of_other_types(files.task_type) |", "useless =", _USELESS),
+    Mutant("windows may be truncated", "tasks/registry.py",
+           "if family.has_windows:", "if False:", _USELESS),
     Mutant("a context may be the target", "tasks/rewriting/files.py",
            '(own.get("text_a"), own.get("text_b"))', '(own.get("text_a"),)', _FILES),
     Mutant("rewritings to predict are the default ones", "config/rewriting.py",

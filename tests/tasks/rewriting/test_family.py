@@ -51,15 +51,6 @@ def test_all_faults_of_a_file_are_found(config, tmp_path):
     assert [line for line, _ in faults] == [2, 3, 4]
 
 
-@pytest.mark.parametrize("name", [*FAMILY.refused_flags])
-def test_flags_of_other_types_are_refused(config, name):
-    given = FinetuneConfig(task_name="mine", data_dir=config.data_dir, given={name})
-    files = registry.find_task_files(given)
-    with pytest.raises(UserError, match=f"^--{name}=.*'rewrite' .*: leave the flag"):
-        registry.family_of(files, given)
-    assert registry.family_of(files, config) is FAMILY
-
-
 def test_a_target_is_needed_to_learn_and_to_evaluate(config, tmp_path):
     rewriting.write_task(tmp_path / "without", (1, 1, 1), target=None)
     for asked in ({"do_train": True}, {"do_eval": True}, {}):

@@ -40,4 +40,6 @@ def test_a_text_a_line_and_a_record_each(rewritten):
 def test_people_see_the_best_text_first(rewritten):
     pairs = [(None, "sun loss", None)]
     (record,) = predictions.decide(rewritten(pairs, [[BEST, OTHER]])).records
-    assert predictions.display(record).text == "sun win\nsun loss"
+    shown = predictions.display(record)
+    assert (shown.text, shown.others) == ("sun win", ["sun loss"])
+    assert shown.edits == [(4, 8, "loss", "win")]
