@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 from benchmarks.harness import Contestant, resident, serve
-from benchmarks.speed import questions, tags
+from benchmarks.speed import questions, rewrites, tags
 from benchmarks.speed.masked_lm import (
     google_pretrains,
     ours_pretrains,
@@ -236,6 +236,7 @@ MAKERS = {
     "transformers_pretrains": transformers_pretrains,
     **tags.MAKERS,
     **questions.MAKERS,
+    **rewrites.MAKERS,
 }
 
 

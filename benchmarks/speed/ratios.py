@@ -52,6 +52,23 @@ def seconds(name: str) -> Ratio:
     return lambda found: [found[name].work / rate for rate in found[name].rates]
 
 
+def rate(name: str) -> Ratio:
+    """Work a second."""
+    return lambda found: found[name].rates
+
+
+def per_pass(one: str, single: str) -> Ratio:
+    """Of one, which takes a pass and its rounds, the passes a second over those of
+    what takes a single pass.
+    """
+
+    def ratio(found: Results) -> list[float]:
+        passes = 1 + found[one].report["mean_rounds"]
+        return [passes * value for value in speed(one, single)(found)]
+
+    return ratio
+
+
 def share_of_matmul(name: str) -> Ratio:
     """The speed of the products that a step needs over that of one large product."""
 
@@ -69,6 +86,13 @@ def _over(one: float, other: float) -> list[float]:
 def memory(one: str, other: str) -> Ratio:
     """Peak memory of one over that of the other, each above its start."""
     return lambda found: _over(found[one].peak_mb, found[other].peak_mb)
+
+
+def memory_with(one: str, other: str, key: str) -> Ratio:
+    """The same, with MB that one reports added to the other's."""
+    return lambda found: _over(
+        found[one].peak_mb, found[other].peak_mb + found[one].report[key]
+    )
 
 
 def whole_memory(one: str, other: str) -> Ratio:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from benchmarks.speed import rewrite_targets
+from benchmarks.speed.figure import Figure, Maker
 from benchmarks.speed.ratios import (
     Claim,
     at_least,
@@ -20,17 +22,6 @@ from benchmarks.speed.ratios import (
     whole_memory,
 )
 from benchmarks.speed.workloads import Shape
-
-Maker = tuple[str, dict[str, Any]]  # of contestants.MAKERS, and its options
-
-
-class Figure(NamedTuple):
-    what: str
-    contestants: dict[str, Maker]  # take turns
-    rows: dict[str, list[Claim]]  # of a row, one claim has to hold
-    memory: dict[str, Maker] = {}  # of these only their memory is measured
-    pooled: bool = False  # as runs are, see harness.measure_memory
-
 
 # -- contestants ----------------------------------------------------------------
 
@@ -267,6 +258,7 @@ FIGURES = {
         },
         {"speed / transformers without a choice": [Claim(speed(OURS, TORCH))]},
     ),
+    **rewrite_targets.FIGURES,
     "pretrain": Figure(
         "4 x 256, batch 32, length 128, float32: masked words and next sentences",
         {

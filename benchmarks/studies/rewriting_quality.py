@@ -27,7 +27,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from benchmarks import runner
+from benchmarks import pairs, runner
 from benchmarks.harness import RESULTS, ROOT, SHARED
 from benchmarks.runner import Row, Table
 
@@ -42,16 +42,15 @@ TRAINING = {
     "save_checkpoints_steps": 100,
     "keep_checkpoint_max": 1,
 }
-# Between two sentences of wikisplit, and what is written for it: one token, which the
-# texts do not have.
-_SEPARATOR, _TOKEN = "<::::>", "|"
 Variants = dict[str, dict[str, Any]]  # name of a prediction -> its flags
 WRITTEN: Variants = {
     "4 rounds": {},
     "2 rounds": {"fill_rounds": 2},
     "1 round": {"fill_rounds": 1},
     "words of the input": {"insert_from": "input"},
+    "best of 5 drafts": {"num_candidates": 5},
 }
+PLAIN: Variants = {"4 rounds": {}}
 KEPT: Variants = {
     f"keep_bias {bias:g}": {"keep_bias": bias} for bias in (0, 0.5, 1, 2, 4)
 }
@@ -61,71 +60,55 @@ _WHOLE = 0.3  # share of utterance_mixed whose text is complete already
 class Data(NamedTuple):
     """A set of pairs, and how it is trained on."""
 
+    pairs: str  # of READERS
     max_seq_length: int
     epochs: int
-    head: str  # whose head is trained first
     variants: Variants
+    start: str = "head"  # stage of the head; or "weights", without it; or "random"
     lower: bool = False  # scored without case
 
 
 DATA = {
-    "utterance_rewriter": Data(80, 4, "utterance_rewriter", variants=WRITTEN),
-    "wikisplit": Data(128, 4, "wikisplit", variants=WRITTEN, lower=True),
-    "utterance_mixed": Data(80, 3, "utterance_rewriter", variants=KEPT),
+    "utterance_rewriter": Data("utterances", 80, 4, variants=WRITTEN),
+    "wikisplit": Data("wikisplit", 128, 4, variants=WRITTEN, lower=True),
+    "utterance_mixed": Data("mixed", 80, 3, variants=KEPT),
+    "no stage of the head": Data("utterances", 80, 4, variants=PLAIN, start="weights"),
+    "4 x 256, random weights": Data(
+        "utterances", 80, 4, variants=PLAIN, start="random"
+    ),
 }
 _HEAD_STEPS = 1000
 
 
 def planned() -> list[Row]:
     main = [{"data": "utterance_rewriter", "seed": seed} for seed in (1, 2, 3)]
-    others = [{"data": name, "seed": 1} for name in ("wikisplit", "utterance_mixed")]
+    others = [{"data": name, "seed": 1} for name in DATA][1:]
     return [main[0], *others, *main[1:]]
 
 
 TABLE = Table(RESULTS / "rewriting_quality.json", planned(), ("scores", "seconds"))
 
 
-def utterances() -> dict[str, list[dict[str, str]]]:
-    path = SHARED / "data" / "utterance_rewriter" / "corpus.txt"
-    cells = [line.split("\t\t") for line in path.read_text("utf-8").splitlines()]
-    rows = [
-        {"context": f"{first} {second}", "source": source, "target": target}
-        for first, second, source, target in (row for row in cells if len(row) == 4)
-    ]
-    return {"train": rows[:18_000], "dev": rows[18_000:]}
-
-
-def mixed() -> dict[str, list[dict[str, str]]]:
+def mixed() -> dict[str, list[pairs.Pair]]:
     """The same with texts that are complete: their own rewritings, in between."""
     found = {}
-    for split, rows in utterances().items():
+    for split, rows in pairs.utterances().items():
         every = round(1 / _WHOLE)
         whole = [row | {"source": row["target"]} for row in rows[::every]]
         found[split] = [*rows, *whole]
     return found
 
 
-def sentences() -> dict[str, list[dict[str, str]]]:
-    folder = SHARED / "data" / "wikisplit"
-    found = {}
-    for split, name in (("train", "tune"), ("dev", "validation")):
-        lines = (folder / f"{name}.tsv").read_text("utf-8").splitlines()
-        pairs = (line.replace(_SEPARATOR, _TOKEN).split("\t") for line in lines)
-        found[split] = [
-            {"source": source, "target": target} for source, target in pairs
-        ]
-    return found
-
-
 READERS = {
-    "utterance_rewriter": utterances,
-    "wikisplit": sentences,
-    "utterance_mixed": mixed,
+    "utterances": pairs.utterances,
+    "wikisplit": pairs.sentences,
+    "mixed": mixed,
 }
 
 
 def prepare() -> None:
     """Makes data, models and heads below build/rewriting_quality."""
+    lengths = {data.pairs: data.max_seq_length for data in DATA.values()}
     for name, read in READERS.items():
         folder = WORK / name
         if not (folder / "task.json").exists():
@@ -138,9 +121,8 @@ def prepare() -> None:
             if name != "wikisplit":
                 task["text_b"] = "context"
             (folder / "task.json").write_text(json.dumps(task))
-        head = DATA[name].head
-        if not (WORK / "heads" / head / "run.json").exists():
-            make_head(head)
+        if name != "mixed" and not (WORK / "heads" / name / "run.json").exists():
+            make_head(name, lengths[name])
 
 
 def first_model(name: str) -> pathlib.Path:
@@ -155,16 +137,16 @@ def first_model(name: str) -> pathlib.Path:
     return folder
 
 
-def make_head(name: str) -> None:
+def make_head(name: str, max_seq_length: int) -> None:
     """Trains the head of masked words alone, on all texts of the training pairs."""
-    model, data = first_model(name), DATA[name]
+    model = first_model(name)
     texts, records = WORK / f"{name}.txt", WORK / f"{name}.tfrecord"
     with (WORK / name / "train.jsonl").open(encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     lines = [f"{row.get('context', '')} {row['target']}".strip() for row in rows]
     texts.write_text("\n\n".join(lines) + "\n", "utf-8")
     made = {"input_file": texts, "output_file": records, "objective": "mlm"}
-    made |= {"vocab_file": model / "vocab.txt", "max_seq_length": data.max_seq_length}
+    made |= {"vocab_file": model / "vocab.txt", "max_seq_length": max_seq_length}
     runner.call("data_prep/create_pretraining_data.py", made)
     flags = {
         "input_file": records,
@@ -172,7 +154,7 @@ def make_head(name: str) -> None:
         "output_dir": WORK / "heads" / name,
         "freeze": "^bert/",
         "do_train": True,
-        "max_seq_length": data.max_seq_length,
+        "max_seq_length": max_seq_length,
         "num_train_steps": _HEAD_STEPS,
         "num_warmup_steps": _HEAD_STEPS // 10,
         "train_batch_size": 64,
@@ -186,21 +168,38 @@ def make_head(name: str) -> None:
     runner.call("run_pretraining_mgpu.py", flags)
 
 
-def scores(name: str, texts: list[str]) -> dict[str, float]:
+def start_of(data: Data) -> dict[str, Any]:
+    """The flags of a model before its training on pairs."""
+    if data.start == "random":
+        model = first_model(data.pairs)
+        small = WORK / "small.json"
+        if not small.exists():
+            config = json.loads((model / "bert_config.json").read_text())
+            config |= {"num_hidden_layers": 4, "hidden_size": 256}
+            config |= {"num_attention_heads": 4, "intermediate_size": 1024}
+            small.write_text(json.dumps(config))
+        return {"bert_config_file": small, "vocab_file": model / "vocab.txt"}
+    if data.start == "weights":
+        return {"init_checkpoint": first_model(data.pairs)}
+    head = "utterances" if data.pairs == "mixed" else data.pairs
+    return {"init_checkpoint": WORK / "heads" / head}
+
+
+def scores(data: Data, texts: list[str]) -> dict[str, float]:
     """Exact matches, BLEU-4 (of characters in Chinese), SARI and rewritten texts."""
     from sacrebleu.metrics.bleu import BLEU
 
     from bert_mgpu.tasks.rewriting import metrics
 
-    with (WORK / name / "dev.jsonl").open(encoding="utf-8") as file:
+    with (WORK / data.pairs / "dev.jsonl").open(encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     sources, targets = ([row[key] for row in rows] for key in ("source", "target"))
-    if DATA[name].lower:
+    if data.lower:
         texts, sources, targets = (
-            [text.lower().replace(_TOKEN, _SEPARATOR) for text in own]
+            [text.lower().replace(pairs.TOKEN, pairs.SEPARATOR) for text in own]
             for own in (texts, sources, targets)
         )
-    tokenize = "none" if DATA[name].lower else "char"
+    tokenize = "none" if data.lower else "char"
     bleu = BLEU(tokenize=tokenize, force=True).corpus_score(texts, [targets]).score
     triples = zip(sources, texts, targets, strict=True)
     found = {
@@ -221,12 +220,12 @@ def scores(name: str, texts: list[str]) -> dict[str, float]:
 
 def work(row: Row) -> Row:
     """The scores of a row of the plan, by each variant."""
-    name, began = row["data"], time.time()
-    output, data = WORK / "runs" / runner.name_of(row), DATA[name]
+    began, data = time.time(), DATA[row["data"]]
+    output = WORK / "runs" / runner.name_of(row)
     flags: dict[str, Any] = TRAINING | {
-        "task_name": name,
-        "data_dir": WORK / name,
-        "init_checkpoint": WORK / "heads" / data.head,
+        "task_name": data.pairs,
+        "data_dir": WORK / data.pairs,
+        **start_of(data),
         "output_dir": output,
         "do_train": True,
         "max_seq_length": data.max_seq_length,
@@ -235,25 +234,36 @@ def work(row: Row) -> Row:
     }
     runner.call("run_classifier_mgpu.py", flags)
     trained = round(time.time() - began)
-    found = {}
+    found = {"copied": scores(data, copied(data))}
     for variant, own in data.variants.items():
+        # One set: what is predicted is evaluated, too.
         asked = {"output_dir": output, "do_predict": True, "predict_batch_size": 64}
-        asked |= {"predict_file": WORK / name / "dev.jsonl", **own}
+        asked |= {"data_dir": WORK / data.pairs, "do_eval": data.variants is KEPT}
+        asked |= {"predict_file": WORK / data.pairs / "dev.jsonl", **own}
         runner.call("run_classifier_mgpu.py", asked)
         texts = (output / "predict.txt").read_text("utf-8").split("\n")[:-1]
-        found[variant] = scores(name, texts)
+        found[variant] = scores(data, texts)
+        if asked["do_eval"]:
+            recall = runner.scores(output)["edit_recall"]
+            found[variant]["edit_recall"] = round(100 * recall, 2)
     shutil.copytree(output, WORK / "kept" / runner.name_of(row), dirs_exist_ok=True)
     shutil.rmtree(output)
     return row | {"scores": found, "seconds": trained}
 
 
+def copied(data: Data) -> list[str]:
+    with (WORK / data.pairs / "dev.jsonl").open(encoding="utf-8") as file:
+        return [json.loads(line)["source"] for line in file]
+
+
 def table() -> Iterator[str]:
     names = ("exact", "bleu4", "sari", "changed", "left_alone", "exact_others")
+    names += ("edit_recall",)
     yield f"| data | written | {' | '.join(names)} | seeds |"
     yield f"|{'---|' * (len(names) + 3)}"
-    for name in DATA:
+    for name, data in DATA.items():
         found = [result for result in TABLE.results() if result["data"] == name]
-        for variant in DATA[name].variants if found else ():
+        for variant in ("copied", *data.variants) if found else ():
             cells = []
             for key in names:
                 rows = [result["scores"][variant] for result in found]

@@ -5,15 +5,33 @@ Letters as in batching.py.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
 import numpy as np
 
 from bert_mgpu.core.rng.shuffles import SHUFFLES
 from bert_mgpu.data import packing
 from bert_mgpu.data.batching import WORTH_A_WIDTH, most_targets_to, widths_for
-from bert_mgpu.data.packing import EMPTY, Placement
+from bert_mgpu.data.packing import EMPTY, Placement, Shape
 
 _SAMPLE = 300  # rows from which the packed shape is chosen
 _SHORTEST = 8  # tokens of a row of a stream: shorter ones are padded
+# A shape that is compiled is used again, unless it takes this share of tokens more, and
+# a batch of it more than that.
+_MORE_TOKENS = 0.1
+
+
+class PassShape(NamedTuple):
+    """The static shape of a batch of a pass."""
+
+    rows: Shape
+    targets: int  # P
+
+    @classmethod
+    def of(cls, placement: Placement) -> PassShape:
+        _, rows, examples = placement.numbers.shape
+        return cls(Shape(rows, placement.length, examples), placement.targets)
 
 
 def forward_placements(
@@ -24,13 +42,15 @@ def forward_placements(
     packs: bool,
     max_length: int,
     target_counts: np.ndarray | None = None,
+    compiled: Collection[PassShape] = (),
 ) -> list[Placement]:
     """The placements of every row once, by length, the longest first.
 
     packs: several may share a row of tokens, where that leaves less padding than a few
     widths do. The longest come first so that a lack of memory shows at once. A tower
     gets at most `rows_per_tower` rows of the longest example, or as many
-    tokens. target_counts: targets of each row at most.
+    tokens. target_counts: targets of each row at most. compiled: of earlier passes over
+    much the same rows; one of them is taken where it costs few tokens.
     """
     target_counts = np.zeros_like(lengths) if target_counts is None else target_counts
     sorted_rows = _sorted_rows(
@@ -49,7 +69,35 @@ def forward_placements(
         max_length=max_length,
         target_counts=target_counts,
     )
-    return min([sorted_rows, packed], key=_tokens) if packed else sorted_rows
+    best = min([sorted_rows, packed], key=_tokens) if packed else sorted_rows
+    again = [*_again(compiled, lengths, towers, target_counts=target_counts)]
+    if not again:
+        return best
+    placed = min(again, key=_tokens)
+    worth = (1 + _MORE_TOKENS) * _tokens(best) + _tokens(placed[:1])
+    return placed if _tokens(placed) <= worth else best
+
+
+def _again(
+    compiled: Collection[PassShape],
+    lengths: np.ndarray,
+    towers: int,
+    *,
+    target_counts: np.ndarray,
+) -> Iterator[list[Placement]]:
+    """The placements of all rows in each of these shapes that holds them."""
+    for shape, targets in compiled:
+        if lengths.max() > shape.length:
+            continue
+        rows = packing.fill_rows(lengths, shape.length, shape.examples_per_row)
+        placed = _in_batches(rows, lengths, towers, shape=shape)
+        if _most_targets(placed, target_counts) <= targets:
+            yield [each._replace(targets=targets) for each in placed]
+
+
+def _most_targets(placements: list[Placement], counts: np.ndarray) -> int:
+    """The most targets of any row of tokens."""
+    return max(packing.most_targets(each.numbers, counts) for each in placements)
 
 
 def stream_placements(
@@ -141,9 +189,11 @@ def _packed_rows(
     if per_tower == 0 or shape.examples_per_row == 1:
         return []
     rows = packing.fill_rows(lengths, shape.length, shape.examples_per_row)
-    shape = shape._replace(rows=min(per_tower, -(-len(rows) // towers)))
+    needed = -(-len(rows) // towers)
+    batches = -(-needed // per_tower)
+    shape = shape._replace(rows=-(-needed // batches))  # no batch is nearly empty
     placed = _in_batches(rows, lengths, towers, shape=shape)
-    most = max(packing.most_targets(each.numbers, target_counts) for each in placed)
+    most = _most_targets(placed, target_counts)
     return [each._replace(targets=most) for each in placed]
 
 

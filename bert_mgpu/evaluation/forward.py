@@ -21,6 +21,7 @@ from bert_mgpu.core.log import progress_bar, say
 from bert_mgpu.core.rows import Outputs, Ragged, Rows
 from bert_mgpu.core.task import ReadExamples, Task
 from bert_mgpu.data import batching, forward_batching, pipeline
+from bert_mgpu.data.forward_batching import PassShape
 from bert_mgpu.distributed import collective
 from bert_mgpu.training.towers import Towers
 
@@ -59,11 +60,14 @@ def scored_rows(
     further ones. See `forward`.
     """
     counts = list[int]()  # rows of each pass
+    known = list[PassShape]()
 
     def passed(rows: Rows) -> Outputs:
         counts.append(len(rows))
         said = note if len(counts) == 1 else lambda text: None
-        return forward(rows, towers, settings, note=said, stopping=stopping)
+        return forward(
+            rows, towers, settings, note=said, stopping=stopping, known=known
+        )
 
     began = time.perf_counter()
     outputs = task.infer(rows, passed)
@@ -80,20 +84,28 @@ def forward(
     *,
     note: Callable[[str], None] = say,
     stopping: Callable[[], bool] = lambda: False,
+    known: list[PassShape] | None = None,
 ) -> Outputs:
     """The task's outputs of all rows, in batches, or smaller ones if memory lacks.
 
     note: logs padding and time. stopping: asked before each batch; True raises
-    Abandoned. Packing changes the outputs by rounding alone. Each process computes the
-    rows of its towers and gets the outputs of all. Raises Diverged where an output is
-    not a finite number. No rows give no outputs, {}.
+    Abandoned. known: shapes of batches of earlier passes over much the same rows, and
+    then of this one, too, so that few are compiled. Packing changes the outputs by
+    rounding alone. Each process computes the rows of its towers and gets the outputs of
+    all. Raises Diverged where an output is not a finite number. No rows give no
+    outputs, {}.
     """
+    again = functools.partial(
+        forward, rows, towers, settings, note=note, stopping=stopping, known=known
+    )
     if not len(rows):
         return {}
     group, batch_size = towers.group, min(settings.batch_size, towers.max_rows)
     segment = settings.segment
     place = functools.partial(
-        forward_batching.forward_placements, packs=settings.packs and segment is None
+        forward_batching.forward_placements,
+        packs=settings.packs and segment is None,
+        compiled=known or (),
     )
     if settings.streams:
         place = functools.partial(forward_batching.stream_placements, segment=segment)
@@ -107,6 +119,9 @@ def forward(
             target_counts=rows.target_counts,
         )
     ]
+    if known is not None:
+        own_shapes = dict.fromkeys(map(PassShape.of, placements))
+        known += [shape for shape in own_shapes if shape not in known]
     padding = f"{pipeline.padding_fraction(placements, rows.lengths):.0%} padding"
     most = placements[0].numbers.shape[2]
     packed = f"packed up to {most} texts per row; " if most > 1 else ""
@@ -141,7 +156,7 @@ def forward(
         failure = None if shortage else shortened(str(error))
     if failure is not None:
         say(f"{settings.name}: continuing without XLA, which failed: {failure}")
-        return forward(rows, towers, settings, note=note, stopping=stopping)
+        return again()
     # Where one process lacks memory, all repeat the pass.
     facts = collective.all_gather_json(group, {"shortage": shortage})
     group.pausing()  # not before: whoever waits for a process that hangs is working
@@ -164,7 +179,9 @@ def forward(
     towers.max_rows = batch_size // 2
     # Not before the error is gone, whose traceback holds what did not fit.
     say(f"{shortage}: continuing with batches of {batch_size // 2} rows per tower")
-    return forward(rows, towers, settings, note=note, stopping=stopping)
+    if known is not None:
+        known.clear()  # they are too large
+    return again()
 
 
 def _until(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:
