@@ -2,23 +2,21 @@
 
 import itertools
 import random
-import re
 
 import pytest
 
 from bert_mgpu.text import edits
 from bert_mgpu.text.edits import Edits
 from bert_mgpu.text.normalization import Normalizer
-from bert_mgpu.text.realise import applied, on_one_line, realised
+from bert_mgpu.text.realise import on_one_line
 from bert_mgpu.text.rewrite_source import source_of
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support import real_texts
 from tests.support.marks import rarely
 from tests.support.paths import DATA
+from tests.support.realised import SPECIAL, checked, knows, tokenizer_of
 
 HERE = pytest.mark.skipif(not DATA.is_dir(), reason=real_texts.ABSENT)
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-PIECES = ["walk", "##s", "##ing", "go", "##ne", "iphone", "##x"]
 # Blanks, what tokenizers drop, accents in both forms, emoji of several characters,
 # full-width, Hangul, kana, ideographs of two planes, right to left, line ends.
 ALPHABET = [
@@ -61,11 +59,6 @@ ALPHABET = [
 ]
 
 
-def tokenizer_of(path, words, lower_case=True):
-    path.write_text("\n".join([*SPECIAL, *dict.fromkeys(words)]), encoding="utf-8")
-    return Tokenizer(path, lower_case)
-
-
 @pytest.fixture
 def tokenizer(tmp_path):
     """Knows most characters, and none of some words."""
@@ -73,37 +66,6 @@ def tokenizer(tmp_path):
     chars = {c for text in ALPHABET[:-6] for word in cut(text) for c in word}
     chars = sorted(chars - {"z", "😀", "½", "\ud800"})
     return tokenizer_of(tmp_path / "vocab.txt", [*chars, *(f"##{c}" for c in chars)])
-
-
-def knows(tmp_path, *texts, lower_case=True):
-    """A tokenizer for which each word of the texts is one piece, but for a few."""
-    pieces = {"walks", "walking", "gone", "gos", "iphonex"}
-    words = [w for text in texts for w in Normalizer(lower_case).words(text)]
-    words = [word for word in words if word not in pieces]
-    return tokenizer_of(tmp_path / "vocab.txt", [*words, *PIECES], lower_case)
-
-
-def checked(source, script, tokenizer, **options):
-    """What is realised; no edit touches what is kept, and they make the text."""
-    made = realised(source, script, tokenizer, **options)
-    assert applied(source.text, made.edits) == made.text
-    for edit in made.edits:
-        assert source.text[edit.start : edit.end] == edit.old != edit.new
-    for one, other in itertools.pairwise(made.edits):
-        assert one.end <= other.start
-    changed = {i for edit in made.edits for i in range(edit.start, edit.end)}
-    gone = itertools.compress(source.places, [not keep for keep in script.keeps])
-    gone = {i for place in gone for i in range(*place)}
-    inside = [  # between the tokens of a syllable, which becomes another one
-        range(*one)
-        for number, (one, other) in enumerate(itertools.pairwise(source.places), 1)
-        if other[0] < one[1] and any(script.counts[number : number + 1])
-    ]
-    gone |= {i for span in inside for i in span}
-    for start, end in source.places:
-        span = {*range(start, end)}
-        assert span & gone or not span & changed
-    return made
 
 
 def keep_all(source):
@@ -193,127 +155,6 @@ def test_edits_of_real_pairs_make_the_target(name, equal, same, share):
     tokens = sum(is_same for _, _, is_same in found)
     print(f"{name}: {texts} of {len(found)} texts, {tokens} rows of tokens")
     assert texts >= equal * len(found) and tokens >= same * len(found)
-
-
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        # Deleted: blanks go with the words, none comes before punctuation.
-        ("a red, new car", "a red car"),
-        ("a red, new car", "a red, car"),
-        ("a car (new) drives", "a car drives"),
-        ("a new car.", "a new."),
-        ("a new car.", "new car."),
-        ("  a new car \n", "  new car \n"),
-        ("  a new car \n", "  a new \n"),
-        ("a  b   c", "a  b"),
-        ("a new\ncar drives", "a\ncar drives"),
-        ("car", ""),
-        ("b, a new\n, car", "b, a\n, car"),  # lines stay apart
-        ("well-known car", "well known car"),
-        # Written: blanks between words, punctuation as print has it.
-        ("a car", "a new car"),
-        ("a  car", "a  new car"),
-        ("a car", "a car, a house"),
-        ("a car", "a car (new) drives."),
-        ("a car", 'a "new" car'),
-        ('he said "no"', 'he said "no" to "me" there'),
-        ("a known car", "a well-known car"),
-        ("", "new car."),
-        ("it is 3 long", "it is 3.5 long"),
-        ("it cost 1 now", "it cost $1,000 now"),
-        ("at 10", "at 10:30"),
-        ("do not go", "don't go"),
-        ("good day", "good day 😀 now"),
-        ("yes", "yes!!"),
-        # As the text itself has it.
-        ("a , b , c", "a , b , new , c"),
-        ("a ; b .", "a ; b , c ."),
-        ("a, b, c : d", "a, b, c : d : e, f"),
-        ("tom 's car .", "tom 's new house , tom 's car ."),
-        ("« a » b", "« a » « b »"),
-        ("« a » : b", "« a » : b : a"),
-        ("rock / pop", "rock / pop / jazz"),
-        ("he walks home", "he walking home"),
-        ("he walks home", "he walks"),
-        ("he walks home", "he gos home"),
-        ("they go home", "they gone home"),
-        # Chinese, Japanese, Korean: blanks stay, none is added beside ideographs.
-        ("今天天气", "今天的天气怎么样？"),
-        ("今天，好", "今天，很好，好"),
-        ("你好 世界", "你好 世界的人"),
-        ("我用 iphone 手机", "我用手机"),
-        ("我 用 它 了", "我 用 了"),
-        ("手机好", "iphone手机好"),
-        ("手机好", "iphonex手机好"),
-        ("我有 iphone 好", "我有 iphone 和 iphonex 好"),
-        ("他说“好”了", "他说“好”和“很”了"),
-        ("价格￥100", "价格￥100，￥200"),
-        ("한국어 좋아", "한국 좋아"),
-        ("한국어 좋아", "한국어 아주 좋아"),
-    ],
-)
-def test_blanks(source, target, tmp_path):
-    tokenizer = knows(tmp_path, source, target)
-    own = source_of(source, tokenizer)
-    script = next(edits.edits_of([(own.ids, tokenizer.ids(target))]))
-    assert checked(own, script, tokenizer).text == target
-
-
-def test_what_is_deleted_takes_its_blanks_along(tmp_path):
-    rng = random.Random(1)
-    tokenizer = knows(tmp_path, "one two , . ( ) 天")
-    for _ in range(1000):
-        parts = rng.choices(["one", "two,", "(one)", "two.", "天"], k=rng.randrange(9))
-        source = source_of(" ".join(parts), tokenizer)
-        keeps = [rng.random() < 0.6 for _ in source.ids]
-        script = Edits(keeps, [0] * (len(keeps) + 1), [])
-        text = checked(source, script, tokenizer).text
-        assert not re.search(r"\s\s|\s[,.)]|\(\s|^\s|\s$", text), (source.text, text)
-        assert tokenizer.ids(text) == edits.realised(source.ids, script)
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "context"),
-    [
-        # The same word in the input, with its accents.
-        ("We met Zoë there", "We met Zoë and Zoë there", ""),
-        ("he has it", "he has my iPhone", "Is it my iPhone?"),
-        ("Die Stadt Köln", "Die Stadt Köln ist Köln", ""),
-        ("Er kommt", "Er kommt nach Köln", "Kommt Max nach Köln?"),
-        ("Über uns", "Über uns und über Max", "Das ist Max"),
-        ("他要买", "他要买iPhone", "iPhone好吗"),
-        # The start of a sentence, where the text starts with a capital.
-        ("He left", "He left. Then we left", ""),
-        ("He left", "Then He left", ""),
-        ("he left", "he left. then we left", ""),
-        ("He left and ate", 'He left. "It ate', ""),
-        ("He left? yes", "He left? Then yes", ""),
-        ("in the U.S. now", "in the U.S. state now", ""),
-        ("We saw J. there", "We saw J. green there", ""),
-        ("Was it .5 there", "Was it .5 long there", ""),
-        ("1 Tag", "Max 1 Tag", "Das Max"),
-        ("Er geht", "Er geht. ßa", ""),  # no capital is one letter
-        ("你好? 好", "你好? 好iphone", ""),
-        # All in capitals.
-        ("BUY IT NOW", "BUY IT CHEAP NOW", ""),
-        ("NBA 好", "NBA 好cheap", ""),
-        ("HE WALKS", "HE WALKING", ""),
-        ("It's in the U.S. now", "It's in the U.S. car's now", ""),
-    ],
-)
-def test_case(source, target, context, tmp_path):
-    tokenizer = knows(tmp_path, source, target, context)
-    own = source_of(source, tokenizer)
-    script = next(edits.edits_of([(own.ids, tokenizer.ids(target))]))
-    assert checked(own, script, tokenizer, context=context).text == target
-
-
-def test_a_cased_vocabulary_says_how_words_are_written(tmp_path):
-    tokenizer = knows(tmp_path, "He left", "then We left. it Ate", lower_case=False)
-    own = source_of("He left", tokenizer)
-    script = next(edits.edits_of([(own.ids, tokenizer.ids("then We left. it Ate"))]))
-    assert checked(own, script, tokenizer).text == "then We left. it Ate"
 
 
 @pytest.mark.parametrize(
