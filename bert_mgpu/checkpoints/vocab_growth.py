@@ -128,13 +128,13 @@ class Growth:
         more = len(shown) - _MOST_SHOWN
         return [
             *notes,
-            f"  tokens that the weights do not know: {len(shown)}; each starts from the"
+            f"tokens that the weights do not know: {len(shown)}; each starts from the"
             " mean of its pieces:",
             *(
-                f"    {', '.join(shown[first : first + _IN_LINE])}"
+                f"  {', '.join(shown[first : first + _IN_LINE])}"
                 for first in range(0, min(len(shown), _MOST_SHOWN), _IN_LINE)
             ),
-            *([f"    and {more} more"] if more > 0 else []),
+            *([f"  and {more} more"] if more > 0 else []),
         ]
 
 

@@ -30,7 +30,7 @@ from bert_mgpu.config.features import TOKENS, FeaturesConfig
 from bert_mgpu.core import files, text_files
 from bert_mgpu.core.errors import UserError, memory_advice
 from bert_mgpu.core.files import STANDARD_INPUT, STANDARD_OUTPUT
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,7 +71,7 @@ def _extract(config: FeaturesConfig) -> None:
         *devices.remarks(names, config.precision),
         devices.describe_placement(towers, names),
     ):
-        say(remark)
+        fact("devices", remark)
     extractor = extract_features.load(config, names)
     extract_features.extract(config, extractor)
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TextIO, cast
 
 from bert_mgpu.config import parsing
 from bert_mgpu.config.parsing import Settings
+from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import (
     Interrupted,
     OutOfMemory,
@@ -106,7 +107,8 @@ def redirect_native_stderr(
 def fail(error: RunError) -> int:
     """Prints the error's line; returns its exit code."""
     line = " ".join(str(error).split())  # a file's name may hold line ends
-    print(f"{error.label}: {line}", file=sys.stderr)
+    label = terminal.coloured(f"{error.label}:", "red", sys.stderr)
+    print(f"{label} {line}", file=sys.stderr)
     return error.exit_code
 
 

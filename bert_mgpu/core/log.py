@@ -11,10 +11,15 @@ from typing import TypeVar
 
 import tqdm
 
+from bert_mgpu.core import terminal
+
 Item = TypeVar("Item")
 
 
+NAMES = 14  # columns of the names of facts
+_WARNING = "WARNING: "
 _quiet = contextvars.ContextVar("quiet", default=False)
+_last = contextvars.ContextVar("last", default="")  # the name of the last fact
 
 
 @contextlib.contextmanager
@@ -27,10 +32,51 @@ def quiet() -> Iterator[None]:
         _quiet.reset(token)
 
 
-def say(text: str) -> None:
-    """One line for the user, on standard error, above any bar."""
+def say(text: str, colour: str | None = None) -> None:
+    """Tells the user, on standard error, above any bar.
+
+    One line is wrapped at the terminal's width; several stay as they are.
+    """
+    _last.set("")
+    indent = len(text) - len(text.lstrip()) + 2
+    _write([text] if "\n" in text else _wrapped(text, indent), colour)
+
+
+def begin() -> None:
+    """The next fact has its name, whatever was said before."""
+    _last.set("")
+
+
+def fact(name: str, text: str) -> None:
+    """A fact of a run: its name in a column, the text in a second one.
+
+    The name is left out where it is that of the fact before, or "". A text that begins
+    with WARNING has that as its name.
+    """
+    colour, detail = None, text.removeprefix(_WARNING)
+    if detail != text:
+        name, colour = _WARNING.strip(": "), "yellow"
+    elif name == _last.get():
+        name = ""
+    _last.set("" if colour else name or _last.get())
+    _write(_wrapped(f"{name:>{NAMES}}  {detail}", NAMES + 2), colour)
+
+
+def weights_fact(text: str) -> None:
+    """A fact about the weights that a run starts from."""
+    fact("weights", text)
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    return terminal.hanging(text, terminal.columns_of(sys.stderr), indent)
+
+
+def _write(lines: list[str], colour: str | None) -> None:
     if _quiet.get():
         return
+    text = "\n".join(lines)
+    if colour:
+        text = terminal.coloured(text, colour, sys.stderr)
     tqdm.tqdm.write(text, file=sys.stderr)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 WIDTH = 80  # terminal columns
+COLOURS = {"red": 31, "green": 32, "yellow": 33}  # their codes
 _WIDE = ("W", "F")  # East Asian width: two terminal columns
 _NO_WIDTH = ("Mn", "Me", "Cf")  # accents and format characters: none
 
@@ -18,6 +22,28 @@ def width(text: str) -> int:
         else 1 + (unicodedata.east_asian_width(char) in _WIDE)
         for char in text
     )
+
+
+def columns_of(stream: Any) -> int:
+    """The columns of a stream's terminal, or of COLUMNS; 80 where there is neither."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked):
+        return int(asked)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or WIDTH
+    except (OSError, ValueError, AttributeError):
+        return WIDTH
+
+
+def coloured(text: str, colour: str, stream: Any) -> str:
+    """The text in a colour, where the stream is a terminal that shows them.
+
+    NO_COLOR: see https://no-color.org.
+    """
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or not stream.isatty():
+        return text
+    return f"\033[{COLOURS[colour]}m{text}\033[0m"
 
 
 def fit(text: str, columns: int) -> str:
@@ -37,6 +63,21 @@ def wrap(text: str, columns: int = WIDTH) -> list[str]:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
+    return lines
+
+
+def hanging(text: str, columns: int, indent: int) -> list[str]:
+    """Lines of whole words, all but the first behind so many blanks.
+
+    Blanks at the start and between the words of a line stay as they are.
+    """
+    first, *rest = re.split(r"(?<=[^ ])( +)", text)
+    lines = [first]
+    for gap, word in zip(rest[::2], rest[1::2], strict=True):
+        if width(lines[-1]) + width(gap) + width(word) <= columns:
+            lines[-1] += gap + word
+        else:
+            lines.append(" " * indent + word)
     return lines
 
 

@@ -149,7 +149,7 @@ class Evaluator:
                 if better:
                     self._best = BestEvaluation(step, scores[metric])
                     line += "  best so far"
-            say(line)
+            say(line, "green" if name == MAIN and better else None)
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
         self._evaluated.append(step)
         if self._group.rank == 0:

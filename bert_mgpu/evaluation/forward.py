@@ -17,7 +17,7 @@ from bert_mgpu.core.errors import (
     memory_advice,
     shortened,
 )
-from bert_mgpu.core.log import progress_bar, say
+from bert_mgpu.core.log import fact, progress_bar, say
 from bert_mgpu.core.rows import Outputs, Ragged, Rows
 from bert_mgpu.core.task import ReadExamples, Task
 from bert_mgpu.data import batching, forward_batching, pipeline
@@ -40,6 +40,11 @@ class ForwardSettings:
     streams: bool = False  # few shapes of batches, however few rows there are at once
 
 
+def _note(text: str) -> None:
+    """Beside the last fact, which is the set."""
+    fact("", text)
+
+
 class Abandoned(Exception):
     """The run is to stop: the pass is repeated when the run goes on."""
 
@@ -51,7 +56,7 @@ def scored_rows(
     *,
     settings: ForwardSettings,
     examples: ReadExamples,
-    note: Callable[[str], None] = say,
+    note: Callable[[str], None] = _note,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Any:
     """The scored rows of a set (see `Task.scored_rows`); None but in the first process.
@@ -73,7 +78,7 @@ def scored_rows(
     outputs = task.infer(rows, passed)
     if counts[1:]:
         seconds = time.perf_counter() - began
-        note(f"  {len(counts)} passes over {sum(counts)} rows in {seconds:.1f} s")
+        note(f"{len(counts)} passes over {sum(counts)} rows in {seconds:.1f} s")
     return task.scored_rows(outputs, rows, examples) if towers.group.rank == 0 else None
 
 
@@ -82,7 +87,7 @@ def forward(
     towers: Towers,
     settings: ForwardSettings,
     *,
-    note: Callable[[str], None] = say,
+    note: Callable[[str], None] = _note,
     stopping: Callable[[], bool] = lambda: False,
     known: list[PassShape] | None = None,
 ) -> Outputs:
@@ -125,7 +130,7 @@ def forward(
     padding = f"{pipeline.padding_fraction(placements, rows.lengths):.0%} padding"
     most = placements[0].numbers.shape[2]
     packed = f"packed up to {most} texts per row; " if most > 1 else ""
-    note(f"  {packed}{padding}")
+    note(f"{packed}{padding}")
     own = [
         placement.share(towers.own_towers, towers.n_towers) for placement in placements
     ]
@@ -168,7 +173,7 @@ def forward(
         compiled = (
             f", compilation for {shapes} shape{'s' * (shapes > 1)} of batches included"
         )
-        note(f"  {len(rows)} rows in {seconds:.1f} s{compiled if shapes else ''}")
+        note(f"{len(rows)} rows in {seconds:.1f} s{compiled if shapes else ''}")
         check_finite(ordered, settings.precision, settings.name)
         return ordered
     if batch_size == 1:

@@ -57,7 +57,7 @@ def convert(config: ConvertConfig, types: Mapping[str, str]) -> None:
         text_files.check_file(config.input_file)
     model = pretrained.find_model(config)
     for note in pretrained.notes(model, config.hidden_act):
-        print(note)
+        print(f"model: {note}")
     checkpoint = str(config.init_checkpoint)
     params = _weights(checkpoint, model.bert_config)
     rows, source = _rows(model.required_tokenizer, model.bert_config, config.input_file)

@@ -15,7 +15,7 @@ from bert_mgpu.config.features import TOKENS, FeaturesConfig
 from bert_mgpu.core import log, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact, say, weights_fact
 from bert_mgpu.core.rows import Features
 from bert_mgpu.evaluation import feature_files
 from bert_mgpu.evaluation.feature_files import FeatureBlock, FeatureForm
@@ -41,7 +41,7 @@ def load(config: FeaturesConfig, devices: Sequence[str]) -> Extractor:
     """
     model = pretrained.find_model(config, max_seq_length=config.max_seq_length)
     for note in pretrained.notes(model, config.hidden_act):
-        say(note)
+        fact("model", note)
     task = make_task(config, model.bert_config)
     params = stored_params(str(config.init_checkpoint), task)
     if absent := task.param_specs().keys() - params:
@@ -99,7 +99,7 @@ def stored_params(path: str, task: FeatureExtraction) -> dict[str, np.ndarray]:
     """The weights of a checkpoint; the pooler's may be absent."""
     specs = task.param_specs()
     absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
-    params = initial_weights.first_weights(specs, absent, path, say=say)
+    params = initial_weights.first_weights(specs, absent, path, say=weights_fact)
     return {n: value for n, value in params.items() if value is not absent[n]}
 
 

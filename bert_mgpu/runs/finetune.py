@@ -6,7 +6,7 @@ import pathlib
 from typing import NamedTuple
 
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.runs import (
     export,
@@ -81,7 +81,7 @@ def prepare(
     files = registry.find_task_files(config)
     family = registry.family_of(files, config)
     for remark in registry.remarks(config, files):
-        say(remark)
+        fact("task", remark)
     files = family.resolve_labels(config, files, model, output_dir=output_dir)
     export.check(
         topology.group.rank,

@@ -13,7 +13,7 @@ from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig, fields
 from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError, short_repr
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.task import Task
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
@@ -32,8 +32,11 @@ def with_original_random_numbers(
     if not collective.all_gather_json(group, {"old": old})[0]["old"]:
         return config
     if config.do_train and config.random_numbers != "numpy":
-        say("this run began with numpy's random numbers and continues with them:")
-        say("  they are the same with the version of numpy that run.json names")
+        fact(
+            "resuming",
+            "a run that began with numpy's random numbers, and continues with them:"
+            " they are the same with the version of numpy that run.json names",
+        )
     return dataclasses.replace(config, random_numbers="numpy")
 
 

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 import bert_mgpu
 from bert_mgpu.config.base import RunConfig, fields
+from bert_mgpu.core import log
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import collective, devices, launcher
 from bert_mgpu.distributed.collective import Collective, Horovod
@@ -29,20 +30,22 @@ def init_distributed(
     watchdog: Watchdog,
 ) -> Topology:
     """The devices and processes of a run; logs the versions, and remarks."""
-    say(f"bert_mgpu {bert_mgpu.__version__}, TensorFlow {tf.__version__}")
+    log.begin()
+    fact("bert_mgpu", f"{bert_mgpu.__version__}, TensorFlow {tf.__version__}")
     for remark in remarks:
-        say(remark)
+        fact("flags", remark)
     if config.plan and not process.is_single:
         raise UserError("--plan takes one process: leave horovodrun out")
     if (flag := config.predict_prints) and not process.is_single:
         raise UserError(f"--{flag} takes one process: leave horovodrun out")
     visible = _devices(config, process)
     if "cpu_devices" in config.given and visible[0].startswith("GPU"):
-        say("--cpu_devices splits the CPU; the towers are on GPUs: see --device")
+        split = "--cpu_devices splits the CPU; the towers are on GPUs: see --device"
+        fact("devices", f"WARNING: {split}")
     if warning := devices.missing_gpus(config.device):
-        say(warning)
+        fact("devices", warning)
     for remark in devices.remarks(visible, config.precision):
-        say(remark)
+        fact("devices", remark)
     if process.is_single:
         return single_process(config.n_gpus, visible)
     on_gpu = visible[0].startswith("GPU")
@@ -58,7 +61,7 @@ def init_distributed(
         )
     watchdog.keep_towers(towers)
     library = "NCCL" if group.uses_nccl else "gloo"
-    say(f"{process.size} processes, sums by {library} in {config.allreduce_dtype}")
+    fact("processes", f"{process.size}, sums by {library} in {config.allreduce_dtype}")
     return Topology(group, visible, towers)
 
 

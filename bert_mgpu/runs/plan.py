@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 import statistics
-import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import units
 from bert_mgpu.core.errors import memory_advice
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.task import Batch, TrainState
 from bert_mgpu.data import batching, packing, pipeline
 from bert_mgpu.distributed import devices
@@ -89,9 +88,7 @@ def _tokens(placement: packing.Placement) -> int:
 
 def _show(name: str, lines: Iterator[str]) -> None:
     for line in lines:
-        for text in textwrap.wrap(line, 62, subsequent_indent="  "):
-            say(f"{name:>15}  {text}")
-            name = ""
+        fact(name, line)
 
 
 def _steps(run: Run, steps: int, done: int, *, rows: int) -> Iterator[str]:
@@ -107,7 +104,7 @@ def _steps(run: Run, steps: int, done: int, *, rows: int) -> Iterator[str]:
 
 def _rate(run: Run, plan: loop.TrainingPlan) -> Iterator[str]:
     config = run.config
-    yield f"{plan.peak_rate:g} after a warm-up until step {plan.warmup}"
+    yield plan.rate_in_words
     if plan.peak_rate > _HIGH_RATE and config.optimizer != "lamb":
         yield (
             f"WARNING: above {_HIGH_RATE:g} BERT often diverges; 2e-5 to 5e-5 are usual"
@@ -119,10 +116,10 @@ def _rate(run: Run, plan: loop.TrainingPlan) -> Iterator[str]:
     factor, scaling = towers * accumulated, config.lr_scaling
     if factor >= _MANY_TOWERS and scaling == "none":
         yield f"WARNING: {parts} make {factor} times the batch at the same rate:"
-        yield "  lower --train_batch_size, or train more epochs, if accuracy falls"
+        yield "lower --train_batch_size, or train more epochs, if accuracy falls"
     elif towers > 1 and scaling != "none" and config.optimizer == "adamw_google":
         yield f"WARNING: --lr_scaling={scaling} loses more accuracy than it gains,"
-        yield "  with this optimizer: lower --train_batch_size instead"
+        yield "with this optimizer: lower --train_batch_size instead"
 
 
 def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
@@ -137,7 +134,7 @@ def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
         yield (
             f"{_KEPT} % of the rows have up to {needed} tokens, the model takes {most}:"
         )
-        yield "  --truncation=head_tail keeps both ends of a text"
+        yield "--truncation=head_tail keeps both ends of a text"
     elif proposed != config.max_seq_length:
         yield f"--max_seq_length={proposed} keeps {_KEPT} % of the rows untruncated"
 
@@ -228,16 +225,16 @@ def _time(
             raise
         yield f"a step does not fit: {shortage}"
         yield "training would start again with smaller micro-batches until one fits,"
-        yield "  for the same steps: see also --recompute=block"
+        yield "for the same steps: see also --recompute=block"
         return
     seconds = step * ratio * steps
     about = units.duration_text(seconds)
     yield f"about {about} for {steps} steps of {step * ratio:.2f} s,"
     each = f" for each of {shapes} shapes of batches" * (shapes > 1)
-    yield f"  after {first[0]:.0f} s of compilation{each}"
+    yield f"after {first[0]:.0f} s of compilation{each}"
     if (count := len(towers.devices)) > 1:
         yield (
-            f"  (each of {count} devices compiles for itself: {first[1]:.0f} s of"
+            f"(each of {count} devices compiles for itself: {first[1]:.0f} s of"
             " processor time in all)"
         )
     measured = f"measured over {_PROBES} steps, after one with the widest batch"
@@ -289,7 +286,7 @@ def _devices(run: Run) -> Iterator[str]:
     yield f"CPU, {len(os.sched_getaffinity(0))} threads"
     if config.n_gpus > 1:
         yield f"{config.n_gpus} towers on one CPU run one after the other:"
-        yield "  they change the batch, not the speed"
+        yield "they change the batch, not the speed"
 
 
 def _peak(run: Run) -> str:

@@ -7,7 +7,7 @@ import pathlib
 from bert_mgpu.checkpoints import initial_weights, train_state
 from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core import text_files
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.evaluation.evaluator import MAIN
 from bert_mgpu.runs import identity, plan, score_sentences, stages, train
@@ -36,7 +36,7 @@ def pretrain(
     cache = stages.cache_folder(config.cache_dir, output_dir)
     data = RecordDataset(config, model, cache, topology=topology)
     if config.do_train:
-        say(f"objectives: masked words{', next sentence' * data.next_sentence}")
+        fact("objectives", f"masked words{', next sentence' * data.next_sentence}")
     next_sentence = data.next_sentence
     if not (config.do_train or config.do_eval):
         path = config.init_checkpoint

@@ -20,7 +20,7 @@ from bert_mgpu.config.base import RunConfig, fields
 from bert_mgpu.core import files, run_files, tensor_names
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import write_text
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact, say, weights_fact
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.runs.identity import check_identity
@@ -50,12 +50,17 @@ def training_state(
             specs, model.bert_config.initializer_range, config.seed
         )
         params = initial_weights.first_weights(
-            specs, random, config.init_checkpoint, say=say, model=model, labels=labels
+            specs,
+            random,
+            config.init_checkpoint,
+            say=weights_fact,
+            model=model,
+            labels=labels,
         )
         if config.init_checkpoint and not config.freeze:
             for name, warning in new_head_warnings.items():
                 if params[name] is random[name]:
-                    say(f"  {warning}")
+                    weights_fact(warning)
         return TrainState(params, first_slots(params), 0, identity=identity)
     state, prefix = saved
     check_identity(config, state.identity, identity, output_dir=output_dir)
@@ -73,12 +78,14 @@ def training_state(
                 f" {list(slot.shape)}, {slot.dtype}:"
                 " pass the optimizer and --slot_bits that it was trained with"
             )
-    say(
-        f"resuming from {prefix}: step {state.step} with its weights, optimizer and"
-        " position in the data"
+    fact(
+        "resuming",
+        f"from {prefix}: step {state.step} with its weights, optimizer and position in"
+        " the data",
     )
     if state.identity is None:
-        say("  written by other code: its data and settings cannot be compared")
+        text = "written by other code: its data and settings cannot be compared"
+        fact("resuming", text)
     if absent and state.step and config.optimizer != "adamw_google":
         raise UserError(
             f"{prefix} has no slots of --optimizer={config.optimizer}, which counts its"
@@ -86,16 +93,19 @@ def training_state(
             " --output_dir with this as --init_checkpoint"
         )
     if absent:
-        say(f"  {len(absent)} optimizer slots are missing and start afresh")
+        text = f"{len(absent)} optimizer slots are missing and start afresh"
+        fact("resuming", text)
     if config.init_checkpoint:
         began = _began_from(output_dir)
         if began in (None, _absolute(config.init_checkpoint)):
-            say("  --init_checkpoint was read when the run began, not now")
+            text = "--init_checkpoint was read when the run began, not now"
+            fact("resuming", text)
         else:
-            say(
-                f"  WARNING: --init_checkpoint={config.init_checkpoint} is not read:"
+            fact(
+                "resuming",
+                f"WARNING: --init_checkpoint={config.init_checkpoint} is not read:"
                 f" this run began from {began}; to start from it pass another"
-                " --output_dir"
+                " --output_dir",
             )
     slots = {name: state.slots.get(name, value) for name, value in first.items()}
     return TrainState(params, slots, state.step, identity=identity)
@@ -134,7 +144,7 @@ def trained_state(
     if saved is not None:
         state, prefix = saved
         check_identity(config, state.identity, identity, output_dir=output_dir)
-        say(f"using {prefix}")
+        weights_fact(f"those of {prefix}")
         params = _checked(state.averaged, specs, prefix)
         return dataclasses.replace(state, params=params, slots={})
     if config.init_checkpoint is None:
@@ -144,7 +154,7 @@ def trained_state(
         )
     absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
     params = initial_weights.first_weights(
-        specs, absent, config.init_checkpoint, say=say
+        specs, absent, config.init_checkpoint, say=weights_fact
     )
     for name, value in params.items():
         if np.isnan(value).all():

@@ -13,7 +13,7 @@ from bert_mgpu.checkpoints import huggingface_write, pretrained, run_folder
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import files, run_files
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact, say
 from bert_mgpu.evaluation import evaluator as evaluations
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.evaluation.evaluator import EvaluationSettings, Evaluator
@@ -38,7 +38,7 @@ def find_model(
         trains=config.do_train,
     )
     for note in pretrained.notes(model, config.hidden_act):
-        say(note)
+        fact("model", note)
     return model
 
 
@@ -55,9 +55,9 @@ def check_export(export_hf: str | None, rank: int) -> None:
 
 def describe(run: Run, warnings: Iterable[str] = ()) -> None:
     """Logs the placement of the towers, and warnings about the training data."""
-    say(init_distributed.describe_placement(run.topology))
+    fact("devices", init_distributed.describe_placement(run.topology))
     for warning in warnings:
-        say(f"  WARNING: {warning}")
+        fact("", f"WARNING: {warning}")
 
 
 def evaluate(
@@ -73,7 +73,12 @@ def evaluate(
         rows, _ = run.data.load(name)
         read = functools.partial(run.data.examples, name)
         scored[name] = scored_rows(
-            run.task, rows, towers, settings=settings, examples=read
+            run.task,
+            rows,
+            towers,
+            settings=settings,
+            examples=read,
+            note=functools.partial(fact, name),
         )
         if run.topology.group.rank == 0:
             title = f"{name}: " if len(names) > 1 else ""
@@ -108,7 +113,8 @@ def evaluator(run: FinetuningRun) -> Evaluator | None:
     if run.topology.group.rank == 0:
         baseline = data.family.baseline(trained, sets, task, examples=data.examples)
         for name, scores in baseline.items():
-            say(f"{data.family.baseline_name}  {name}: {task.line(scores)}")
+            line = f"{data.family.baseline_name}, {name}: {task.line(scores)}"
+            fact("baseline", line)
         result_files.write_baseline(run.output_dir, baseline)
     measured = {"set": loaded[evaluations.MAIN][1], "metric": metric}
     flags = ("max_eval_examples", *task.score_settings)
@@ -140,7 +146,14 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
             folder = folder / run_files.PREDICTED / data.path(name).name
         features, _ = data.load(name)
         read = functools.partial(data.examples, name)
-        scored = scored_rows(task, features, towers, settings=settings, examples=read)
+        scored = scored_rows(
+            task,
+            features,
+            towers,
+            settings=settings,
+            examples=read,
+            note=functools.partial(fact, name),
+        )
         if run.topology.group.rank > 0:
             continue
         written = result_files.write_predictions(

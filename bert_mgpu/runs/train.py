@@ -16,7 +16,7 @@ from bert_mgpu.core.errors import (
     listed,
     memory_advice,
 )
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Rows
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.data import batching, pipeline
@@ -26,7 +26,7 @@ from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
 from bert_mgpu.runs import identity as identity_lib
 from bert_mgpu.runs import init_distributed, resume
 from bert_mgpu.runs.run import Run, make_towers
-from bert_mgpu.training import loop, schedule
+from bert_mgpu.training import loop, rules, schedule
 from bert_mgpu.training.batches import PlacedBatch
 from bert_mgpu.training.recorder import NullRecorder, Recorder
 from bert_mgpu.training.towers import Towers
@@ -82,11 +82,13 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
     specs = run.task.param_specs()
     frozen, _ = run.frozen, run.optimizer  # mistakes are reported before time is spent
     rows, data_key = run.data.load_training()
-    say(f"effective batch: {run.batch_in_words}")
+    fact("batch", run.batch_in_words)
     if len(frozen) > len(run.task.unused_params):
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
-        say(f"{len(frozen)} of {len(specs)} parameters are frozen: {listed(frozen)}")
-        say(f"  {trained} values are trained; run.json lists what is frozen")
+        layers = run.model.bert_config.num_hidden_layers
+        parts = listed(rules.parts_of(frozen, specs, layers))
+        fact("frozen", f"{parts} ({len(frozen)} of {len(specs)} parameters)")
+        fact("frozen", f"{trained} values are trained; run.json lists what is frozen")
     return _train(run, rows, data_key, towers=towers, evaluator=evaluator)
 
 
@@ -167,7 +169,7 @@ def _train(
         orders, rows.lengths, run.batching, steps=plan.steps
     )
     texts = ", ".join(f"{policy} {value:.0%}" for policy, value in fractions.items())
-    say(f"padding, share of tokens: {texts}; using --padding={config.padding}")
+    fact("padding", f"{config.padding}; share of tokens: {texts}")
     order = orders[config.padding]
     group = run.topology.group
     if group.rank == 0:
@@ -180,13 +182,17 @@ def _train(
             task=run.data.task,
             output_dir=run.output_dir,
         )
-    say(
-        f"training: steps {state.step + 1} to {plan.steps}, learning rate"
-        f" {plan.peak_rate:g} after a warm-up until step {plan.warmup}; seed"
-        f" {config.seed}"
+    fact(
+        "training",
+        f"steps {state.step + 1} to {plan.steps}, learning rate {plan.rate_in_words};"
+        f" seed {config.seed}",
     )
     if plan.warmup >= plan.steps:
-        say(f"  WARNING: the warm-up never ends: lower --{config.warmup_flag}")
+        never = f"the warm-up never ends: lower --{config.warmup_flag}"
+        fact("training", f"WARNING: {never}")
+
+    if run.compilation.passes and not towers.compilations:
+        fact("compiling", "the first step takes from ten seconds to two minutes more")
 
     def batches() -> Iterator[PlacedBatch]:
         for step in itertools.count(state.step):
@@ -202,7 +208,7 @@ def _train(
 
     with (
         pipeline.prefetch(batches()) as prefetched,
-        _recorder(run, state, plan) as recorder,
+        _recorder(run, state, plan, rows=len(rows)) as recorder,
     ):
         # The devices hold the weights now: the host's copies can be freed.
         state = dataclasses.replace(state, params={}, slots={})
@@ -225,7 +231,7 @@ def _train(
 
 
 def _recorder(
-    run: Run, state: TrainState, plan: loop.TrainingPlan
+    run: Run, state: TrainState, plan: loop.TrainingPlan, *, rows: int
 ) -> contextlib.AbstractContextManager[loop.StepListener]:
     group, config = run.topology.group, run.config
     if group.rank > 0:
@@ -240,8 +246,10 @@ def _recorder(
         state.step,
         plan.steps,
         batch=run.batch,
+        rows=rows,
         every=config.log_steps,
         sent=sent,
+        compiles=run.compilation.passes,
     )
 
 

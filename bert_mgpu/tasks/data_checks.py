@@ -6,7 +6,7 @@ Letters: R rows of a file, which are its examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -70,7 +70,7 @@ def warnings(
 
     of_labels: those in a set's labels, which its family knows.
     """
-    lines: list[str] = []
+    lines = [*_truncated(sets.values())]
     for checked in sets.values():
         lines += of_labels(checked)
         lines += _of_texts(checked)
@@ -87,12 +87,6 @@ def _of_texts(checked: CheckedSet) -> Iterator[str]:
     empty = np.flatnonzero(features.lengths[features.first_rows] <= 2)
     if len(empty):
         yield f"{checked.locations(empty)}: {_rows(len(empty))} without any text"
-    truncated = features.notes["truncated"] / features.notes["rows"]
-    if truncated > _TRUNCATED:
-        yield (
-            f"{checked.path}: {truncated:.0%} of the rows are truncated: raise"
-            " --max_seq_length, or pass --truncation=head_tail"
-        )
     if checked.unknown_share > _UNKNOWN:
         yield (
             f"{checked.path}: {checked.unknown_share:.1%} of the tokens are [UNK]: is"
@@ -112,6 +106,25 @@ def _of_texts(checked: CheckedSet) -> Iterator[str]:
         yield (
             f"{checked.locations(conflicts)}: {_rows(len(conflicts))} with the text of"
             " an earlier row and another label"
+        )
+
+
+def _truncated(sets: Iterable[CheckedSet]) -> Iterator[str]:
+    """One line for all sets."""
+    shares = {
+        checked.path: checked.features.notes["truncated"]
+        / checked.features.notes["rows"]
+        for checked in sets
+    }
+    many = {path: share for path, share in shares.items() if share > _TRUNCATED}
+    if many:
+        least, most = (
+            f"{share:.0%}" for share in (min(many.values()), max(many.values()))
+        )
+        range_of = most if least == most else f"{least} to {most}"
+        yield (
+            f"{', '.join(many)}: {range_of} of the rows are truncated: raise"
+            " --max_seq_length, or pass --truncation=head_tail"
         )
 
 

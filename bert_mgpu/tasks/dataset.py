@@ -13,7 +13,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Example, Features, Rows
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.data import cache as cache_lib
@@ -102,7 +102,7 @@ class TaskDataset:
         """
         source = self._source(split)
         if source.note and split not in self._logged:
-            say(source.note)
+            fact(split, source.note)
         features, key = self.read(split, source)
         if split == "train":
             key = self.family.training_key(self.config, key)
@@ -127,17 +127,17 @@ class TaskDataset:
         kept = getattr(self.config, flag := self._sample_flag(split))
         if source.share:
             without += f", its part by --dev_share={source.share:g}"
-        sampled = "" if kept is None else f", a sample (--{flag}={kept})"
+        without += "" if kept is None else f", a sample (--{flag}={kept})"
         examples, has_more = len(features.first_rows), features.owners is not None
         rows = f" ({notes['rows']} rows)" if has_more else ""
-        say(f"{split}: {examples} examples{rows} of {source.path}{without}{sampled}")
+        fact(split, f"{examples} examples{rows} of {source.path}{without}")
         longest = self.config.length_in_words
         cut = f"{notes['truncated'] / examples:.1%} truncated at {longest}"
         if has_more and self.family.has_windows and not notes["truncated"]:
             cut = f"cut into windows of {longest}"
-        say(f"  tokens per row: {percentiles}; {cut}")
+        fact(split, f"tokens per row: {percentiles}; {cut}")
         for remark in self.family.remarks(features):
-            say(f"  {remark}")
+            fact(split, remark)
 
     @property
     def task(self) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class TaskDataset:
             faults=faults,
         )
         if found.note:
-            say(found.note)
+            fact("test", found.note)
         yield from reader.stream(
             files,
             source,

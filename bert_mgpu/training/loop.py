@@ -37,6 +37,11 @@ class TrainingPlan:
     eval_every: int = 0  # 0: never
     read_every: int = 1  # steps between two readings of results
 
+    @property
+    def rate_in_words(self) -> str:
+        warmup = f" after a warm-up until step {self.warmup}" * (self.warmup > 0)
+        return f"{self.peak_rate:g}{warmup}"
+
 
 @dataclasses.dataclass(frozen=True)
 class StepRecord:

@@ -20,10 +20,10 @@ from bert_mgpu.training import precision
 from bert_mgpu.training.loop import StepRecord
 
 # Short enough for the loss, rate and speed to fit into 80 columns.
-_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 _MAX_LINE_BYTES = 1 << 16  # of a record
 _MAX_INTEGER = 2**63
-_LINE_SECONDS = 10.0  # between two log lines where there is no terminal
+_LINE_SECONDS = 10.0  # between two log lines
 
 
 class Recorder:
@@ -36,11 +36,15 @@ class Recorder:
         steps: int,
         *,
         batch: int,
+        rows: int,
         every: int,
         sent: int = 0,
+        compiles: bool = True,
     ):
-        """sent: the bytes that a step sends to other processes."""
-        self._sent = sent
+        """rows: of an epoch; sent: the bytes that a step sends to other processes;
+        compiles: whether XLA does, for each shape of batches.
+        """
+        self._sent, self._rows, self._compiles = sent, rows, compiles
         self._start, self._steps = start, steps
         self._batch, self._every = batch, every
         self._file = open_continued(directory / run_files.METRICS, start)
@@ -54,6 +58,7 @@ class Recorder:
         )
         self._unrecorded: list[StepRecord] = []
         self._last_line = -_LINE_SECONDS
+        self._steady, self._seconds = 0, 0.0  # steps that did not compile, their time
 
     def step(self, done: StepRecord) -> None:
         self._bar.update()
@@ -62,13 +67,16 @@ class Recorder:
         if done.step % self._every and done.step != self._steps:
             return
         steps, self._unrecorded = self._unrecorded, []
-        record: dict[str, Any] = {"step": done.step}
+        epoch = done.step * self._batch / self._rows
+        record: dict[str, Any] = {"step": done.step, "epoch": round(epoch, 3)}
         for name in done.losses:
             record[name] = _mean(step.losses[name] for step in steps)
         record |= {"learning_rate": done.rate, "gradient_norm": done.norm}
         record |= {_last_part(name): value for name, value in done.scaling.items()}
         # A step that compiles says nothing about the speed of the others.
         steady = [step for step in steps if not step.compiled]
+        self._steady += len(steady)
+        self._seconds += sum(step.seconds for step in steady)
         if seconds := sum(step.seconds for step in steady):
             speed = len(steady) * self._batch / seconds
             waited = sum(step.waited for step in steady) / len(steady)
@@ -86,7 +94,8 @@ class Recorder:
         if done.compiled:
             first = done.step == self._start + 1
             name = "first step" if first else f"step {done.step}, with a new shape,"
-            say(f"{name} done in {done.seconds:.0f} s, compilation included")
+            compiled = ", compilation included" * self._compiles
+            say(f"{name} done in {done.seconds:.0f} s{compiled}")
         if done.scaling.get(tensor_names.SKIPS):
             scale = done.scaling[tensor_names.SCALE]
             floor = ", the lowest" if scale <= precision.FLOOR else ""
@@ -113,21 +122,24 @@ class Recorder:
         # A short wait is not worth the bar's space.
         starved = speed and waited > 0.05 * self._batch / speed
         loss = sum(value for name, value in record.items() if name.endswith("loss"))
-        self._bar.set_postfix_str(
-            f"loss {loss:.3f}, lr {record['learning_rate']:.1e}"
-            + (f", {speed:.1f} ex/s" if speed else "")
-            + (f", wait {wait}" if starved else "")
-        )
         last = record["step"] == self._steps
-        if self._bar.disable and (last or now - self._last_line >= _LINE_SECONDS):
+        left = "" if last or not self._steady else f"{self._left(record['step'])} left"
+        fast = f"{speed:.1f} ex/s" if speed else ""
+        slow = f"wait {wait}" if starved else ""
+        shown = f"loss {loss:.3f}", fast, slow, left
+        self._bar.set_postfix_str(", ".join(filter(None, shown)))
+        if last or now - self._last_line >= _LINE_SECONDS:
             self._last_line = now
-            left = (self._steps - record["step"]) * self._batch / speed if speed else 0
-            say(
-                f"step {record['step']}/{self._steps}  loss {loss:.4f}"
-                f"  lr {record['learning_rate']:.2e}"
-                + (f"  {speed:.1f} examples/s, input wait {wait}" if speed else "")
-                + (f"  {units.clock_text(left)} left" if left else "")
-            )
+            place = f"step {record['step']}/{self._steps}"
+            epoch = f"epoch {record['epoch']:.2f}"
+            rate = f"lr {record['learning_rate']:.2e}"
+            cells = [place, epoch, f"loss {loss:.4f}", rate, fast, slow, left]
+            say("  ".join(filter(None, cells)))
+
+    def _left(self, step: int) -> str:
+        """The time of the steps that are left, by the mean of all so far."""
+        mean = self._seconds / self._steady
+        return units.clock_text((self._steps - step) * mean)
 
     def __enter__(self) -> Recorder:
         return self

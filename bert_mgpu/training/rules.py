@@ -106,6 +106,39 @@ def frozen(
     return frozen_names
 
 
+def parts_of(frozen: Iterable[str], names: Iterable[str], count: int) -> list[str]:
+    """The frozen parameters as parts: "embeddings", "layers 0-8", or single names.
+
+    names: of all parameters; count: layers of the encoder.
+    """
+    frozen, names, rest = {*frozen}, [*names], [*frozen]
+    by_part = {"embeddings": _EMBEDDINGS, "pooler": _POOLER}
+    by_part |= {str(index): _layer(index) for index in range(count)}
+    whole = []
+    for part, pattern in by_part.items():
+        own = {name for name in names if re.search(pattern, name)}
+        if own and own <= frozen:
+            whole.append(part)
+            rest = [name for name in rest if name not in own]
+    layers = _ranges([int(part) for part in whole if part.isdigit()])
+    shown = [part for part in whole if not part.isdigit()]
+    if layers:
+        several = "-" in layers or "," in layers
+        shown.insert("embeddings" in shown, f"layer{'s' * several} {layers}")
+    return [*shown, *rest]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """As "0-5,7": rising numbers, with those that follow each other as a range."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{r[0]}-{r[-1]}" if r[1:] else str(r[0]) for r in runs)
+
+
 def frozen_layers(trained: Iterable[str], count: int) -> int:
     """The number of the `count` layers that the backward pass does not reach."""
     names = list(trained)

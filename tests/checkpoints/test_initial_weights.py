@@ -53,7 +53,7 @@ def test_all_weights_are_loaded_and_nothing_of_a_training(start):
     }
     weights, lines = start({**WEIGHTS, **of_training})
     assert_same(weights, WEIGHTS)
-    assert lines[0].startswith(f"weights: {len(SPECS)} of {len(SPECS)} loaded from")
+    assert lines[0].startswith(f"{len(SPECS)} of {len(SPECS)} loaded from")
     assert len(lines) == 1
 
 
@@ -90,7 +90,7 @@ def test_a_new_head_is_random(start):
     weights, lines = start(encoder)
     head = {name: RANDOM[name] for name in ("output_weights", "output_bias")}
     assert_same(weights, WEIGHTS | head)
-    assert "  new, initialised at random: output_bias, output_weights" in lines
+    assert "new, initialised at random: output_bias, output_weights" in lines
 
 
 @pytest.mark.parametrize("labels", [["yes", "no"], ["no", "yes"]])

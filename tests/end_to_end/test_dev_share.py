@@ -33,7 +33,7 @@ def test_a_training_file_alone_is_enough(tiny, without_dev, tmp_path, inside):
     counts = {
         name: int(count)
         for name, count in re.findall(
-            r"(train|dev): (\d+) examples of \S+, its part by --dev_share=0.25", err
+            r"(train|dev)  (\d+) examples of \S+, its part by --dev_share=0.25", err
         )
     }
     assert counts["train"] + counts["dev"] == 96 and 22 <= counts["dev"] <= 32
@@ -46,7 +46,7 @@ def test_a_training_file_alone_is_enough(tiny, without_dev, tmp_path, inside):
     code, _, err = inside(without_dev("out"))
     assert code == 0, err
     assert (out / "eval_results.txt").read_text() == scores
-    assert f"dev: {counts['dev']} examples" in err
+    assert f"dev  {counts['dev']} examples" in err
     refused = inside(without_dev("out", do_train=True, dev_share=0.5))
     assert_refused(refused, "dev_share (was 0.25, is 0.5)")
 
@@ -61,7 +61,7 @@ def test_a_dev_file_that_comes_later_takes_its_place(
     lines = [LINES["own"](*row) for row in rows(7, 1)]
     (tmp_path / "data" / "dev.tsv").write_text("\n".join(lines) + "\n")
     added = {"dev_file": "dev.tsv"}
-    for asked, said in (({}, "dev: 7 examples"), ({"do_predict": True}, "predicted 7")):
+    for asked, said in (({}, "dev  7 examples"), ({"do_predict": True}, "predicted 7")):
         code, _, err = inside(without_dev("out", **added, **asked))
         assert code == 0, err
         assert "--dev_share=0.25 of the training is left out: the task has" in err

@@ -92,7 +92,7 @@ def test_bert_ads_command_trains(old_script):
     out, err = old_script("high_level", BERT_AD)
     assert "6 towers on 1 CPU device (6 each)" in err
     assert "12 examples x 6 towers = 72 per step" in err
-    assert "training: steps 1 to 3" in err  # int(48 / 72 * 5)
+    assert "training  steps 1 to 3" in err  # int(48 / 72 * 5)
     assert (out / "model.ckpt-3.index").exists()
     assert not (out / "eval_results.txt").exists()
 
@@ -110,7 +110,7 @@ def test_bert_ads_command_trains(old_script):
 )
 def test_googles_commands_train_and_evaluate(old_script, task, command, steps):
     out, err = old_script(task, command)
-    assert f"training: steps 1 to {steps}," in err
+    assert f"training  steps 1 to {steps}," in err
     results = (out / "eval_results.txt").read_text().splitlines()
     keys = [line.split(" = ")[0] for line in results[:4]]
     assert keys == ["eval_accuracy", "eval_loss", "global_step", "loss"]

@@ -82,7 +82,7 @@ def test_all_formats_are_the_same_rows(own, tmp_path):
     files = {f"{split}_file": f"{split}.csv" for split in SPLITS}
     flags |= {"num_train_epochs": 1, "encoding": "GBK"}
     second, output = own.run("second", **files, **flags)
-    assert "train: 96 examples of" in output and "(line 1 is the header)" in output
+    assert "train  96 examples of" in output and "(line 1 is the header)" in output
     flags = {f"{name}_column": column for name, column in BY_NUMBER.items()}
     files = {f"{split}_file": own.data / f"{split}.txt" for split in SPLITS}
     flags |= {"num_train_epochs": 1, "data_dir": tmp_path}
@@ -104,7 +104,7 @@ def test_several_labels(own):
     (own.data / "task.json").write_text(json.dumps(task))
     out, output = own.run("out", num_train_epochs=20, class_weights="balanced")
     assert (out / "label_list.txt").read_text() == "any\ngood\n"
-    assert "weights of labels in the loss: any 1, good 1" in output
+    assert "weights in the loss: any 1, good 1" in output
     assert "micro mean" in output
     lines = (out / "predict.txt").read_text().split("\n")[:-1]
     records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
@@ -152,7 +152,7 @@ def test_weights_of_classes_change_what_is_learnt(own):
     flags |= {"num_train_epochs": 1, "learning_rate": 1e-4}
     weights = own.data / "weights.tsv"
     out, output = own.run("out", **flags, class_weights=weights)
-    assert "weights of labels in the loss: no 1, yes 50" in output
+    assert "weights in the loss: no 1, yes 50" in output
     plain, _ = own.run("plain", **flags)
 
     def share_of_yes(folder):
@@ -189,10 +189,8 @@ def test_a_training_warns_of_what_is_likely_wrong(tiny, work, inside):
     assert code == 0, err
     warnings = [line for line in err.splitlines() if "WARNING" in line]
     train, dev = folder / "train.tsv", folder / "dev.tsv"
-    assert f"  WARNING: {train}:26: 1 row with the text of an earlier row" in warnings
-    assert any(
-        line.startswith(f"  WARNING: {dev}:1: 1 row (50.0%)") for line in warnings
-    )
+    assert any(f"{train}:26: 1 row with the text of an" in line for line in warnings)
+    assert any(f"WARNING  {dev}:1: 1 row (50.0%)" in line for line in warnings)
     assert any("of the tokens are [UNK]" in line for line in warnings)
 
 

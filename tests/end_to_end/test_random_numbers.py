@@ -61,7 +61,7 @@ def test_a_run_of_before_ends_as_it_would_have(
         for name in ("epoch", "window", "sample"):
             patch.setattr(type(SHUFFLES["counters"]), name, refuse)
         code, _, err = inside(flags(tiny, stopped, padding=padding))
-    assert code == 0 and "resuming from" in err and "step 5" in err, err
+    assert code == 0 and "resuming  from" in err and "step 5" in err, err
     assert "began with numpy's random numbers" in err
     assert_same_run(straight, stopped)  # the identity too
     # Not for want of a difference.

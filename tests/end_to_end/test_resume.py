@@ -100,7 +100,7 @@ def test_killed_it_ends_with_the_same_bits(tiny, tmp_path, trained, script):
     assert code == -signal.SIGKILL, err
     code, _, err = script(flags(tiny, broken, **{**FEW, "cpu_devices": 4}))
     assert code == 0, err
-    assert "resuming from" in err and "with its weights, optimizer" in err
+    assert "resuming  from" in err and "with its weights, optimizer" in err
     assert_same_bits(trained(**FEW), broken)
 
 
@@ -121,7 +121,7 @@ def test_killed_at_random_it_ends_with_the_same_bits(tiny, tmp_path, script):
         hits, in_saves = hits + hit, in_saves + in_save
     code, _, err = script(flags(tiny, broken))
     assert code == 0, err
-    assert "resuming from" in err and "with its weights, optimizer" in err
+    assert "resuming  from" in err and "with its weights, optimizer" in err
     assert_same_bits(straight, broken)
 
 
@@ -148,7 +148,7 @@ def test_finished_run_says_so_and_more_epochs_go_on(tiny, tmp_path, inside):
     assert all(np.array_equal(final(tmp_path)[k], v) for k, v in weights.items())
     code, _, err = inside(flags(tiny, tmp_path, **{**settings, "num_train_epochs": 2}))
     assert code == 0
-    assert "training: steps 7 to 12" in err
+    assert "training  steps 7 to 12" in err
     assert final(tmp_path)["global_step"] == 12
 
 

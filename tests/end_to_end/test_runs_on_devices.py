@@ -33,7 +33,7 @@ def test_stopped_and_resumed_is_the_straight_run(tiny, tmp_path, inside, default
     shutil.copytree(straight, resumed)
     keep_only(resumed, 4)
     code, _, err = inside(flags(tiny, resumed, do_train=True))
-    assert code == 0 and "resuming from" in err and "step 4 with" in err
+    assert code == 0 and "resuming  from" in err and "step 4 with" in err
     assert_same_run(straight, resumed)
 
 
@@ -79,5 +79,5 @@ def test_killed_and_stopped_scripts_go_on(tiny, tmp_path):
         code, err = end(run)
         assert code == wanted, err
     code, err = end(start(broken))
-    assert code == 0 and "resuming from" in err, err
+    assert code == 0 and "resuming  from" in err, err
     assert_same_run(straight, broken)

@@ -44,7 +44,7 @@ def folder(tiny, tmp_path):
 def test_google_checkpoint(tiny, tmp_path, inside):
     code, _, err = inside(short(tiny, tmp_path))
     assert code == 0, err
-    assert "weights: 23 of 25 loaded from" in err
+    assert "weights  23 of 25 loaded from" in err
     assert "new, initialised at random: output_bias, output_weights" in err
     first = google_read.read(tiny.model / "bert_model.ckpt")
     now = weights_of(tmp_path)
@@ -58,7 +58,7 @@ def test_hugging_face_needs_no_other_flags(tiny, tmp_path, inside, folder, what)
     flags = {"vocab_file": None, "bert_config_file": None, "init_checkpoint": start}
     code, _, err = inside(short(tiny, tmp_path / "out", **flags))
     assert code == 0, err
-    assert "weights: 25 of 25 loaded from" in err
+    assert "weights  25 of 25 loaded from" in err
     assert "random" not in err
     now = weights_of(tmp_path / "out")
     assert all(np.array_equal(now[name], value) for name, value in weights.items())
@@ -101,7 +101,7 @@ def test_labels_keep_the_order_of_the_trained_head(tiny, tmp_path, inside, folde
     flags = {"vocab_file": None, "bert_config_file": None, "init_checkpoint": path}
     code, _, err = inside(short(tiny, out, task="own", **flags))
     assert code == 0, err
-    assert "2 labels: yes, no" in err
+    assert "labels  2: yes, no" in err
     assert (out / "label_list.txt").read_text() == "yes\nno\n"
     now = weights_of(out)["output_weights"]
     assert np.array_equal(now, weights["output_weights"])
@@ -110,7 +110,7 @@ def test_labels_keep_the_order_of_the_trained_head(tiny, tmp_path, inside, folde
 def test_without_a_checkpoint_all_starts_at_random(tiny, tmp_path, inside):
     code, _, err = inside(short(tiny, tmp_path / "a", init_checkpoint=None))
     assert code == 0, err
-    assert "no --init_checkpoint: all 25 weights are initialised at random" in err
+    assert "all 25 are initialised at random: no --init_checkpoint" in err
     assert inside(short(tiny, tmp_path / "b", init_checkpoint=None))[0] == 0
     other = short(tiny, tmp_path / "c", init_checkpoint=None, seed=7)
     assert inside(other)[0] == 0
@@ -131,7 +131,7 @@ def test_checkpoint_of_a_run_of_googles_code_is_resumed(tiny, tmp_path, inside):
     google_read.write(google / "model.ckpt-3", tensors)
     code, _, err = inside(tiny.flags(google, do_train=True))
     assert code == 0, err
-    assert "resuming from" in err and "step 3 with" in err
+    assert "resuming  from" in err and "step 3 with" in err
     assert "written by other code" in err
     wanted, actual = weights_of(straight), weights_of(google)
     assert all(np.array_equal(wanted[name], actual[name]) for name in wanted)
@@ -150,7 +150,7 @@ def test_another_start_is_not_taken_without_a_word(tiny, tmp_path, inside):
         assert flags["init_checkpoint"] == first  # what it began from
         return err
 
-    assert "WARNING: --init_checkpoint" not in trained()
+    assert "WARNING  --init_checkpoint" not in trained()
     assert "was read when the run began" in trained()
     err = trained(num_train_epochs=2, **other)
     assert f"{other['init_checkpoint']} is not read: this run began from {first}" in err

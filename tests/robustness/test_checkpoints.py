@@ -295,7 +295,7 @@ def test_a_run_goes_on_from_the_checkpoint_before(resumed, watched, damage):
     code, _, err = watched(save_checkpoints_steps=4)
     assert code == 0, err
     assert "model.ckpt-6" in err and "trying the checkpoint before it" in err
-    assert f"resuming from {out / 'model.ckpt-4'}: step 4" in err
+    assert f"resuming  from {out / 'model.ckpt-4'}: step 4" in err
     again = google_read.read(out / "model.ckpt-6")
     assert all(np.array_equal(again[name], straight[name]) for name in straight)
 

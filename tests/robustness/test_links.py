@@ -60,7 +60,7 @@ def test_a_run_goes_on_through_links_and_writes_beside_them(
     flags = {"num_train_epochs": 2, "keep_checkpoint_max": 1}
     code, _, err = watched(**flags)
     assert code == 0, err
-    assert f"resuming from {out / 'model.ckpt-6'}" in err
+    assert f"resuming  from {out / 'model.ckpt-6'}" in err
     assert [path.name for path in out.glob("*.index")] == ["model.ckpt-12.index"]
     assert google_read.read(elsewhere / "model.ckpt-6")["global_step"] == 6
 

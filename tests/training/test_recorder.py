@@ -1,9 +1,11 @@
 """metrics.jsonl: means since the last record, and no lines of a later step."""
 
+import dataclasses
 import json
 
 import pytest
 
+from bert_mgpu.core import log
 from bert_mgpu.training import recorder
 from bert_mgpu.training.loop import StepRecord
 
@@ -28,7 +30,9 @@ def lines(folder):
 
 
 def test_records_are_means_without_the_time_of_compilation(tmp_path):
-    with recorder.Recorder(tmp_path, 0, 3, batch=8, every=2, sent=100) as metrics:
+    with recorder.Recorder(
+        tmp_path, 0, 3, batch=8, rows=10, every=2, sent=100
+    ) as metrics:
         metrics.step(record(1, 1.0, seconds=60.0, compiled=True))
         metrics.step(record(2, 4.0, seconds=2.0))
         metrics.step(record(3, float("nan")))
@@ -38,6 +42,46 @@ def test_records_are_means_without_the_time_of_compilation(tmp_path):
     assert first["examples_per_second"] == 4.0
     assert (first["input_wait_seconds"], first["allreduce_seconds"]) == (0.25, 0.125)
     assert first["allreduce_bytes"] == 100
+    assert (first["epoch"], last["epoch"]) == (1.6, 2.4)
+
+
+def said(tmp_path, monkeypatch, *steps, **options):
+    """The log of these steps, of two of 8 rows to an epoch."""
+    lines = []
+    monkeypatch.setattr(log.tqdm.tqdm, "write", lambda line, file: lines.append(line))
+    monkeypatch.setattr(recorder, "_LINE_SECONDS", 0.0)
+    with recorder.Recorder(
+        tmp_path, 0, 40, batch=8, rows=16, every=1, **options
+    ) as metrics:
+        for step in steps:
+            metrics.step(step)
+    return lines
+
+
+def test_the_time_left_is_by_the_mean_of_all_steps(tmp_path, monkeypatch):
+    """Not by that of the last one alone, and without compilation."""
+    compiled = record(1, 1.0, seconds=60.0, compiled=True)
+    slow, fast = record(2, 0.5, seconds=3.0), record(3, 0.25, seconds=1.0)
+    lines = said(tmp_path, monkeypatch, compiled, slow, fast)
+    assert lines[0] == "first step done in 60 s, compilation included"
+    assert lines[1] == "step 1/40  epoch 0.50  loss 1.0000  lr 5.00e-01"
+    assert lines[3].startswith("step 3/40  epoch 1.50  loss 0.2500  lr")
+    assert "  8.0 ex/s  " in lines[3] and lines[3].endswith("  1:14 left")  # 37 x 2 s
+    assert "left" not in said(tmp_path, monkeypatch, record(40, 1.0))[-1]
+
+
+def test_nothing_is_compiled_without_xla(tmp_path, monkeypatch):
+    steps = (record(1, 1.0, compiled=True), record(2, 1.0, compiled=True))
+    lines = said(tmp_path, monkeypatch, *steps, compiles=False)
+    assert lines[0] == "first step done in 1 s"
+    assert lines[2] == "step 2, with a new shape, done in 1 s"
+
+
+def test_who_waits_for_data_is_told(tmp_path, monkeypatch):
+    for waited, told in ((0.25, True), (0.01, False)):
+        step = record(2, 1.0, seconds=1.0)
+        own = dataclasses.replace(step, waited=waited)
+        assert ("wait" in said(tmp_path, monkeypatch, own)[0]) == told
 
 
 @pytest.mark.parametrize("start", [0, 2, 3])

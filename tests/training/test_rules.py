@@ -164,3 +164,22 @@ def test_layers_adapt_but_for_biases_and_layer_norms():
 def test_layers_that_nothing_flows_back_through(two_layer_params, frozen, layers):
     names = rules.frozen([*two_layer_params], None, frozen, count=2) if frozen else []
     assert rules.frozen_layers(two_layer_params.keys() - set(names), 2) == layers
+
+
+@pytest.mark.parametrize(
+    ("pattern", "layers", "parts"),
+    [
+        (None, "embeddings,0-8", ["embeddings", "layers 0-8"]),
+        (None, "0", ["layer 0"]),
+        (None, "11,0-2,7,pooler", ["layers 0-2,7,11", "pooler"]),
+        ("^bert/", None, ["embeddings", "layers 0-11", "pooler"]),
+        ("^output_bias", "embeddings", ["embeddings", "output_bias"]),
+        ("layer_1/attention/self/query", None, ["bert/encoder/layer_1/attention"]),
+    ],
+)
+def test_what_is_frozen_is_told_by_its_parts(pattern, layers, parts):
+    frozen = rules.frozen(NAMES, pattern, layers, count=LAYERS)
+    told = rules.parts_of(frozen, NAMES, LAYERS)
+    assert [part.split("/self")[0] for part in told[: len(parts)]] == parts
+    single = [name for name in told if name in NAMES]
+    assert len(told) == len(parts) or len(single) == 2  # kernel and bias

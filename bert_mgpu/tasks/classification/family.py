@@ -12,7 +12,7 @@ from bert_mgpu.config.classification import UNKNOWN
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import hashing, terminal
 from bert_mgpu.core.errors import UserError, listed
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Example, Features
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.model.segments import ATTENTION
@@ -124,9 +124,9 @@ class ClassificationFamily(Family):
                 f" {problem_type.name!r}: pass --task_type"
             )
         if names:
-            say(f"{len(names)} labels: {listed(names)}")
+            fact("labels", f"{len(names)}: {listed(names)}")
         else:
-            say(f"type: {problem_type.name}")
+            fact("type", problem_type.name)
         return dataclasses.replace(files, labels=tuple(names))
 
     def with_labels_of(
@@ -267,7 +267,7 @@ def _loss(
     if weights is not None:
         pairs = zip(labels, weights, strict=True)
         shown = listed([f"{label} {weight:.4g}" for label, weight in pairs])
-        say(f"weights of labels in the loss: {shown}")
+        fact("labels", f"weights in the loss: {shown}")
     return Loss(weights, focal_gamma)
 
 

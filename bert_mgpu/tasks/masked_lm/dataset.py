@@ -16,7 +16,7 @@ from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core import files, hashing
 from bert_mgpu.core.errors import UserError, listed
-from bert_mgpu.core.log import progress_bar, say
+from bert_mgpu.core.log import fact, progress_bar
 from bert_mgpu.core.rows import Example
 from bert_mgpu.data import pretraining_records
 from bert_mgpu.data.dynamic_masking import DynamicMasking
@@ -105,7 +105,7 @@ def _check_count(file: str, count: int, skip_bad: bool) -> None:
             f" again, or remove {side} where other code has written the records since"
         )
     if count < written:
-        say(f"{file}: {count} of the {written} records that were written")
+        fact("records", f"{file}: {count} of the {written} that were written")
 
 
 class RecordDataset:
@@ -130,7 +130,7 @@ class RecordDataset:
         if self._masking and (
             note := too_few(self._masking.masking, config.max_seq_length)
         ):
-            say(note)
+            fact("masking", note)
         schema = RecordSchema(
             config.max_seq_length,
             config.max_predictions_per_seq,
@@ -247,18 +247,17 @@ class RecordDataset:
         rows = RecordRows(files, indices, self._masking, most=self._most(split))
         for index in indices:
             for line in index.bad[:3]:
-                say(f"left out: {line}")
+                fact(split, f"left out: {line}")
         bad = sum(len(index.bad) for index in indices)
-        say(
-            f"{split}: {len(rows)} rows of {self.named(split)}"
-            + f"; {bad} bad records are left out" * (bad > 0)
-        )
+        left_out = f"; {bad} bad records are left out" * (bad > 0)
+        fact(split, f"{len(rows)} rows of {self.named(split)}{left_out}")
         if 1 < len(files) < (processes := self._topology.group.size):
-            say(
-                f"  fewer files than {processes} processes: each reads rows of any file"
+            fact(
+                split,
+                f"fewer files than {processes} processes: each reads rows of any file",
             )
         tokens = int(rows.lengths.sum())
-        say(f"  {tokens} tokens, {tokens / len(rows):.1f} per row")
+        fact(split, f"{tokens} tokens, {tokens / len(rows):.1f} per row")
         key = hashing.fingerprint({"content": [index.content for index in indices]})
         collective.check_equal(
             self._topology.group, {"--input_file (its contents)": key}

@@ -13,7 +13,7 @@ from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.tagging import BIO, PIECES, WORDS
 from bert_mgpu.core.errors import UserError, listed
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Example, Features
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks import reader as files_reader
@@ -104,7 +104,8 @@ class TaggingFamily(Family):
                 f"--tag_scheme={config.tag_scheme}: the trained model has {scheme}:"
                 " leave the flag out"
             )
-        say(f"{len(bio.types_of(tags))} types: {listed(bio.types_of(tags))}")
+        found = bio.types_of(tags)
+        fact("types", f"{len(found)}: {listed(found)}")
         return dataclasses.replace(files, labels=tuple(tags), options=options)
 
     def _training_file(self, config: FinetuneConfig, files: TaskFiles) -> list[Example]:

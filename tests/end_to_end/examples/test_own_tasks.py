@@ -19,7 +19,7 @@ def test_an_own_task(model, tmp_path, recorded, name):
     out = tmp_path / "out"
     settings = {"DATA": own_data(tmp_path, name), "MODEL": model, "OUT": out}
     _, _, output = recorded("own_task.sh", *SMALL, **settings, LENGTH=16, N_GPUS=1)
-    assert "effective batch: 16 examples x 1 tower" in output
+    assert "batch  16 examples x 1 tower" in output
     assert len((out / "predict.txt").read_text().splitlines()) == 3
     first = json.loads((out / "predictions.jsonl").read_text().splitlines()[0])
     key, kind = {

@@ -33,7 +33,7 @@ def test_the_road_of_domain_adaptation(tmp_path):
     assert [line.split("/")[-2] for line in shown] == ["from-model", "from-pretrained"]
     assert all("eval_accuracy = " in line for line in shown)
     lines = done.stderr
-    assert lines.count("objectives: masked words\n") == 2
+    assert lines.count("objectives  masked words\n") == 2
     assert f"loaded from {tmp_path}/pretrained" in lines
     documents = (tmp_path / "corpus.txt").read_text().count("\n\n")
     train = (tmp_path / "demo" / "train.tsv").read_text().count("\n")

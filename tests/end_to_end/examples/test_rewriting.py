@@ -16,7 +16,7 @@ def test_editing(tmp_path, tiny, real):
     settings["INSERT_FROM"] = "vocabulary"
     done = real("edit_text.sh", *SMALL, settings=settings)
     assert done.returncode == 0, done.stderr
-    assert "objectives: masked words\n" in done.stderr
+    assert "objectives  masked words\n" in done.stderr
     assert f"loaded from {out}/head" in done.stderr
     texts = (out / "trained" / "predict.txt").read_text().splitlines()
     records = (out / "trained" / "predictions.jsonl").read_text().splitlines()

@@ -55,7 +55,7 @@ def test_it_learns_measures_and_leaves_what_fine_tuning_starts_from(
     )
     code, _, err = inside(args)
     assert code == 0, err
-    assert re.search(r"weights: 23 of 25 loaded from", err), err
+    assert re.search(r"weights  23 of 25 loaded from", err), err
     assert "cls/predictions" in err  # in the checkpoint but not used
 
 
@@ -102,7 +102,7 @@ def test_a_run_of_before_keeps_numpys_rows_and_masks(
     with monkeypatch.context() as patch:
         patch.delitem(dynamic_masking._DRAWS, "counters")
         code, _, err = pretrain(flags(stopped, "unmasked", **settings))
-    assert code == 0 and "resuming from" in err, err
+    assert code == 0 and "resuming  from" in err, err
     assert_same_run(whole, stopped)
     assert pretrain(flags(new, "unmasked", **settings))[0] == 0
     old, other = google_read.read(whole), google_read.read(new)
@@ -129,7 +129,7 @@ def test_killed_and_started_again_it_ends_with_the_same_bits(tmp_path, flags):
     run.kill()
     ends(run)
     code, err = ends(process(args, program=PRETRAINING))
-    assert code == 0 and "resuming from" in err, err
+    assert code == 0 and "resuming  from" in err, err
     assert_same_run(whole, broken)
 
 
@@ -187,11 +187,11 @@ def test_an_evaluation_alone_masks_as_the_training_did(tmp_path, data, flags, pr
 def test_evaluation_reads_the_first_rows(tmp_path, data, flags, pretrain):
     settings = {"do_eval": True, "max_eval_steps": 2, "eval_batch_size": 3}
     code, _, err = pretrain(flags(tmp_path / "out", **settings))
-    assert code == 0 and "dev: 12 rows of" in err
+    assert code == 0 and "dev  12 rows of" in err
     other = data / "both" / "b.tfrecord"
     args = flags(tmp_path / "out", do_eval=True, eval_input_file=other)
     code, _, err = pretrain(args)
-    assert code == 0 and f"dev: 15 rows of {other}" in err
+    assert code == 0 and f"dev  15 rows of {other}" in err
 
 
 def test_what_is_frozen_in_training_does_not_hinder_scoring(tmp_path, flags, pretrain):

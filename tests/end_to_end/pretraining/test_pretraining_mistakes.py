@@ -98,7 +98,7 @@ def test_a_warm_up_that_does_not_end_and_few_masks_are_told(tmp_path, flags, pre
     few = {"num_warmup_steps": 12, "masked_lm_prob": 0.5}
     code, _, err = pretrain(flags(tmp_path / "out", "unmasked", **few))
     assert code == 0
-    assert "WARNING: the warm-up never ends: lower --num_warmup_steps" in err
+    assert "WARNING  the warm-up never ends: lower --num_warmup_steps" in err
     assert "rows beyond 6 tokens get fewer masks" in err
     assert ": pass --max_predictions_per_seq=8" in err
 
@@ -192,9 +192,9 @@ def test_other_settings_do_not_resume(tmp_path, data, flags, pretrain):
         result = pretrain(flags(out, **changed))
         assert_refused(result, "holds a run with other settings", next(iter(changed)))
     code, _, err = pretrain(flags(out, num_train_steps=14))
-    assert code == 0 and "training: steps 13 to 14" in err
+    assert code == 0 and "training  steps 13 to 14" in err
     code, _, err = pretrain(flags(tmp_path / "further", init_checkpoint=out))
-    assert code == 0 and "weights: 30 of 30 loaded from" in err
+    assert code == 0 and "weights  30 of 30 loaded from" in err
     assert "--freeze" not in err
 
 

@@ -27,12 +27,12 @@ def test_what_pretraining_leaves_writes_and_what_rewriting_leaves_is_pretrained(
     code, _, err = inside(args)
     assert code == 0, err
     # All but the tags: nothing is said of a random head.
-    assert "weights: 26 of 28 loaded from" in err, err
+    assert "weights  26 of 28 loaded from" in err, err
     assert "new, initialised at random: output_bias, output_weights" in err
     assert "starts from noise" not in err
     changed = {"init_checkpoint": tmp_path / "rewriter", "num_train_steps": 2}
     code, _, err = pretrain(flags(tmp_path / "again", "words", **changed))
-    assert code == 0 and "weights: 26 of 28 loaded from" in err, err
+    assert code == 0 and "weights  26 of 28 loaded from" in err, err
     # Which masked words do not need.
     assert "at random: bert/pooler/dense/bias, bert/pooler/dense/kernel\n" in err
     assert "--freeze=^bert/" not in err

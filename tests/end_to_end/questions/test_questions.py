@@ -275,4 +275,4 @@ def test_a_share_of_the_training_file_has_its_own_contexts(flags, inside, tmp_pa
     asked |= {"dev_share": 0.25, "num_train_epochs": 1}
     code, _, err = inside(flags(tmp_path / "out", "mine", **asked))
     assert code == 0, err
-    assert "train: 27 examples" in err and "dev: 9 examples" in err
+    assert "train  27 examples" in err and "dev  9 examples" in err

@@ -50,7 +50,7 @@ def test_a_share_of_the_training_file_is_the_dev_set(flags, data, inside, tmp_pa
     asked |= {"dev_share": 0.25, "num_train_epochs": 1}
     code, _, err = inside(flags(tmp_path / "out", "mine", **asked))
     assert code == 0, err
-    assert "train: 36 examples" in err and "dev: 12 examples" in err
+    assert "train  36 examples" in err and "dev  12 examples" in err
 
 
 def test_a_stride_beyond_the_row_is_refused(flags, inside, tmp_path):

@@ -160,6 +160,17 @@ def test_texts_that_are_empty_long_or_unknown(looked_at):
     )
 
 
+def test_truncation_of_several_files_is_one_line(looked_at):
+    short = [("a b", label) for _, label in fine(2)]
+    mixed = [(f"{text} {n}", label) for n, (text, label) in enumerate([*fine(4)])]
+    sets = {"train": fine(40), "dev": [*mixed, *short], "test": short[:1]}
+    output, *others = looked_at(length=8, **sets)
+    advice = "raise --max_seq_length, or pass --truncation=head_tail"
+    shares = "67% to 100% of the rows are truncated"
+    assert output == f"train.tsv, dev.tsv: {shares}: {advice}"
+    assert not any("truncated" in line for line in others)
+
+
 def test_several_labels_and_numbers(looked_at):
     rows = [(text, ("yes",) if n % 2 else ()) for n, (text, _) in enumerate(fine(40))]
     assert looked_at(train=rows, kind="multi") == ["train.tsv: no row has the label no"]
