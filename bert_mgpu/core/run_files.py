@@ -78,7 +78,8 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         (EVALUATIONS, BASELINE),
-        "the scores of each set every `--eval_steps` steps; those of naive Bayes",
+        "the scores of each set every `--eval_steps` steps; those of naive Bayes, or"
+        " what else a model has to beat, where a training evaluates",
     ),
     (
         (f"{BEST}/",),

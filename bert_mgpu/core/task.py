@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bert_mgpu.core import tensor_names
+from bert_mgpu.core.intervals import Interval
 from bert_mgpu.core.rows import Example, Outputs, Rows
 
 # A batch is a dict of tensors under google-research/bert's names. Shapes, with
@@ -122,6 +123,15 @@ class Predictions(NamedTuple):
     values: Sequence[np.ndarray] | np.ndarray  # [examples, W], test_results.tsv
     records: list[dict[str, Any]]  # of predictions.jsonl, without id and line
     files: Mapping[str, Sequence[str]] = types.MappingProxyType({})  # further ones
+
+
+class Trust(NamedTuple):
+    """How far the scores of a set can be trusted."""
+
+    intervals: Mapping[str, Interval] = types.MappingProxyType({})  # of scores, 95 %
+    # The task's `metric` of answers that need no model, by what they are.
+    floors: Mapping[str, float] = types.MappingProxyType({})
+    one_answer: str = ""  # that nearly all rows get and should not: a line on it
 
 
 class Display(NamedTuple):

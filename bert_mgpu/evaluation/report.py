@@ -15,7 +15,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.core.report import Block, ReportSection, ReportTable, ScoreCurves
 from bert_mgpu.core.rows import Features
-from bert_mgpu.evaluation import evaluator, html, plots
+from bert_mgpu.evaluation import evaluator, html, plots, result_files
 from bert_mgpu.training import recorder
 
 _EVALUATIONS = 60  # the last ones, which are shown
@@ -38,6 +38,7 @@ class ReportFacts(NamedTuple):
     sets: Mapping[str, Features]
     padding: Mapping[str, float]  # policy -> fraction; empty where nothing trains
     warnings: Sequence[str]
+    doubts: Sequence[str]  # whether the model has learnt anything
 
 
 def is_possible() -> bool:
@@ -60,6 +61,7 @@ def write(facts: ReportFacts, sections: Sequence[ReportSection]) -> None:
         content += _settings(facts)
         version = _versions(facts).get("bert_mgpu", "")
         lines = [f"{facts.output_dir}, bert_mgpu {version}"]
+        lines += [f"WARNING: {line}" for line in facts.doubts]
         text = html.page(facts.title, lines, content)
     except OSError as error:
         raise UserError(
@@ -101,7 +103,7 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     smooth = _smooth([row.get("loss", np.nan) for row in records])
     training = plots.Line("training", steps, smooth, colour="0.6")
     losses, scores = [training], []
-    baseline = _baseline(facts.output_dir)
+    baseline = result_files.read_baseline(facts.output_dir)
     for number, name in enumerate(dict.fromkeys(row["set"] for row in history)):
         colour = f"C{number}"
         rows = [row for row in history if row["set"] == name]
@@ -211,29 +213,12 @@ def _settings(facts: ReportFacts) -> Sections:
 
 def _read_run(facts: ReportFacts) -> dict[str, Any]:
     """The facts in run.json about the training of the model."""
-    return _objects(facts.output_dir / run_files.RUN)
-
-
-def _objects(path: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """The objects in the JSON object of a file; none where it cannot be read."""
-    try:
-        content = files.read_json(path)
-    except UserError:
-        return {}
-    return {name: value for name, value in content.items() if isinstance(value, dict)}
+    return result_files.read_objects(facts.output_dir / run_files.RUN)
 
 
 def _versions(facts: ReportFacts) -> dict[str, Any]:
     """The versions of the software that trained the model."""
     return _read_run(facts).get("versions", {})
-
-
-def _baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:
-    """Set -> the baseline's scores."""
-    return {
-        name: {n: v for n, v in scores.items() if isinstance(v, int | float)}
-        for name, scores in _objects(output_dir / run_files.BASELINE).items()
-    }
 
 
 def _or_nan(row: Mapping[str, Any], name: str) -> float:

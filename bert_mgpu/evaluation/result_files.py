@@ -8,7 +8,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_mgpu.core import run_files
+from bert_mgpu.core import files, run_files
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import make_folder, write_text
 from bert_mgpu.core.rows import Features
 from bert_mgpu.core.task import Predictions
@@ -48,6 +49,23 @@ def over_seeds(runs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float
 def write_baseline(output_dir: pathlib.Path, scores: Mapping[str, Any]) -> None:
     """Writes baseline.json: the baseline's scores of each set."""
     write_text(output_dir / run_files.BASELINE, json.dumps(scores, indent=2) + "\n")
+
+
+def read_baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:
+    """Set -> what `write_baseline` wrote; nothing where it cannot be read."""
+    return {
+        name: {n: v for n, v in scores.items() if isinstance(v, int | float)}
+        for name, scores in read_objects(output_dir / run_files.BASELINE).items()
+    }
+
+
+def read_objects(path: pathlib.Path) -> dict[str, dict[str, Any]]:
+    """The objects in the JSON object of a file; none where it cannot be read."""
+    try:
+        content = files.read_json(path)
+    except UserError:
+        return {}
+    return {name: value for name, value in content.items() if isinstance(value, dict)}
 
 
 def write_sentence_scores(

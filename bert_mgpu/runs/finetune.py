@@ -11,6 +11,7 @@ from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.runs import (
     export,
     identity,
+    learnt,
     plan,
     predict_stream,
     report,
@@ -58,9 +59,11 @@ def finetune(
     if not config.do_train and topology.group.rank == 0:
         resume.keep_task(data.task, output_dir)
     # 3. Their use.
-    scored = {}
+    scored, doubts = {}, list[str]()
     if config.do_eval:
         scored = stages.evaluate(run, towers, state.step, names=data.evaluated)
+        trained = train.planned(run) if config.do_train else None
+        doubts = learnt.tell(run, scored, trained)
     if config.do_predict and data.streams:
         predict_stream.predict(run, towers)
     elif config.do_predict:
@@ -69,7 +72,7 @@ def finetune(
         predict_stream.answer(run, towers)
     stages.export(run, state.averaged, task.huggingface_problem_type)
     export.write(run, state.averaged, towers)
-    report.write(run, scored)
+    report.write(run, scored, doubts)
     return Finished(towers, task)
 
 

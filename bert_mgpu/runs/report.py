@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_mgpu.core.log import say
@@ -14,10 +14,13 @@ from bert_mgpu.runs.run import FinetuningRun
 _PADDED_STEPS = 50  # from which the fractions of padding are computed
 
 
-def write(run: FinetuningRun, scored: Mapping[str, Any]) -> None:
+def write(
+    run: FinetuningRun, scored: Mapping[str, Any], doubts: Sequence[str] = ()
+) -> None:
     """Writes the report of a training or an evaluation, in the first process.
 
-    scored: the scored rows of each set that was evaluated.
+    scored: the scored rows of each set that was evaluated; doubts: whether the model
+    has learnt anything.
     """
     config, task, data = run.config, run.task, run.data
     if not (config.report and (config.do_train or config.do_eval)):
@@ -59,5 +62,6 @@ def write(run: FinetuningRun, scored: Mapping[str, Any]) -> None:
         sets=sets,
         padding=fractions,
         warnings=warnings,
+        doubts=doubts,
     )
     report.write(facts, sections)

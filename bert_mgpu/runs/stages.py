@@ -14,6 +14,7 @@ from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import files, run_files
 from bert_mgpu.core.log import fact, say
+from bert_mgpu.core.rows import Features
 from bert_mgpu.evaluation import evaluator as evaluations
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.evaluation.evaluator import EvaluationSettings, Evaluator
@@ -97,11 +98,27 @@ def _write_scores(run: Run, step: int, scored: Any, *, name: str, title: str) ->
         say(text)
 
 
-def evaluator(run: FinetuningRun) -> Evaluator | None:
-    """The evaluator of a training; None without --eval_steps.
+def baseline(
+    run: FinetuningRun, sets: Mapping[str, Features]
+) -> dict[str, dict[str, float]]:
+    """Set -> the scores of the family's baseline; logs and writes them.
 
-    Logs and writes the scores of the family's baseline, for comparison.
+    By all processes; the first one gets them.
     """
+    data, family = run.data, run.data.family
+    trained, _ = data.read("train")  # by all, like every reading
+    if run.topology.group.rank > 0:
+        return {}
+    found = family.baseline(trained, sets, run.task, examples=data.examples)
+    for name, scores in found.items():
+        line = f"{family.baseline_name}, {name}: {run.task.line(scores)}"
+        fact("baseline", line)
+    result_files.write_baseline(run.output_dir, found)
+    return found
+
+
+def evaluator(run: FinetuningRun) -> Evaluator | None:
+    """The evaluator of a training; None without --eval_steps."""
     config, task, data = run.config, run.task, run.data
     if not config.eval_steps:
         return None
@@ -109,13 +126,7 @@ def evaluator(run: FinetuningRun) -> Evaluator | None:
     sets = {name: rows for name, (rows, _) in loaded.items()}
     names = task.metrics(sets[evaluations.MAIN])
     metric = evaluations.choose_metric(config.best_metric, task.metric, names)
-    trained, _ = data.read("train")  # by all processes, like every reading
-    if run.topology.group.rank == 0:
-        baseline = data.family.baseline(trained, sets, task, examples=data.examples)
-        for name, scores in baseline.items():
-            line = f"{data.family.baseline_name}, {name}: {task.line(scores)}"
-            fact("baseline", line)
-        result_files.write_baseline(run.output_dir, baseline)
+    baseline(run, sets)
     measured = {"set": loaded[evaluations.MAIN][1], "metric": metric}
     flags = ("max_eval_examples", *task.score_settings)
     measured |= {name: getattr(config, name) for name in flags}

@@ -24,7 +24,7 @@ from bert_mgpu.distributed import collective, launcher
 from bert_mgpu.distributed.collective import Horovod
 from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
 from bert_mgpu.runs import identity as identity_lib
-from bert_mgpu.runs import init_distributed, resume
+from bert_mgpu.runs import init_distributed, learnt, resume
 from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.training import loop, rules, schedule
 from bert_mgpu.training.batches import PlacedBatch
@@ -187,6 +187,8 @@ def _train(
         f"steps {state.step + 1} to {plan.steps}, learning rate {plan.rate_in_words};"
         f" seed {config.seed}",
     )
+    if warning := learnt.rate_warning(config, plan):
+        fact("training", warning)
     if plan.warmup >= plan.steps:
         never = f"the warm-up never ends: lower --{config.warmup_flag}"
         fact("training", f"WARNING: {never}")
@@ -251,6 +253,12 @@ def _recorder(
         sent=sent,
         compiles=run.compilation.passes,
     )
+
+
+def planned(run: Run) -> loop.TrainingPlan:
+    """The plan of a training."""
+    rows, _ = run.data.load_training()
+    return _plan(run, len(rows))
 
 
 def _plan(run: Run, rows: int) -> loop.TrainingPlan:

@@ -28,6 +28,7 @@ from bert_mgpu.core.task import (
     Params,
     Predictions,
     ReadExamples,
+    Trust,
 )
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks import dev_share
@@ -96,6 +97,9 @@ class FinetuningTask(abc.ABC):
     @abc.abstractmethod
     def scores(self, scored: Any) -> dict[str, Any]:
         """Metrics of a whole set, `eval_loss` among them."""
+
+    def trust(self, scored: Any) -> Trust:
+        return Trust()
 
     @abc.abstractmethod
     def decide(self, scored: Any) -> Predictions:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+_CORRECTED = 5000  # steps, after which the missing correction is below 1 %
+
 
 def learning_rate(
     step: int, peak: float, steps: int, *, warmup: int, power: float = 1.0
@@ -18,6 +20,21 @@ def learning_rate(
     if step < warmup:
         return peak * step / warmup
     return peak * max(0.0, 1.0 - step / steps) ** power
+
+
+def longest_step(peak: float, steps: int, *, warmup: int, power: float = 1.0) -> float:
+    """The longest step of adamw_google, as the rate at which AdamW's is as long.
+
+    It does not correct its averages, of decays 0.9 and 0.999, for their start at zero.
+    """
+    late = _CORRECTED + warmup  # from here on it hardly matters
+    rates = (
+        learning_rate(step, peak, steps, warmup=warmup, power=power)
+        * (1 - 0.9 ** (step + 1))
+        / math.sqrt(1 - 0.999 ** (step + 1))
+        for step in range(min(steps, late))
+    )
+    return max(rates, default=0.0)
 
 
 def scaled_rate(rate: float, towers: int, scaling: str) -> float:

@@ -47,7 +47,6 @@ PARTS = {
     "checkpoints/tensor_bundle.py": ("checkpoints/google_read.py", "its file format"),
     "config/task_data.py": ("cli/doctor/task_data.py", "the table of its flags"),
     "config/convert.py": ("cli/convert.py", "the table of its flags"),
-    "core/log.py": ("cli/script.py", "the lines of every run"),
     "data/columns.py": ("data/tables.py", "the columns of every format"),
     "data/csv_lines.py": ("data/tables.py", "the lines of its CSV files"),
     "data_prep/statistics.py": ("data_prep/prepare.py", "what it prints at the end"),

@@ -77,7 +77,7 @@ def results_of(path):
 
 
 def test_trains_evaluates_and_predicts(out, data):
-    assert "the first word  dev: eval_accuracy" in (out / "said").read_text()
+    assert "the first word, dev: eval_accuracy" in (out / "said").read_text()
     losses = [json.loads(line)["loss"] for line in (out / "metrics.jsonl").open()]
     assert losses[-1] < 0.75 * losses[0]
     assert (out / "eval_results_seen.txt").exists()

@@ -37,6 +37,35 @@ def test_rate_is_scaled_by_the_number_of_gpus():
     assert schedule.scaled_rate(1e-4, 4, "linear") == pytest.approx(4e-4)
 
 
+@pytest.mark.parametrize(
+    ("steps", "peak", "longest"),
+    [
+        (833, 1e-4, 3.5e-4),
+        (416, 1e-4, 4.8e-4),
+        (138, 1e-4, 6.1e-4),
+        (416, 1.414e-4, 6.8e-4),
+        (138, 6e-4, 3.6e-3),
+    ],
+)
+def test_the_longest_step_is_that_of_the_published_table(steps, peak, longest):
+    """docs/performance.md, with a tenth of the steps as warm-up."""
+    found = schedule.longest_step(peak, steps, warmup=steps // 10)
+    assert found == pytest.approx(longest, rel=0.02)
+
+
+def test_the_longest_step_is_googles():
+    """As google-research/bert's rule makes it of a constant gradient."""
+    beta1, beta2, m, v, steps = 0.9, 0.999, 0.0, 0.0, 6000
+    longest = 0.0
+    for step in range(steps):
+        m, v = beta1 * m + (1 - beta1), beta2 * v + (1 - beta2)
+        rate = schedule.learning_rate(step, 1e-3, steps, warmup=40)
+        longest = max(longest, rate * m / v**0.5)
+    found = schedule.longest_step(1e-3, steps, warmup=40)
+    assert found == pytest.approx(longest, rel=1e-9)
+    assert schedule.longest_step(1e-3, 0, warmup=0) == 0.0
+
+
 def test_first_rule_wins_and_all_names_are_covered():
     table = [("bias", 1), ("kernel", 2)]
     assert rules.resolve(table, ["a/kernel", "bias_of/kernel"]) == {

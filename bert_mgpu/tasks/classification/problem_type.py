@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.task import Display, Predictions, ReadExamples
+from bert_mgpu.core.task import Display, Predictions, ReadExamples, Trust
 from bert_mgpu.tasks.classification import metrics
 
 
@@ -98,6 +98,10 @@ class ProblemType(abc.ABC):
     @abc.abstractmethod
     def score(self, scored: ScoredRows) -> dict[str, float]:
         """Metrics of a whole set, Google's names first."""
+
+    def trust(self, scored: ScoredRows) -> Trust:
+        """See `core.task.Trust`."""
+        return Trust()
 
     @abc.abstractmethod
     def row_losses(self, scored: ScoredRows) -> np.ndarray:

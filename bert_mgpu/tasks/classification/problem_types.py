@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.task import Predictions
+from bert_mgpu.core.task import Predictions, Trust
 from bert_mgpu.model import heads
-from bert_mgpu.tasks.classification import builtin, metrics, ranking
+from bert_mgpu.tasks.classification import builtin, metrics, ranking, trust
 from bert_mgpu.tasks.classification.problem_type import (
     ErrorRow,
     Loss,
@@ -83,6 +83,9 @@ class Single(ProblemType):
         )
         truth = scored.truth
         return scores | ranking.scores(scored.groups, scored.margins, truth=truth)
+
+    def trust(self, scored: ScoredRows) -> Trust:
+        return trust.of_classes(scored.truth, self._classes(scored), scored.labels)
 
     def row_losses(self, scored: ScoredRows) -> np.ndarray:
         log_probs = metrics.log_softmax(scored.logits)
@@ -183,6 +186,10 @@ class Multi(ProblemType):
         return metrics.multi_label_metrics(
             scored.truth, probabilities, chosen, losses=self.row_losses(scored)
         )
+
+    def trust(self, scored: ScoredRows) -> Trust:
+        chosen = self._chosen(scored)[1].astype(np.uint8)
+        return trust.of_label_sets(scored.truth, chosen, scored.labels)
 
     def row_losses(self, scored: ScoredRows) -> np.ndarray:
         wide = scored.logits.astype(np.float64)

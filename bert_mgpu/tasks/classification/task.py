@@ -22,6 +22,7 @@ from bert_mgpu.core.task import (
     Params,
     Predictions,
     ReadExamples,
+    Trust,
 )
 from bert_mgpu.data import cache
 from bert_mgpu.model import bert, heads, layers
@@ -189,6 +190,9 @@ class Classification(FinetuningTask):
 
     def scores(self, scored: ScoredRows) -> dict[str, float]:
         return self.problem_type.score(scored)
+
+    def trust(self, scored: ScoredRows) -> Trust:
+        return self.problem_type.trust(scored)
 
     def decide(self, scored: ScoredRows) -> Predictions:
         predictions = self.problem_type.decide(scored)

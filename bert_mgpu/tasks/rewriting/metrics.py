@@ -11,6 +11,8 @@ import collections
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from bert_mgpu.core import intervals
+from bert_mgpu.core.task import Trust
 from bert_mgpu.text.edits import TokenEdit
 from bert_mgpu.text.realise import on_one_line
 from bert_mgpu.text.words import is_dense
@@ -20,6 +22,7 @@ NAMES = (
     *("edit_precision", "edit_recall", "edit_f0.5", "changed"),
 )
 _LONGEST = 4  # words of an n-gram
+_FEWEST, _HARDLY = 20, 0.05  # texts to change; the share of them that is too little
 _BETA = 0.5  # of the F score of edits: precision counts more than recall
 
 Words = Sequence[str]
@@ -71,6 +74,21 @@ def scores(
         _percent(map(str.__ne__, predicted, sources)),
     ]
     return RewritingScores(dict(zip(NAMES, values, strict=True)), bleu.signature)
+
+
+def trust(
+    sources: Sequence[str], predicted: Sequence[str], targets: Sequence[str]
+) -> Trust:
+    """The interval of exact matches, and whether hardly any text is changed."""
+    right = sum(map(str.__eq__, predicted, targets))
+    low, high = intervals.wilson(right, len(targets))
+    changed, asked = (
+        sum(map(str.__ne__, own, sources)) for own in (predicted, targets)
+    )
+    line = ""
+    if asked >= _FEWEST and changed < _HARDLY * asked:
+        line = f"{changed} of {len(sources)} texts are changed, where {asked} should be"
+    return Trust({"exact_match": (100 * low, 100 * high)}, one_answer=line)
 
 
 def text_sari(source: str, predicted: str, target: str) -> float:

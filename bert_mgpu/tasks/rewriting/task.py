@@ -23,6 +23,7 @@ from bert_mgpu.core.task import (
     Params,
     Predictions,
     ReadExamples,
+    Trust,
 )
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
@@ -233,6 +234,9 @@ class Rewriting(FinetuningTask):
             path=path,
             keep_bias=self._choice.keep_bias,
         )
+
+    def trust(self, scored: RewrittenSet) -> Trust:
+        return metrics.trust(scored.pairs.sources, scored.texts, scored.pairs.targets)
 
     def decide(self, scored: RewrittenSet) -> Predictions:
         return predictions.decide(scored)

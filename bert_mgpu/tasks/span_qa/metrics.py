@@ -15,6 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_mgpu.core import intervals
+from bert_mgpu.core.errors import short_repr
+from bert_mgpu.core.task import Trust
+
+_NEARLY_ALL, _FEWEST = 0.95, 20  # the share of questions, and questions at least
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # What CMRC's script leaves out of answers. Of two characters it never finds one.
@@ -193,6 +198,27 @@ def scores_with_negative(
         found[f"best_{name}"] = 100 * best.score
         found[f"best_{name}_thresh"] = best.threshold
     return found
+
+
+def trust(
+    truth: Sequence[Sequence[str]], predicted: Sequence[str], *, chinese: bool
+) -> Trust:
+    """Intervals of the scores, and whether one answer is given to nearly all."""
+    if not predicted:
+        return Trust()
+    score, name = (cmrc_f1, "cmrc_f1") if chinese else (f1, "f1")
+    values = of_questions(truth, predicted, score)
+    low, high = intervals.of_rows(
+        np.stack([values, np.ones(len(values))], 1),
+        lambda sums: sums[:, 0] / sums[:, 1],
+    )
+    said, count = collections.Counter(predicted).most_common(1)[0]
+    true = sum(said in (texts or ("",)) for texts in truth)
+    line = ""
+    if count >= _NEARLY_ALL * len(predicted) >= _FEWEST and count > 1.1 * true:
+        answer = f"the answer {short_repr(said)}" if said else "no answer"
+        line = f"{count} of {len(predicted)} questions get {answer}, right for {true}"
+    return Trust({name: (100 * low, 100 * high)}, one_answer=line)
 
 
 def _percent(values: np.ndarray) -> float:

@@ -22,6 +22,7 @@ from bert_mgpu.core.task import (
     Params,
     Predictions,
     ReadExamples,
+    Trust,
 )
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
@@ -138,6 +139,12 @@ class SpanQa(FinetuningTask):
         chinese = self._chinese and scored.odds is None
         scores = self.scores(scored)
         return report.sections(name, scored, scores, path=path, chinese=chinese)
+
+    def trust(self, scored: AnsweredSet) -> Trust:
+        truth = [example.label.texts for example in scored.examples]
+        said = [answer.text for answer in scored.chosen]
+        chinese = self._chinese and scored.odds is None
+        return metrics.trust(truth, said, chinese=chinese)
 
     def decide(self, scored: AnsweredSet) -> Predictions:
         return predictions.decide(scored)

@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.core import terminal
+from bert_mgpu.core import intervals, terminal
+from bert_mgpu.core.task import Trust
 from bert_mgpu.tasks.tagging.bio import Span
 
 NAMES = ("precision", "recall", "f1", "macro_f1", "weighted_f1")
+_FEWEST, _HARDLY = 20, 0.05  # entities; the share of them that is too little
 Cells = list[tuple[str, ...]]  # the lines of a table, its header first
 
 
@@ -66,6 +68,22 @@ def _scores(
 
 def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
     return np.where(denominator, numerator / np.where(denominator, denominator, 1), 0.0)
+
+
+def trust(
+    truth: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]
+) -> Trust:
+    """The interval of F1, and whether hardly anything is found."""
+    sets = [({*true}, {*said}) for true, said in zip(truth, predicted, strict=True)]
+    sizes = [(len(true & said), len(said), len(true)) for true, said in sets]
+    if not sizes:
+        return Trust()
+    values = np.array(sizes)
+    _, found, there = values.sum(0).tolist()
+    line = ""
+    if there >= _FEWEST and found < _HARDLY * there:
+        line = f"{found} entities are found where there are {there}"
+    return Trust({"f1": intervals.of_rows(values, intervals.f1)}, one_answer=line)
 
 
 def cells(counts: Counts) -> Cells:

@@ -22,6 +22,7 @@ from bert_mgpu.core.task import (
     Params,
     Predictions,
     ReadExamples,
+    Trust,
 )
 from bert_mgpu.model import bert, crf, heads, layers
 from bert_mgpu.model import params as params_lib
@@ -147,6 +148,9 @@ class Tagging(FinetuningTask):
 
     def metrics(self, rows: Features) -> list[str]:
         return ["eval_accuracy", "eval_loss", *metrics.NAMES]
+
+    def trust(self, scored: TaggedSet) -> Trust:
+        return metrics.trust(scored.true_entities, scored.entities)
 
     def decide(self, scored: TaggedSet) -> Predictions:
         return predictions.decide(scored)

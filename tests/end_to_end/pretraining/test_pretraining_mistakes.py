@@ -89,7 +89,7 @@ def test_records_that_were_lost_between_two_are_missed(tmp_path, data, flags, pr
     result = pretrain(args)
     assert_refused(result, "a.tfrecord: 25 records, but .a.tfrecord.json", "says 26")
     code, _, err = pretrain([*args, "--skip_bad_records=true"])
-    assert code == 0 and "25 of the 26 records that were written" in err
+    assert code == 0 and "25 of the 26 that were written" in err
     (records / ".a.tfrecord.json").write_text(json.dumps({"rows": 24}))
     assert_refused(pretrain(flags(tmp_path / "b", input_file=records)), "says 24")
 

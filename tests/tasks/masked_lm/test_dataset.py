@@ -44,7 +44,7 @@ def test_a_copy_has_as_many_records_as_were_written(file, capfd):
         with pytest.raises(UserError, match=f"{count} records, but"):
             dataset._check_count(path, count, skip_bad)
     dataset._check_count(path, 2, skip_bad=True)
-    assert "2 of the 3 records" in capfd.readouterr().err
+    assert "2 of the 3 that were written" in capfd.readouterr().err
 
 
 def test_a_folder_names_its_records_and_a_glob_what_it_matches(tmp_path):

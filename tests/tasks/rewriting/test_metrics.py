@@ -183,3 +183,18 @@ def test_all_scores_beside_those_of_copying():
 def test_no_rows_have_no_scores():
     values, _ = metrics.scores([], [], [], edits=[], true_edits=[])
     assert {*values.values()} == {0} and [*values] == [*metrics.NAMES]
+
+
+def test_the_interval_of_exact_matches_and_texts_that_stay_as_they_are():
+    sources = [f"text {n}" for n in range(100)]
+    targets = [f"{text} !" if n % 2 else text for n, text in enumerate(sources)]
+    found = metrics.trust(sources, targets, targets)
+    assert found.intervals["exact_match"] == pytest.approx((96.3, 100.0), abs=0.1)
+    assert found.one_answer == ""
+    copied = metrics.trust(sources, sources, targets)
+    low, high = copied.intervals["exact_match"]
+    assert 40 < low < 50 < high < 60
+    assert copied.one_answer == "0 of 100 texts are changed, where 50 should be"
+    few = [*targets[:10], *sources[10:]]  # five of fifty
+    assert metrics.trust(sources, few, targets).one_answer == ""
+    assert metrics.trust(sources[:9], sources[:9], targets[:9]).one_answer == ""

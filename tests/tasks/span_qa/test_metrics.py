@@ -162,3 +162,19 @@ def test_scores_of_cmrc2018_are_those_of_its_script(name):
 )
 def test_chinese_characters_and_other_words(true, said, wanted):
     assert metrics.cmrc_f1(true, said) == pytest.approx(wanted)
+
+
+def test_the_interval_of_f1_and_one_answer_for_all():
+    truth = [[f"word{n}"] if n % 2 else [] for n in range(100)]
+    said = [texts[0] if texts and n % 4 == 1 else "" for n, texts in enumerate(truth)]
+    found = metrics.trust(truth, said, chinese=False)
+    low, high = found.intervals["f1"]
+    assert low < 75.0 < high and 10 < high - low < 25 and found.one_answer == ""
+    same = metrics.trust(truth, ["word1"] * 100, chinese=True)
+    assert same.one_answer == "100 of 100 questions get the answer 'word1', right for 1"
+    assert {*same.intervals} == {"cmrc_f1"}
+    none = metrics.trust(truth, [""] * 100, chinese=False)
+    assert none.one_answer == "100 of 100 questions get no answer, right for 50"
+    assert metrics.trust(truth[:4], [""] * 4, chinese=False).one_answer == ""
+    assert metrics.trust([[]] * 100, [""] * 100, chinese=False).one_answer == ""
+    assert metrics.trust([], [], chinese=False).intervals == {}

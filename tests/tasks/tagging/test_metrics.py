@@ -88,3 +88,23 @@ def test_the_table_has_a_line_for_each_type():
     assert lines[2] == ("ORG", "0.0000", "0.0000", "0.0000", "0")
     assert lines[4] == ("all", "0.3333", "0.3333", "0.3333", "3")
     assert metrics.table(counts).splitlines()[0].split() == [*lines[0]]
+
+
+def test_the_interval_of_f1_and_entities_that_are_hardly_found():
+    rng = np.random.default_rng(3)
+    truth = [[Span(0, 2, "A"), Span(3, 4, "B")][: n % 3] for n in range(200)]
+    said = [own if rng.random() < 0.8 else own[:1] for own in truth]
+    found = metrics.trust(truth, said)
+    low, high = found.intervals["f1"]
+    assert low < metrics.scores(metrics.count(truth, said))["f1"] < high
+    assert high - low < 0.1 and found.one_answer == ""
+    count = sum(map(len, truth))
+    for kept, told in ((0, 0), (8, 8), (40, None)):
+        few = [own if n < kept else [] for n, own in enumerate(truth)]
+        said = sum(map(len, few))
+        line = metrics.trust(truth, few).one_answer
+        assert line == (
+            "" if told is None else f"{said} entities are found where there are {count}"
+        )
+    assert metrics.trust(truth[:6], [[]] * 6).one_answer == ""  # too few to tell
+    assert metrics.trust([], []).intervals == {}

@@ -1,0 +1,61 @@
+"""95 % intervals of scores: where those of all such rows would lie.
+
+Letters: T draws, R rows, K counts of a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+Interval = tuple[float, float]
+_Z = 1.959963984540054  # of the normal distribution: 2.5 % lie above
+_DRAWS, _SEED = 1000, 0
+
+
+def wilson(right: int, count: int) -> Interval:
+    """Of a share, such as the rows that are right (Wilson 1927); of none (0, 1)."""
+    if not count:
+        return 0.0, 1.0
+    share, z2 = right / count, _Z * _Z
+    middle = share + z2 / (2 * count)
+    half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count * count))
+    low, high = (middle - half) / (1 + z2 / count), (middle + half) / (1 + z2 / count)
+    return max(0.0, low), min(1.0, high)
+
+
+def of_cells(counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> Interval:
+    """Of a function of counted rows, by drawing as many again (Efron 1979).
+
+    counts: int [...]; score: [T, ...] -> [T].
+    """
+    total = int(counts.sum())
+    shares = counts.reshape(-1) / max(1, total)
+    draws = np.random.default_rng(_SEED).multinomial(total, shares, _DRAWS)
+    return _middle(score(draws.reshape(_DRAWS, *counts.shape)))
+
+
+def of_rows(values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> Interval:
+    """Of a function of the sums of rows, by drawing as many rows again.
+
+    values: [R, K]; score: sums [T, K] -> [T].
+    """
+    rng, rows = np.random.default_rng(_SEED), len(values)
+    sums = [
+        np.bincount(rng.integers(0, rows, rows), minlength=rows) @ values
+        for _ in range(_DRAWS)
+    ]
+    return _middle(score(np.array(sums)))
+
+
+def _middle(values: np.ndarray) -> Interval:
+    low, high = np.quantile(values, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def f1(sums: np.ndarray) -> np.ndarray:
+    """F1 of what is right, predicted and true: [T, 3] -> [T]; 0 of nothing."""
+    both = sums[:, 1] + sums[:, 2]
+    return np.where(both > 0, 2 * sums[:, 0] / np.maximum(both, 1), 0.0)

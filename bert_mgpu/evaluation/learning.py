@@ -1,0 +1,110 @@
+"""Signs that a model learnt nothing, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_mgpu.core.errors import listed
+
+# As a rate of AdamW: beyond it trainings get worse, some learn nothing
+# (docs/performance.md).
+LONG_STEP = 5e-4
+_HIGH, _LOW = 1e-4, 1e-5  # rates; 2e-5 to 5e-5 are usual
+_FEW_STEPS = 100
+_FALLEN = 0.95  # the loss at the end over that at the start
+_FEWEST_LOSSES = 4
+_AS_GOOD = 0.01  # by which a score has to beat another
+
+
+class Training(NamedTuple):
+    """How a model was trained, as far as it is known."""
+
+    rate: float  # at its peak
+    longest_step: float | None  # of adamw_google: see `schedule.longest_step`
+    steps: int
+    losses: Sequence[float]  # in the order of the steps
+    from_weights: bool  # not from random ones
+    trains_encoder: bool
+
+
+class MainScore(NamedTuple):
+    """The main score of a set beside those that need no model."""
+
+    metric: str
+    value: float
+    lower_is_better: bool
+    constant: Mapping[str, float]  # of one answer for all, by what it is
+    baseline: Mapping[str, float]  # of the family's baseline, by its name
+    one_answer: str  # see `core.task.Trust`
+
+
+def findings(scores: MainScore, training: Training | None) -> list[str]:
+    """Lines on what is wrong with a model, then one on what to try; else none."""
+    found = [scores.one_answer] if scores.one_answer else []
+    ahead = [*_ahead(scores)]
+    if ahead:
+        value = f"{scores.metric} {scores.value:.4f}"
+        found.append(f"{value} is not better than {' or '.join(ahead)}")
+    has_floor = bool(scores.constant or scores.baseline)
+    learns = has_floor and not ahead and not scores.one_answer
+    if training and not learns and (line := _unfallen(training.losses)):
+        found.append(line)
+    if found:
+        found.append(f"to try: {'; '.join(_advice(scores, training))}")
+    return found
+
+
+def _ahead(scores: MainScore) -> Iterator[str]:
+    """What a model has to beat, or of a baseline to reach, and does not."""
+    sign = -1 if scores.lower_is_better else 1
+    for name, floor in scores.constant.items():
+        if sign * scores.value <= sign * floor:
+            yield f"{floor:.4f} of {name}"
+    for name, floor in scores.baseline.items():
+        if sign * scores.value < sign * floor:
+            yield f"{floor:.4f} of {name}"
+
+
+def _unfallen(losses: Sequence[float]) -> str | None:
+    if len(losses) < _FEWEST_LOSSES:
+        return None
+    quarter = max(1, len(losses) // 4)
+    first, last = np.mean(losses[:quarter]), np.mean(losses[-quarter:])
+    if last <= _FALLEN * first:
+        return None
+    return (
+        f"the loss of the training did not fall: {first:.4f} at first, {last:.4f} last"
+    )
+
+
+def _advice(scores: MainScore, training: Training | None) -> Iterator[str]:
+    baseline, constant = (
+        max(own.values(), default=None) for own in (scores.baseline, scores.constant)
+    )
+    if baseline is not None and constant is not None:
+        if baseline <= constant + _AS_GOOD:
+            yield (
+                f"{listed([*scores.baseline])} learns nothing either: do texts and"
+                " labels belong together? (bert_mgpu doctor data)"
+            )
+            return
+        yield "is --vocab_file that of the weights, and --do_lower_case as they were?"
+    if training is None:
+        return
+    if not training.from_weights:
+        yield "all weights began at random: pass --init_checkpoint"
+    if not training.trains_encoder:
+        yield "only the head is trained: freeze fewer parts"
+    if (training.longest_step or 0) > LONG_STEP:
+        yield "--optimizer=adamw, whose first steps are shorter, or a lower rate"
+    elif training.rate > _HIGH:
+        yield "a lower --learning_rate, such as 5e-5"
+    elif training.rate < _LOW:
+        yield "a higher --learning_rate, such as 5e-5"
+    if training.steps < _FEW_STEPS:
+        yield f"more epochs, or a smaller batch: {training.steps} steps are few"
+    other = "--optimizer=adamw " * (training.longest_step is not None)
+    yield f"{other}--learning_rate=5e-5, in another --output_dir"

@@ -1,0 +1,91 @@
+"""What an evaluation says of the model: intervals, floors, and signs of no learning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bert_mgpu.config.base import RunConfig
+from bert_mgpu.core import run_files
+from bert_mgpu.core.log import fact, say
+from bert_mgpu.evaluation import learning, result_files
+from bert_mgpu.evaluation.evaluator import MAIN
+from bert_mgpu.runs import stages
+from bert_mgpu.runs.run import FinetuningRun
+from bert_mgpu.training import loop, recorder, schedule
+
+_GOOGLES = "adamw_google"
+
+
+def longest_step(config: RunConfig, plan: loop.TrainingPlan) -> float | None:
+    """See `schedule.longest_step`; None of other optimizers."""
+    if config.optimizer != _GOOGLES:
+        return None
+    return schedule.longest_step(
+        plan.peak_rate, plan.steps, warmup=plan.warmup, power=plan.decay_power
+    )
+
+
+def rate_warning(config: RunConfig, plan: loop.TrainingPlan) -> str | None:
+    """A line where Google's rule makes steps that are too long."""
+    longest = longest_step(config, plan)
+    if longest is None or longest <= learning.LONG_STEP:
+        return None
+    return (
+        f"WARNING: the longest step of --optimizer={_GOOGLES} will be that of AdamW at"
+        f" {longest:.1e}; beyond {learning.LONG_STEP:.0e} trainings get worse, and some"
+        " learn nothing: pass --optimizer=adamw, a lower --learning_rate or a longer"
+        f" warm-up (--{config.warmup_flag})"
+    )
+
+
+def tell(
+    run: FinetuningRun, scored: Mapping[str, Any], plan: loop.TrainingPlan | None
+) -> list[str]:
+    """Logs it for each set that was evaluated; the lines on the main one.
+
+    scored: see `stages.evaluate`; plan: of the training, where there was one.
+    """
+    if plan is None or run.config.eval_steps:  # it is written
+        baseline = result_files.read_baseline(run.output_dir)
+    else:
+        sets = {name: run.data.read(name)[0] for name in scored or run.data.evaluated}
+        baseline = stages.baseline(run, sets)
+    if run.topology.group.rank > 0:
+        return []
+    lines = []
+    for name, own in scored.items():
+        trust = run.task.trust(own)
+        texts = [f"{key} {a:.4f} to {b:.4f}" for key, (a, b) in trust.intervals.items()]
+        if texts:
+            title = f"{name}, " if len(scored) > 1 else ""
+            say(f"{title}95 % intervals: {', '.join(texts)}")
+        if name != MAIN:
+            continue
+        metric = run.task.metric
+        floor = baseline.get(name, {}).get(metric)
+        scores = learning.MainScore(
+            metric,
+            run.task.scores(own)[metric],
+            lower_is_better=metric in run.task.lower_is_better,
+            constant=trust.floors if metric == "eval_accuracy" else {},
+            baseline={} if floor is None else {run.data.family.baseline_name: floor},
+            one_answer=trust.one_answer,
+        )
+        lines = learning.findings(scores, _training(run, plan) if plan else None)
+    for line in lines:
+        fact("", f"WARNING: {line}")
+    return lines
+
+
+def _training(run: FinetuningRun, plan: loop.TrainingPlan) -> learning.Training:
+    records = recorder.read_records(run.output_dir / run_files.METRICS)
+    trained = run.task.param_specs().keys() - {*run.frozen}
+    return learning.Training(
+        plan.peak_rate,
+        longest_step(run.config, plan),
+        plan.steps,
+        losses=[row["loss"] for row in records if row.get("loss") is not None],
+        from_weights=run.config.init_checkpoint is not None,
+        trains_encoder=any(name.startswith("bert/encoder/") for name in trained),
+    )

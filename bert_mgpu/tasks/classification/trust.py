@@ -1,0 +1,78 @@
+"""How far the scores of classes can be trusted: intervals, a floor, one answer for all.
+
+Letters: R rows, C classes, L labels, T draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bert_mgpu.core import intervals
+from bert_mgpu.core.task import Trust
+from bert_mgpu.tasks.classification import metrics
+
+_MOST_CELLS = 10_000  # of a confusion matrix that is drawn a thousand times
+_FEWEST = 20  # rows of which one answer says something
+_NEARLY_ALL = 0.95
+_TOO_OFTEN = 1.1  # times as often as it is true
+
+
+def of_classes(
+    truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]
+) -> Trust:
+    """truth, predicted: int [R]."""
+    counts = metrics.confusion(truth, predicted, len(labels))
+    right, rows = int(np.trace(counts)), len(truth)
+    found = {"eval_accuracy": intervals.wilson(right, rows)}
+    if rows and counts.size <= _MOST_CELLS:
+        found["macro_f1"] = intervals.of_cells(counts, macro_f1)
+    if rows and len(labels) == 2:
+        found["f1"] = intervals.of_cells(counts, lambda drawn: _f1(drawn)[:, 1])
+    if not rows:
+        return Trust(found)
+    most = int(counts.sum(1).argmax())
+    floor = float(counts.sum(1)[most] / rows)
+    said = int(counts.sum(0).argmax())
+    line = _one_answer(
+        labels[said], int(counts[:, said].sum()), int(counts[said].sum()), rows=rows
+    )
+    return Trust(found, {f'"{labels[most]}" for all': floor}, one_answer=line)
+
+
+def _f1(counts: np.ndarray) -> np.ndarray:
+    """F1 of each class, NaN of those that do not occur: [T, C, C] -> [T, C]."""
+    both = counts.sum(-1) + counts.sum(-2)
+    right = 2 * np.diagonal(counts, axis1=-2, axis2=-1)
+    return np.where(both > 0, right / np.maximum(both, 1), np.nan)
+
+
+def macro_f1(counts: np.ndarray) -> np.ndarray:
+    """As scikit-learn's, over the classes that occur: int [T, C, C] -> [T]."""
+    return np.nanmean(_f1(counts), -1)
+
+
+def of_label_sets(
+    truth: np.ndarray, chosen: np.ndarray, labels: Sequence[str]
+) -> Trust:
+    """truth, chosen: 0 or 1, [R, L]."""
+    rows = len(truth)
+    right = int((truth == chosen).all(-1).sum())
+    found = {"eval_accuracy": intervals.wilson(right, rows)}
+    if not rows:
+        return Trust(found)
+    sums = [(truth & chosen).sum(-1), chosen.sum(-1), truth.sum(-1)]
+    found["micro_f1"] = intervals.of_rows(np.stack(sums, -1), intervals.f1)
+    sets, counts = np.unique(chosen, axis=0, return_counts=True)
+    said = sets[counts.argmax()]
+    names = ", ".join(labels[n] for n in np.flatnonzero(said)) or "no label"
+    true = int((truth == said).all(-1).sum())
+    line = _one_answer(names, int(counts.max()), true, rows=rows)
+    return Trust(found, one_answer=line)
+
+
+def _one_answer(name: str, said: int, true: int, *, rows: int) -> str:
+    if rows < _FEWEST or said < _NEARLY_ALL * rows or said < _TOO_OFTEN * true:
+        return ""
+    return f"{said} of {rows} rows are predicted as {name}, which {true} are"

@@ -1,0 +1,92 @@
+"""Signs that a model learnt nothing, and what to try."""
+
+import pytest
+
+from bert_mgpu.evaluation.learning import MainScore, Training, findings
+
+GOOD = Training(
+    5e-5,
+    1e-4,
+    500,
+    losses=[0.7, 0.6, 0.4, 0.3, 0.2],
+    from_weights=True,
+    trains_encoder=True,
+)
+FLAT = [0.70, 0.69, 0.70, 0.68]
+
+
+def scores(value, *, metric="eval_accuracy", baseline=0.8, one_answer=""):
+    return MainScore(
+        metric,
+        value,
+        metric == "eval_loss",
+        constant={'"good" for all': 0.51},
+        baseline={"naive Bayes": baseline},
+        one_answer=one_answer,
+    )
+
+
+def test_of_a_good_model_nothing_is_said():
+    assert findings(scores(0.9), GOOD) == []
+    assert findings(scores(0.9), None) == []
+    assert findings(scores(0.9), GOOD._replace(losses=FLAT)) == []  # went on
+
+
+def test_what_it_does_not_beat_is_named():
+    first, advice = findings(scores(0.79), GOOD)
+    assert first == "eval_accuracy 0.7900 is not better than 0.8000 of naive Bayes"
+    assert findings(scores(0.8), GOOD) == []  # both may be all right
+    assert "0.5100 of" in findings(scores(0.51, baseline=0.4), GOOD)[0]
+    first, advice = findings(scores(0.5), GOOD)
+    assert '0.5100 of "good" for all or 0.8000 of naive Bayes' in first
+    assert advice.startswith("to try: ")
+
+
+def test_one_answer_is_told_first():
+    said = "99 of 100 rows are predicted as good, which 50 are"
+    assert findings(scores(0.9, one_answer=said), GOOD)[0] == said
+
+
+def test_a_loss_that_does_not_fall():
+    lines = findings(scores(0.5), GOOD._replace(losses=FLAT))
+    assert "did not fall: 0.7000 at first, 0.6800 last" in lines[1]
+    few = GOOD._replace(losses=FLAT[:3])
+    assert not any("did not fall" in line for line in findings(scores(0.5), few))
+    # Without anything to beat it is all that there is.
+    alone = MainScore("eval_loss", 1.0, True, constant={}, baseline={}, one_answer="")
+    assert len(findings(alone, GOOD._replace(losses=FLAT))) == 2
+    assert findings(alone, GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "advice"),
+    [
+        ({"from_weights": False}, "pass --init_checkpoint"),
+        ({"trains_encoder": False}, "freeze fewer parts"),
+        ({"longest_step": 7e-4}, "--optimizer=adamw, whose first steps are shorter"),
+        ({"rate": 2e-4, "longest_step": 2e-4}, "a lower --learning_rate"),
+        ({"rate": 1e-6, "longest_step": 1e-6}, "a higher --learning_rate"),
+        ({"steps": 12}, "more epochs, or a smaller batch: 12 steps are few"),
+        ({}, "--optimizer=adamw --learning_rate=5e-5"),
+        ({"longest_step": None}, "; --learning_rate=5e-5, in another"),
+    ],
+)
+def test_what_to_try(changed, advice):
+    lines = findings(scores(0.5), GOOD._replace(**changed))
+    assert advice in lines[-1]
+    assert "is --vocab_file that of the weights" in lines[-1]
+
+
+def test_labels_that_nothing_can_learn():
+    """Shuffled ones, or columns that were swapped: no rate will help."""
+    lines = findings(scores(0.5, baseline=0.515), GOOD._replace(steps=12))
+    assert "naive Bayes learns nothing either" in lines[-1]
+    assert "epochs" not in lines[-1]
+
+
+def test_a_loss_is_better_when_it_is_lower():
+    low = MainScore("eval_loss", 0.3, True, {}, baseline={"x": 0.5}, one_answer="")
+    assert findings(low, GOOD) == []
+    assert (
+        "eval_loss 0.6000 is not better" in findings(low._replace(value=0.6), GOOD)[0]
+    )

@@ -1,0 +1,66 @@
+"""What a run says of a model that learnt nothing, and of one that did."""
+
+import json
+
+import pytest
+
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.runs import learnt
+from bert_mgpu.training.loop import TrainingPlan
+
+DO = {"do_train": True, "do_eval": True}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "peak", "steps", "told"),
+    [
+        ("adamw_google", 1e-4, 75, True),
+        ("adamw_google", 1e-4, 833, False),
+        ("adamw_google", 5e-5, 75, False),
+        ("adamw", 1e-3, 75, False),
+    ],
+)
+def test_steps_that_will_be_too_long(optimizer, peak, steps, told):
+    config = FinetuneConfig(optimizer=optimizer)
+    plan = TrainingPlan(steps, steps // 10, peak, save_every=10)
+    warning = learnt.rate_warning(config, plan)
+    assert (warning is not None) == told
+    if told:
+        assert "will be that of AdamW at 5.8e-04; beyond 5e-04 trainings" in warning
+        assert warning.startswith("WARNING: ") and "(--warmup_proportion)" in warning
+
+
+@pytest.fixture
+def said(tiny, tmp_path, inside):
+    def run(name="out", task="mrpc", **flags):
+        code, _, err = inside(tiny.flags(tmp_path / name, task, **DO | flags))
+        assert code == 0, err
+        return err, tmp_path / name
+
+    return run
+
+
+def test_a_model_that_learnt_nothing(said, tiny):
+    err, out = said(learning_rate=1e-9, num_train_epochs=1, report=True, log_steps=1)
+    warnings = [line for line in err.splitlines() if "WARNING" in line]
+    assert any("is not better than" in line for line in warnings)
+    assert any("to try: " in line for line in warnings)
+    assert "95 % intervals: eval_accuracy 0." in err
+    assert "baseline  naive Bayes, dev: eval_accuracy" in err
+    assert {*json.loads((out / "baseline.json").read_text())} == {"dev"}
+    page = (out / "report.html").read_text()
+    assert "WARNING: to try: " in page and "is not better than" in page
+    # Later its scores are compared with what the training found.
+    (out / "eval_results.txt").unlink()
+    err, _ = said(do_train=False, report=False)
+    assert "is not better than" in err and "baseline  naive" not in err
+
+
+def test_a_model_that_did(said, work):
+    folder = work.data("own")
+    task = json.loads((folder / "task.json").read_text())
+    (folder / "task.json").write_text(json.dumps({**task, "dev": task["train"]}))
+    flags = {"learning_rate": 2e-3, "num_train_epochs": 60, "optimizer": "adamw"}
+    err, _ = said(task="own", data_dir=folder, **flags)
+    told = [line for line in err.splitlines() if "WARNING" in line]
+    assert not any("is not better" in line or "to try" in line for line in told), err

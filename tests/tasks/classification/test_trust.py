@@ -1,0 +1,90 @@
+"""Intervals, the floor and one answer for all, of classes and of sets of labels."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from bert_mgpu.tasks.classification import trust
+
+LABELS = ["bad", "good", "so so"]
+
+
+def test_macro_f1_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    counts, wanted = [], []
+    for _ in range(200):
+        truth, said = rng.integers(0, rng.integers(1, 4), (2, 12))
+        counts.append(metrics.confusion_matrix(truth, said, labels=[0, 1, 2]))
+        wanted.append(metrics.f1_score(truth, said, average="macro", zero_division=0))
+    assert trust.macro_f1(np.array(counts)) == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_intervals_hold_the_scores():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 300)
+    said = np.where(rng.random(300) < 0.8, truth, 1 - truth)
+    found = trust.of_classes(truth, said, LABELS[:2])
+    scores = {
+        "eval_accuracy": metrics.accuracy_score(truth, said),
+        "macro_f1": metrics.f1_score(truth, said, average="macro"),
+        "f1": metrics.f1_score(truth, said),
+    }
+    assert found.intervals.keys() == scores.keys()
+    for name, score in scores.items():
+        low, high = found.intervals[name]
+        assert low < score < high and 0.04 < high - low < 0.15, name
+    assert found.one_answer == ""
+    (name, floor), *_ = found.floors.items()
+    most = np.bincount(truth).argmax()
+    assert name == f'"{LABELS[most]}" for all'
+    assert floor == pytest.approx((truth == most).mean())
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong", "said"),
+    [
+        (100, 0, "100 of 100 rows are predicted as good, which 50 are"),
+        (100, 5, "95 of 100 rows are predicted as good, which 50 are"),
+        (100, 6, ""),
+        (18, 0, ""),  # so few say nothing
+    ],
+)
+def test_one_answer_for_nearly_all(rows, wrong, said):
+    truth = np.arange(rows) % 2
+    predicted = np.ones(rows, int)
+    predicted[:wrong] = 0
+    assert trust.of_classes(truth, predicted, LABELS[:2]).one_answer == said
+
+
+def test_one_answer_that_is_true_is_none_to_tell():
+    truth = np.array([0] * 95 + [1] * 5)
+    assert trust.of_classes(truth, np.zeros(100, int), LABELS).one_answer == ""
+
+
+def test_many_classes_take_no_draws():
+    rows = np.arange(2000)
+    found = trust.of_classes(rows, rows, [str(row) for row in rows])
+    assert {*found.intervals} == {"eval_accuracy"}
+
+
+def test_no_rows():
+    none = np.zeros(0, int)
+    assert trust.of_classes(none, none, LABELS).floors == {}
+    assert trust.of_label_sets(none.reshape(0, 3), none.reshape(0, 3), LABELS)
+
+
+def test_sets_of_labels():
+    rng = np.random.default_rng(2)
+    truth = rng.integers(0, 2, (200, 3)).astype(np.uint8)
+    chosen = np.where(rng.random((200, 3)) < 0.9, truth, 1 - truth).astype(np.uint8)
+    found = trust.of_label_sets(truth, chosen, LABELS)
+    low, high = found.intervals["micro_f1"]
+    assert low < metrics.f1_score(truth, chosen, average="micro") < high
+    low, high = found.intervals["eval_accuracy"]
+    assert low < (truth == chosen).all(-1).mean() < high
+    assert found.one_answer == ""
+    for said, name in (([0, 0, 0], "no label"), ([1, 0, 1], "bad, so so")):
+        same = np.tile(np.array(said, np.uint8), (200, 1))
+        true = (truth == same).all(-1).sum()
+        line = f"200 of 200 rows are predicted as {name}, which {true} are"
+        assert trust.of_label_sets(truth, same, LABELS).one_answer == line
