@@ -16,6 +16,7 @@ from tests.support.mutants import (
     features,
     ranking,
     rewriting,
+    screen,
     segments,
     span_qa,
     tagging,
@@ -177,5 +178,6 @@ MUTANTS = [
     *ranking.MUTANTS,
     *editing.MUTANTS,
     *ends.MUTANTS,
+    *screen.MUTANTS,
 ]
 # fmt: on

