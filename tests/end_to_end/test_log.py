@@ -74,7 +74,7 @@ def test_a_terminal_shows_a_bar(tiny, tmp_path):
     bars = re.findall(r"train:.*?6/6 \[[^\]]*\]", shown.decode())
     assert bars and "loss " in bars[-1] and " ex/s" in bars[-1], shown.decode()[-3000:]
     assert "learning rate 0.001; seed" in shown.decode()
-    assert "warm-up" not in shown.decode()
+    assert "after a warm-up" not in shown.decode()
     rates = re.findall(
         r'"learning_rate": ([^,}]*)', (out / "metrics.jsonl").read_text()
     )
