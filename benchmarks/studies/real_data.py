@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import pathlib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from benchmarks.harness import SHARED
@@ -13,6 +15,7 @@ from benchmarks.harness import SHARED
 DATA = SHARED / "data"
 TRAIN, DEV = 2_000, 400  # rows
 Rows = list[tuple[str, ...]]  # texts, then the label
+Lines = Sequence[Sequence[str]]  # the same
 
 
 class Real(NamedTuple):
@@ -51,3 +54,16 @@ SETS = {
         lambda: _tab_separated("chinese_stsb/sts-b-train.txt"), "chinese", "regression"
     ),
 }
+
+
+def write(folder: pathlib.Path, train: Lines, dev: Lines, kind: str = "single") -> None:
+    """Writes the rows of a set, and its task.json of this type."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, lines in (("train", train), ("dev", dev)):
+        text = "".join("\t".join(line) + "\n" for line in lines)
+        (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
+    width = len(train[0])
+    task = {"train": "train.tsv", "dev": "dev.tsv", "text_a": 0}
+    task |= {"label": width - 1, "type": kind}
+    task |= {"text_b": 1} if width > 2 else {}
+    (folder / "task.json").write_text(json.dumps(task))

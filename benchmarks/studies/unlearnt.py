@@ -11,7 +11,6 @@ benchmarks/results/unlearnt.json. Needs ../shared, and what `make parity` instal
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import random
@@ -119,13 +118,7 @@ def work(row: Row) -> Row:
     case.spoil(train, dev)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        for split, own in (("train", train), ("dev", dev)):
-            text = "".join("\t".join(line) + "\n" for line in own)
-            (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
-        task = {"train": "train.tsv", "dev": "dev.tsv", "text_a": 0}
-        task |= {"label": len(lines[0]) - 1, "type": real.type}
-        task |= {"text_b": 1} if len(lines[0]) > 2 else {}
-        (folder / "task.json").write_text(json.dumps(task))
+        real_data.write(folder, train, dev, real.type)
         said = run(case, real.vocabulary == "uncased", folder)
         scores = runner.scores(folder / "out")
     warnings = [line.strip() for line in said.splitlines() if "  WARNING  " in line]
