@@ -47,7 +47,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a model as bad as one answer is fine", "evaluation/learning.py",
            "if sign * scores.value <= sign * floor:",
            "if sign * scores.value < sign * floor:", _LEARNING),
-    Mutant("a loss is better when it is higher", "evaluation/learning.py",
+    Mutant("a loss that rises has fallen", "evaluation/learning.py",
            "sign = -1 if scores.lower_is_better else 1", "sign = 1", _LEARNING),
     Mutant("a loss that stays is fine", "evaluation/learning.py",
            "if last <= _FALLEN * first:", "if True:", _LEARNING),
