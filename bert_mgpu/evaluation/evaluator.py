@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import tensorflow as tf
 
 from bert_mgpu.checkpoints import train_state
 from bert_mgpu.core import files, hashing, run_files
@@ -155,11 +158,25 @@ class Evaluator:
         if self._group.rank == 0:
             with self._history.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
+            self._draw(lines)
             if better:
                 self._keep(towers)
         if reason := self.stop_reason:
             say(f"step {step}: {reason}")
         return self.stop_reason is not None
+
+    @functools.cached_property
+    def _events(self) -> Any:
+        return tf.summary.create_file_writer(str(self._output_dir))
+
+    def _draw(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Gives TensorBoard every score of every set, as SET/SCORE."""
+        for line in lines:
+            with self._events.as_default(step=line["step"]):
+                for name, value in line.items():
+                    if name not in ("step", "set") and value is not None:
+                        tf.summary.scalar(f"{line['set']}/{name}", value)
+        self._events.flush()
 
     def _scores(
         self, name: str, rows: Rows, towers: Towers, *, stopping: Callable[[], bool]

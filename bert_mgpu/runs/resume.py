@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import os
 import pathlib
@@ -25,6 +26,8 @@ from bert_mgpu.core.task import TrainState
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.runs.identity import check_identity
 from bert_mgpu.training import precision
+
+_TRAINING = "training"  # of run.json
 
 
 def training_state(
@@ -191,6 +194,30 @@ def _as_json(facts: dict[str, Any]) -> str:
     return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
 
 
+def _now() -> str:
+    """The time of this machine, with its zone: 2026-11-26T18:03:59+00:00."""
+    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def _training(output_dir: pathlib.Path) -> dict[str, Any]:
+    """What run.json says of the training until now."""
+    try:
+        found = files.read_json(output_dir / run_files.RUN)[_TRAINING]
+        return {"began": str(found["began"]), "seconds": float(found["seconds"])}
+    except (UserError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def note_end(output_dir: pathlib.Path, seconds: float) -> None:
+    """Adds the end of a training to run.json, and the seconds that it took."""
+    path = output_dir / run_files.RUN
+    facts = files.read_json(path)
+    before = facts[_TRAINING]["seconds"]
+    ended = {"ended": _now(), "seconds": round(before + seconds, 1)}
+    facts[_TRAINING] = facts[_TRAINING] | ended
+    write_text(path, _as_json(facts))
+
+
 def write_run_files(
     config: RunConfig,
     model: Pretrained,
@@ -199,17 +226,20 @@ def write_run_files(
     frozen: list[str],
     identity: dict[str, Any],
     task: Mapping[str, Any],
+    devices: Sequence[str],
     output_dir: pathlib.Path,
 ) -> None:
     """Writes the files about this run for later ones, and for people: run.json, ...
 
-    task: see `run.Data`.
+    task: see `run.Data`; devices: in words.
     """
+    began = {"began": _now(), "seconds": 0.0}
     settings = {f.name: getattr(config, f.name) for f in fields(type(config))}
     settings["do_lower_case"] = model.do_lower_case
     settings["init_checkpoint"] = _absolute(config.init_checkpoint)
     if train_state.saved_steps(output_dir):
         settings["init_checkpoint"] = _began_from(output_dir)
+        began |= _training(output_dir)
     if model.tokenizer is None:  # not known
         del settings["do_lower_case"]
     facts = {
@@ -217,6 +247,7 @@ def write_run_files(
         **({run_folder.TASK: task} if task else {}),
         "frozen": frozen,
         "identity": identity,
+        _TRAINING: began | {"host": platform.node(), "devices": [*devices]},
         "versions": {
             "bert_mgpu": bert_mgpu.__version__,
             "tensorflow": tf.__version__,

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Rows
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.data import batching, pipeline
-from bert_mgpu.distributed import collective, launcher
+from bert_mgpu.distributed import collective, devices, launcher
 from bert_mgpu.distributed.collective import Horovod
 from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
 from bert_mgpu.runs import identity as identity_lib
@@ -180,6 +181,7 @@ def _train(
             frozen=run.frozen,
             identity=identity,
             task=run.data.task,
+            devices=devices.device_models(run.devices) or run.devices,
             output_dir=run.output_dir,
         )
     fact(
@@ -208,6 +210,7 @@ def _train(
         assert evaluator
         return evaluator.evaluate_after(step, towers, stopping)
 
+    began = time.perf_counter()
     with (
         pipeline.prefetch(batches()) as prefetched,
         _recorder(run, state, plan, rows=len(rows)) as recorder,
@@ -228,6 +231,8 @@ def _train(
             if shortage := towers.out_of_memory(error):
                 raise _smaller_parts(run, shortage) from None
             raise
+    if group.rank == 0:
+        resume.note_end(run.output_dir, time.perf_counter() - began)
     say(f"saved: {train_state.stem(state.step)} in {run.output_dir}")
     return state
 

@@ -69,6 +69,7 @@ class Recorder:
         steps, self._unrecorded = self._unrecorded, []
         epoch = done.step * self._batch / self._rows
         record: dict[str, Any] = {"step": done.step, "epoch": round(epoch, 3)}
+        record["time"] = round(time.time(), 3)  # of the clock, since 1970
         for name in done.losses:
             record[name] = _mean(step.losses[name] for step in steps)
         record |= {"learning_rate": done.rate, "gradient_norm": done.norm}
@@ -111,7 +112,7 @@ class Recorder:
         self._file.flush()
         with self._events.as_default(step=record["step"]):
             for name, value in record.items():
-                if name != "step" and value is not None:
+                if name not in ("step", "time") and value is not None:
                     tf.summary.scalar(f"train/{name}", value)
 
     def _show(self, record: dict[str, Any]) -> None:

@@ -111,6 +111,9 @@ def test_what_describes_the_model(tiny, whole):
     facts = json.loads((whole / "run.json").read_text())
     assert facts["flags"]["n_gpus"] == 2 and facts["flags"]["seed"] == 42
     assert {"bert_mgpu", "tensorflow", "numpy", "python"} <= facts["versions"].keys()
+    training = facts["training"]
+    assert training["began"] < training["ended"] and training["seconds"] > 0
+    assert training["devices"] == ["CPU:0", "CPU:1"]
     tensors = google_read.read(whole)
     assert tensors["global_step"] == 12
     assert tensors["output_weights"].shape == (2, 32)
@@ -123,6 +126,9 @@ def test_curves_hold_every_logged_step(whole):
     assert all(np.isfinite([*row.values()]).all() for row in rows)
     assert all(row["input_wait_seconds"] >= 0 for row in rows)
     assert rows[-1]["loss"] < rows[0]["loss"]
+    times = [row["time"] for row in rows]
+    assert times == sorted(times) and times[-1] - times[0] < 600
+    assert [row["epoch"] for row in rows] == pytest.approx([1, 2, 3, 4], abs=0.3)
     events = event_accumulator.EventAccumulator(str(whole)).Reload()
     assert "train/loss" in events.Tags()["tensors"]
     points = events.Tensors("train/loss")

@@ -1,6 +1,8 @@
 """What a run starts from: its newest checkpoint, first weights, or a trained model."""
 
+import datetime
 import json
+import platform
 
 import numpy as np
 import pytest
@@ -201,11 +203,21 @@ def test_run_files_say_how_it_began(tmp_path, said):
             frozen=["x"],
             identity=IDENTITY,
             task={"name": "mine"},
+            devices=["a card"],
             output_dir=tmp_path,
         )
         save(tmp_path)
+    began = json.loads((tmp_path / "run.json").read_text())["training"]
+    assert began["host"] == platform.node() and began["devices"] == ["a card"]
+    assert began["seconds"] == 0 and "ended" not in began
+    for seconds in (1.5, 2.25):
+        resume.note_end(tmp_path, seconds)
     facts = json.loads((tmp_path / "run.json").read_text())
     assert facts["flags"]["init_checkpoint"].endswith("/start")
+    ended = facts["training"]
+    assert ended["began"] == began["began"] and ended["seconds"] == 3.8
+    times = [datetime.datetime.fromisoformat(ended[at]) for at in ("began", "ended")]
+    assert times == sorted(times) and times[0].tzinfo is not None
     assert facts["flags"]["max_seq_length"] == 9 and facts["frozen"] == ["x"]
     assert "do_lower_case" not in facts["flags"]  # the model has no vocabulary
     assert (tmp_path / "label_list.txt").read_text() == "a\nb\n"

@@ -7,8 +7,10 @@ import signal
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
+from tensorboard.backend.event_processing import event_accumulator
 
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.text.tokenization import Tokenizer
@@ -38,6 +40,19 @@ def test_both_sets_are_evaluated_as_at_the_end(tiny, looked, later, inside, tmp_
     code, _, err = inside(tiny.flags(out, "own", **flags))
     assert code == 0, err
     assert scores(out / "eval_results.txt") == scores(looked / files["later"])
+
+
+def test_tensorboard_gets_every_score_of_every_set(looked):
+    events = event_accumulator.EventAccumulator(str(looked)).Reload()
+    rows = history(looked)
+    for name in ("dev", "later"):
+        own = [row for row in rows if row["set"] == name]
+        assert own and {"eval_accuracy", "eval_loss", "macro_f1"} <= own[0].keys()
+        for score in own[0].keys() - {"set", "step"}:
+            points = events.Tensors(f"{name}/{score}")
+            drawn = {p.step: float(tf.make_ndarray(p.tensor_proto)) for p in points}
+            wanted = {row["step"]: row[score] for row in own}
+            assert drawn == pytest.approx(wanted, rel=1e-6)
 
 
 def test_looking_changes_no_bit_of_the_training(tiny, looked, inside, tmp_path):
