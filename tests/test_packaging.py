@@ -72,7 +72,7 @@ def test_the_wheel_holds_the_package_alone(wheel):
     held = {p.relative_to(wheel) for p in wheel.rglob("*") if p.is_file()}
     held = {path for path in held if not path.parts[0].endswith(".dist-info")}
     package = ROOT / "bert_mgpu"
-    code = {*package.rglob("*.py"), package / "py.typed"}
+    code = {*package.rglob("*.py"), *package.rglob("*.css"), package / "py.typed"}
     code |= {*(package / "serving" / "page").iterdir()}
     assert held == {path.relative_to(ROOT) for path in code}
 

@@ -1,9 +1,9 @@
-"""Sections of report.html as plain values, which evaluation/report.py draws."""
+"""The parts of report.html as plain values, which evaluation/ writes as HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,10 @@ class ReportTable(NamedTuple):
 
 
 class ConfusionMatrix(NamedTuple):
-    """Counts by true label (down) and predicted label, drawn as a plot."""
+    """Counts by true label (down) and predicted label."""
 
     counts: np.ndarray  # int64 [L, L]
     labels: Sequence[str]
-    name: str  # of the plot's file
     counted: str = "examples"
 
 
@@ -37,11 +36,29 @@ class ScoreCurves(NamedTuple):
     lowest: str  # what the first value, below all that matter, stands for
 
 
-Block = str | ReportTable | ConfusionMatrix | ScoreCurves
+Block = str | ReportTable | ConfusionMatrix | ScoreCurves  # a text is a note
 
 
-class ReportSection(NamedTuple):
-    """A heading and its blocks; a text is a note."""
+class Mistake(NamedTuple):
+    """An example that the model got wrong."""
 
-    title: str
+    number: int  # in its set
+    cells: Sequence[object]  # of its row on the page, behind its line in the file
+    truth: Any  # as JSON
+    places: Collection[tuple[int, int]] = ()  # of the matrix, that count it
+
+
+class Mistakes(NamedTuple):
+    """What a model got wrong of a set."""
+
+    columns: Sequence[str]  # the names of the cells
+    letters: str  # see `ReportTable.columns`
+    order: str  # what the first ones have: "the highest loss"
+    worst_first: Sequence[Mistake]
+
+
+class SetReport(NamedTuple):
+    """What a family shows of a labelled set beside its scores."""
+
     blocks: Sequence[Block]
+    mistakes: Mistakes

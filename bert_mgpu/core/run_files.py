@@ -19,6 +19,7 @@ SENTENCES, TAGGED = "test_results.json", "label_test.txt"
 EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json"
 BEST_EVALUATION = "best.json"
 METRICS, REPORT_PAGE = "metrics.jsonl", "report.html"
+ERRORS = "errors.jsonl"
 TENSORFLOW_LOG, EXIT = "tensorflow.log", "exit.json"
 CACHE, BEST, REPORT, PREDICTED = "cache", "best", "report", "predicted"
 SEED = "seed-{}"
@@ -74,7 +75,12 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         (REPORT_PAGE, f"{REPORT}/"),
-        "curves, scores by label, worst errors; the pictures as PNG files",
+        "a verdict, curves, scores by label, worst errors; the pictures as PNG files",
+    ),
+    (
+        (ERRORS,),
+        "each example of an evaluated set that is wrong, the worst first: its texts,"
+        " the truth, and the prediction as in predictions.jsonl",
     ),
     (
         (EVALUATIONS, BASELINE),
@@ -101,11 +107,17 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         " TF1 names; also averaged weights and the loss scale where the run has them",
     ),
     ((LABELS, CONFIG, VOCAB), "what the model needs beside its weights"),
-    ((RUN,), "flags, task, identity and versions of the run"),
+    (
+        (RUN,),
+        "flags, task, identity and versions of the run; when, where, on what and how"
+        " long it trained",
+    ),
     (
         (METRICS, "events.out.tfevents.*"),
-        "loss, learning rate, gradient norm, speed, time spent waiting for input (and"
-        " float16's loss scale) every `--log_steps` steps; the second for TensorBoard",
+        "epoch, time, loss, learning rate, gradient norm, speed, time spent waiting for"
+        " input (and float16's loss scale) every `--log_steps` steps; the second for"
+        " TensorBoard (`tensorboard --logdir=OUTPUT_DIR`), which also gets every score"
+        " of every evaluated set",
     ),
     ((f"{CACHE}/",), "tokenized examples; safe to delete"),
     ((TENSORFLOW_LOG,), "TensorFlow's own messages of the latest run"),

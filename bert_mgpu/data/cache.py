@@ -137,10 +137,15 @@ def cached(
 
 
 def length_notes(lengths: np.ndarray, truncated: int) -> dict[str, Any]:
-    """Percentiles of the lengths of rows before truncation, which a run logs."""
+    """Percentiles of the lengths of rows before truncation, which a run logs.
+
+    length_quantiles: of 0, 1, ... 100 per cent, which a report draws.
+    """
     percents = (50, 90, 95, 99, 100)
     values = np.percentile(lengths, percents).astype(int) if len(lengths) else []
+    quantiles = np.percentile(lengths, range(101)).astype(int) if len(lengths) else []
     return {
+        "length_quantiles": [*map(int, quantiles)],
         "rows": len(lengths),
         "truncated": truncated,
         "length_percentiles": {

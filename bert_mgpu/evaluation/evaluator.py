@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import tensorflow as tf
 
 from bert_mgpu.checkpoints import train_state
 from bert_mgpu.core import files, hashing, run_files
@@ -22,6 +19,7 @@ from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
 from bert_mgpu.evaluation.forward import Abandoned, ForwardSettings, scored_rows
 from bert_mgpu.training import recorder
+from bert_mgpu.training.events import Events
 from bert_mgpu.training.towers import Towers
 
 MAIN = "dev"  # the set by which the best weights are chosen
@@ -68,13 +66,20 @@ class Evaluator:
         self._evaluated: list[int] = []  # steps
 
     def begin(
-        self, step: int, identity: dict[str, Any], run_facts: dict[str, Any]
+        self,
+        step: int,
+        identity: dict[str, Any],
+        run_facts: dict[str, Any],
+        *,
+        events: Events,
     ) -> None:
         """Takes up the evaluations that the run had done by this step.
 
-        run_facts: those without which values are not comparable.
+        run_facts: those without which values are not comparable; events: get every
+        score of every set.
         """
         self._identity, self._run_facts = identity, run_facts
+        self._events = events
         group = self._group
         earlier: dict[str, Any] = {}
         if group.rank == 0:
@@ -158,25 +163,14 @@ class Evaluator:
         if self._group.rank == 0:
             with self._history.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
-            self._draw(lines)
+            for row in lines:
+                self._events.add(row["set"], row)
+            self._events.flush()
             if better:
                 self._keep(towers)
         if reason := self.stop_reason:
             say(f"step {step}: {reason}")
         return self.stop_reason is not None
-
-    @functools.cached_property
-    def _events(self) -> Any:
-        return tf.summary.create_file_writer(str(self._output_dir))
-
-    def _draw(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Gives TensorBoard every score of every set, as SET/SCORE."""
-        for line in lines:
-            with self._events.as_default(step=line["step"]):
-                for name, value in line.items():
-                    if name not in ("step", "set") and value is not None:
-                        tf.summary.scalar(f"{line['set']}/{name}", value)
-        self._events.flush()
 
     def _scores(
         self, name: str, rows: Rows, towers: Towers, *, stopping: Callable[[], bool]

@@ -170,10 +170,11 @@ def forward(
         ordered = pipeline.in_order(collective.all_gather_rows(group, outputs))
         seconds = time.perf_counter() - began
         shapes = towers.compilations - compilations
-        compiled = (
-            f", compilation for {shapes} shape{'s' * (shapes > 1)} of batches included"
-        )
-        note(f"{len(rows)} rows in {seconds:.1f} s{compiled if shapes else ''}")
+        compiled = ""
+        if shapes and towers.programs.compiles:
+            plural = "s" * (shapes > 1)
+            compiled = f", compilation for {shapes} shape{plural} of batches included"
+        note(f"{len(rows)} rows in {seconds:.1f} s{compiled}")
         check_finite(ordered, settings.precision, settings.name)
         return ordered
     if batch_size == 1:

@@ -1,4 +1,4 @@
-"""A self-contained page of HTML: no script, no link, nothing to load.
+"""A self-contained page of HTML: no script, nothing to load.
 
 All text from outside is escaped: a row of the data may say <script>.
 """
@@ -9,44 +9,37 @@ import base64
 import html
 import pathlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, "Noto Sans CJK SC", "Microsoft YaHei", sans-serif;
-  max-width: 60rem; margin: 0 auto; padding: 1rem; color: #1a1a1a; background: #fff; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
-nav a { margin-right: .8rem; white-space: nowrap; }
-p.note { color: #555; margin: .3rem 0; overflow-wrap: anywhere; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0; }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #ddd;
-  vertical-align: top; }
-th { border-bottom: 2px solid #999; white-space: nowrap; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums;
-  white-space: nowrap; }
-td.text { min-width: 14rem; overflow-wrap: anywhere; }
-img { max-width: 100%; height: auto; background: #fff; }
-@media (prefers-color-scheme: dark) {
-  body { color: #e6e6e6; background: #16181c; } p.note { color: #aaa; }
-  th, td { border-color: #444; } a { color: #8ab4f8; }
-}
-"""
+import numpy as np
 
-
+_STYLE = pathlib.Path(__file__).with_name("page.css")
 _HIDDEN = ("Cc", "Cs", "Co", "Cn")
+_SHOWN = "\n\t"  # of these as they are
 # Characters that change the direction of the text around them.
 _TURNING = frozenset(
     "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
+_FULL = 50  # per cent of a row, from which a cell is too dark for dark letters
+
+
+class Link(NamedTuple):
+    """A text that leads to an `anchor` of the page."""
+
+    text: str
+    anchor: str
 
 
 def escaped(value: object) -> str:
     """Text for HTML. Characters that would change its direction appear as \\uXXXX."""
-    text = html.escape(str(value))
+    if isinstance(value, Link):
+        return f'<a href="#{escaped(value.anchor)}">{escaped(value.text)}</a>'
+    text = html.escape(str(value).replace("\r\n", "\n"))
     return "".join(
         f"\\u{ord(char):04x}"
-        if char in _TURNING or unicodedata.category(char) in _HIDDEN
+        if char in _TURNING
+        or (unicodedata.category(char) in _HIDDEN and char not in _SHOWN)
         else char
         for char in text
     )
@@ -58,19 +51,50 @@ def table(rows: Sequence[Sequence[object]], columns: str = "") -> str:
     columns: a letter a column: n for numbers, t for long text, w for words, which
     further columns have too.
     """
-    classes = {"n": ' class="n"', "t": ' class="text"'}
-
-    def row(cells: Iterable[object], tag: str) -> str:
-        shown = (
-            f"<{tag}{classes.get(columns[i : i + 1], '')}>{escaped(cell)}</{tag}>"
-            for i, cell in enumerate(cells)
-        )
-        return f"<tr>{''.join(shown)}</tr>"
-
     header, *rest = rows
-    body = "\n".join(row(cells, "td") for cells in rest)
-    head = row(header, "th")
+    body = "\n".join(_row(cells, "td", columns) for cells in rest)
+    head = _row(header, "th", columns)
     return f'<div class="wide"><table>\n{head}\n{body}\n</table></div>'
+
+
+def facts(rows: Sequence[tuple[str, object]]) -> str:
+    """A table without a header: names and their values."""
+    body = "\n".join(_row(cells, "td", "kt") for cells in rows)
+    return f'<div class="wide"><table>\n{body}\n</table></div>'
+
+
+def _row(cells: Iterable[object], tag: str, columns: str) -> str:
+    classes = {"n": ' class="n"', "t": ' class="text"', "k": ' class="name"'}
+    shown = (
+        f"<{tag}{classes.get(columns[i : i + 1], '')}>{escaped(cell)}</{tag}>"
+        for i, cell in enumerate(cells)
+    )
+    return f"<tr>{''.join(shown)}</tr>"
+
+
+def matrix(
+    counts: np.ndarray, labels: Sequence[str], anchors: Mapping[tuple[int, int], str]
+) -> str:
+    """Counts [L, L] by true label (down) and predicted one, as a coloured table.
+
+    anchors: where a cell leads to.
+    """
+    heads = "".join(f'<th class="across">{escaped(label)}</th>' for label in labels)
+    lines = [f"<tr><th>true, down; predicted, across</th>{heads}</tr>"]
+    shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    for row, label in enumerate(labels):
+        cells = []
+        for column in range(len(labels)):
+            count, share = int(counts[row, column]), float(shares[row, column])
+            text: object = f"{count:,}" if count else ""
+            if anchor := anchors.get((row, column)):
+                text = Link(str(text), anchor)
+            kind = "n" + " right" * (row == column) + " full" * (share > _FULL)
+            style = f'style="--share: {share:.0f}"'
+            cells.append(f'<td class="{kind}" {style}>{escaped(text)}</td>')
+        lines.append(f"<tr><th>{escaped(label)}</th>{''.join(cells)}</tr>")
+    body = "\n".join(lines)
+    return f'<div class="wide"><table class="matrix">\n{body}\n</table></div>'
 
 
 def image(path: pathlib.Path, words: str) -> str:
@@ -83,8 +107,20 @@ def note(text: str) -> str:
     return f'<p class="note">{escaped(text)}</p>'
 
 
-def page(title: str, lines: Sequence[str], sections: Sequence[tuple[str, str]]) -> str:
-    """The whole page. lines: below the title; sections: (heading, HTML)."""
+def heading(text: str, anchor: str) -> str:
+    """A small one, which links can lead to."""
+    return f'<h3 id="{escaped(anchor)}">{escaped(text)}</h3>'
+
+
+def verdict(first: str, lines: Sequence[str], good: bool) -> str:
+    """The main sentence of a page, and those below it."""
+    rest = "".join(f"<p>{escaped(line)}</p>" for line in lines)
+    kind = "verdict" + " bad" * (not good)
+    return f'<div class="{kind}"><p class="main">{escaped(first)}</p>{rest}</div>'
+
+
+def page(title: str, *, top: str, sections: Sequence[tuple[str, str]]) -> str:
+    """The whole page. top: HTML below the title; sections: (heading, HTML)."""
     links = " ".join(
         f'<a href="#s{i}">{escaped(name)}</a>' for i, (name, _) in enumerate(sections)
     )
@@ -97,9 +133,10 @@ def page(title: str, lines: Sequence[str], sections: Sequence[tuple[str, str]]) 
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<style>{_STYLE}</style></head><body>
+<style>
+{_STYLE.read_text("utf-8")}</style></head><body>
 <h1>{escaped(title)}</h1>
-{"".join(note(line) for line in lines)}
+{top}
 <nav>{links}</nav>
 {body}
 </body></html>

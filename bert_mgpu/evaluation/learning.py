@@ -84,15 +84,19 @@ def _advice(scores: MainScore, training: Training | None) -> Iterator[str]:
     baseline, constant = (
         max(own.values(), default=None) for own in (scores.baseline, scores.constant)
     )
-    if baseline is not None and constant is not None:
-        if baseline <= constant + _AS_GOOD:
-            yield (
-                f"{listed([*scores.baseline])} learns nothing either: do texts and"
-                " labels belong together? (bert_mgpu doctor data)"
-            )
-            return
-        yield "is --vocab_file that of the weights, and --do_lower_case as they were?"
+    if baseline is None or constant is None:
+        baseline, constant = 1.0, 0.0  # nothing follows from them
+    if baseline <= constant + _AS_GOOD:
+        yield (
+            f"{listed([*scores.baseline])} learns nothing either: do texts and labels"
+            " belong together? (bert_mgpu doctor data)"
+        )
+        return
+    vocabulary = (
+        "is --vocab_file that of the weights, and --do_lower_case as they were?"
+    )
     if training is None:
+        yield vocabulary
         return
     if not training.from_weights:
         yield "all weights began at random: pass --init_checkpoint"
@@ -100,11 +104,12 @@ def _advice(scores: MainScore, training: Training | None) -> Iterator[str]:
         yield "only the head is trained: freeze fewer parts"
     if (training.longest_step or 0) > LONG_STEP:
         yield "--optimizer=adamw, whose first steps are shorter, or a lower rate"
-    elif training.rate > _HIGH:
-        yield "a lower --learning_rate, such as 5e-5"
-    elif training.rate < _LOW:
-        yield "a higher --learning_rate, such as 5e-5"
+    elif not _LOW <= training.rate <= _HIGH:
+        step = "lower" if training.rate > _HIGH else "higher"
+        yield f"a {step} --learning_rate than {training.rate:g}"
     if training.steps < _FEW_STEPS:
         yield f"more epochs, or a smaller batch: {training.steps} steps are few"
+    if training.from_weights:
+        yield vocabulary
     other = "--optimizer=adamw " * (training.longest_step is not None)
     yield f"{other}--learning_rate=5e-5, in another --output_dir"

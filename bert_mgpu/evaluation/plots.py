@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +18,6 @@ _CHINESE = (
     *("WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC", "SimHei", "SimSun"),
 )
 _WIDTH, _DPI = 6.4, 144  # inches; twice the pixels of a page, for sharp screens
-_MAX_NUMBERED = 20  # classes whose cells have room for a number
-_NAME_CLASSES = 12  # whose names have room beside the matrix
 
 
 class Line(NamedTuple):
@@ -33,8 +31,15 @@ class Line(NamedTuple):
     level_name: str = ""
 
 
-def curves(path: pathlib.Path, panels: Mapping[str, Sequence[Line]]) -> None:
-    """Draws a panel for each unit, one below the other, over the same steps."""
+def curves(
+    path: pathlib.Path,
+    panels: Mapping[str, Sequence[Line]],
+    from_zero: Collection[str] = (),
+) -> None:
+    """Draws a panel for each unit, one below the other, over the same steps.
+
+    from_zero: units whose axis begins at 0.
+    """
     figure = _figure(2.6 * len(panels) + 0.4)
     every = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
     for axes, (unit, lines) in zip(every, panels.items(), strict=True):
@@ -47,8 +52,9 @@ def curves(path: pathlib.Path, panels: Mapping[str, Sequence[Line]]) -> None:
                 axes.axhline(line.level, color=line.colour, ls="--", lw=1, label=name)
         axes.set_ylabel(unit)
         axes.grid(alpha=0.3)
-        if len(lines) > 1:
-            axes.legend(fontsize="small")
+        axes.legend(fontsize="small")
+        if unit in from_zero:
+            axes.set_ylim(bottom=0)
     every[-1].set_xlabel("step")
     _save(figure, path)
 
@@ -77,58 +83,37 @@ def scores(path: pathlib.Path, curves: ScoreCurves) -> None:
     _save(figure, path)
 
 
-def confusion(path: pathlib.Path, matrix: np.ndarray, names: Sequence[str]) -> None:
-    """Draws a confusion matrix: colours are fractions of a true label's examples.
+def lengths(
+    path: pathlib.Path, sets: Mapping[str, Sequence[int]], longest: int
+) -> None:
+    """Draws the share of a set's rows that have at most so many tokens.
 
-    matrix: int [C, C], numbers of examples by (true, predicted) label.
+    sets: the quantiles of 0, 1, ... 100 per cent of each, before truncation; longest:
+    the tokens of a row that are read.
     """
-    count = len(matrix)
-    figure = _figure(5.6, "compressed")  # which leaves space beside a square
-    axes = figure.subplots()
-    fractions = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
-    axes.imshow(fractions, cmap="Blues", vmin=0, vmax=1)
-    if count <= _MAX_NUMBERED:
-        size = 9 if count <= 10 else 6
-        for (row, column), value in np.ndenumerate(matrix):
-            if value:
-                colour = "white" if fractions[row, column] > 0.5 else "black"
-                cell = {"ha": "center", "va": "center", "color": colour}
-                axes.text(column, row, str(value), fontsize=size, **cell)
-    ticks = range(0, count, max(1, count // _MAX_NUMBERED))
-    axes.set_xticks(ticks, map(str, ticks))
-    named = count <= _NAME_CLASSES
-    ylabels = [
-        _drawable(f"{i} {names[i][:14]}", str(i)) if named else str(i) for i in ticks
-    ]
-    axes.set_yticks(ticks, ylabels)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("true")
-    _save(figure, path)
-
-
-def lengths(path: pathlib.Path, sets: Mapping[str, np.ndarray], longest: int) -> None:
-    """Draws histograms: tokens of rows after truncation, in per cent of the set."""
     figure = _figure(3.0)
     axes = figure.subplots()
-    edges = np.linspace(0, longest, 33)
-    for number, (name, values) in enumerate(sets.items()):
-        weights = np.full(len(values), 100 / len(values))
+    axes.set_xscale("log", base=2)
+    for number, (name, quantiles) in enumerate(sets.items()):
         label = _drawable(name, f"set {number + 1}")
-        axes.hist(values, edges, weights=weights, histtype="step", label=label)
-    axes.set_xlabel("tokens per row")
-    axes.set_ylabel("% of the rows")
+        axes.plot(np.maximum(quantiles, 1), range(len(quantiles)), label=label)
+    axes.axvline(longest, color="0.3", ls="--", lw=1, label=f"read: {longest}")
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.set_ylim(0, 101)
+    axes.set_xlabel("tokens before truncation")
+    axes.set_ylabel("% of the rows have at most")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
     _save(figure, path)
 
 
-def _figure(height: float, layout: Any = "constrained") -> Any:
+def _figure(height: float) -> Any:
     """A figure made without pyplot, whose state is global."""
     import matplotlib
     from matplotlib.figure import Figure
 
     matplotlib.rcParams["font.sans-serif"] = [*_chinese_fonts(), "DejaVu Sans"]
-    return Figure(figsize=(_WIDTH, height), layout=layout)
+    return Figure(figsize=(_WIDTH, height), layout="constrained")
 
 
 def _save(figure: Any, path: pathlib.Path) -> None:

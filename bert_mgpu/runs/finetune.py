@@ -59,11 +59,11 @@ def finetune(
     if not config.do_train and topology.group.rank == 0:
         resume.keep_task(data.task, output_dir)
     # 3. Their use.
-    scored, doubts = {}, list[str]()
+    scored, told = {}, learnt.Told({}, [])
     if config.do_eval:
         scored = stages.evaluate(run, towers, state.step, names=data.evaluated)
         trained = train.planned(run) if config.do_train else None
-        doubts = learnt.tell(run, scored, trained)
+        told = learnt.tell(run, scored, trained)
     if config.do_predict and data.streams:
         predict_stream.predict(run, towers)
     elif config.do_predict:
@@ -72,7 +72,7 @@ def finetune(
         predict_stream.answer(run, towers)
     stages.export(run, state.averaged, task.huggingface_problem_type)
     export.write(run, state.averaged, towers)
-    report.write(run, scored, doubts)
+    report.write(run, scored, told)
     return Finished(towers, task)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import run_files
 from bert_mgpu.core.log import fact, say
+from bert_mgpu.core.task import Trust
 from bert_mgpu.evaluation import learning, result_files
 from bert_mgpu.evaluation.evaluator import MAIN
 from bert_mgpu.runs import stages
@@ -39,10 +40,17 @@ def rate_warning(config: RunConfig, plan: loop.TrainingPlan) -> str | None:
     )
 
 
+class Told(NamedTuple):
+    """What was said of the evaluated sets."""
+
+    trust: Mapping[str, Trust]
+    doubts: Sequence[str]  # of the main one
+
+
 def tell(
     run: FinetuningRun, scored: Mapping[str, Any], plan: loop.TrainingPlan | None
-) -> list[str]:
-    """Logs it for each set that was evaluated; the lines on the main one.
+) -> Told:
+    """Logs it for each set that was evaluated.
 
     scored: see `stages.evaluate`; plan: of the training, where there was one.
     """
@@ -52,10 +60,11 @@ def tell(
         sets = {name: run.data.read(name)[0] for name in scored or run.data.evaluated}
         baseline = stages.baseline(run, sets)
     if run.topology.group.rank > 0:
-        return []
-    lines = []
+        return Told({}, [])
+    doubts = list[str]()
+    trusts = {name: run.task.trust(own) for name, own in scored.items()}
     for name, own in scored.items():
-        trust = run.task.trust(own)
+        trust = trusts[name]
         texts = [f"{key} {a:.4f} to {b:.4f}" for key, (a, b) in trust.intervals.items()]
         if texts:
             title = f"{name}, " if len(scored) > 1 else ""
@@ -72,10 +81,10 @@ def tell(
             baseline={} if floor is None else {run.data.family.baseline_name: floor},
             one_answer=trust.one_answer,
         )
-        lines = learning.findings(scores, _training(run, plan) if plan else None)
-    for line in lines:
+        doubts = learning.findings(scores, _training(run, plan) if plan else None)
+    for line in doubts:
         fact("", f"WARNING: {line}")
-    return lines
+    return Told(trusts, doubts)
 
 
 def _training(run: FinetuningRun, plan: loop.TrainingPlan) -> learning.Training:

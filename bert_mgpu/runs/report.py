@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from bert_mgpu.core.log import say
+from bert_mgpu.core.task import Trust
 from bert_mgpu.data import batching, pipeline
-from bert_mgpu.evaluation import report
+from bert_mgpu.evaluation import report, result_files
+from bert_mgpu.evaluation.set_report import EvaluatedSet
+from bert_mgpu.evaluation.verdict import ReportFacts
+from bert_mgpu.runs import learnt
 from bert_mgpu.runs.run import FinetuningRun
 
 _PADDED_STEPS = 50  # from which the fractions of padding are computed
 
 
-def write(
-    run: FinetuningRun, scored: Mapping[str, Any], doubts: Sequence[str] = ()
-) -> None:
+def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> None:
     """Writes the report of a training or an evaluation, in the first process.
 
-    scored: the scored rows of each set that was evaluated; doubts: whether the model
-    has learnt anything.
+    scored: the scored rows of each set that was evaluated; told: what was said of them.
     """
     config, task, data = run.config, run.task, run.data
     if not (config.report and (config.do_train or config.do_eval)):
@@ -33,16 +34,11 @@ def write(
     warnings = data.warnings
     if run.topology.group.rank > 0:
         return
-    metric = task.metric
-    scores = [
-        f"{name} {metric} {task.scores(rows)[metric]:.4f}"
+    baseline = result_files.read_baseline(run.output_dir)
+    evaluated = [
+        _evaluated(run, name, rows, trust=told.trust[name], baseline=baseline)
         for name, rows in scored.items()
     ]
-    sections = []
-    for name, rows in scored.items():
-        path = data.path(name)
-        read = functools.partial(data.examples, name)
-        sections += task.sections(name, rows, path, examples=read)
     fractions = {}
     if "train" in sets:
         train = sets["train"]
@@ -50,18 +46,50 @@ def write(
         fractions = pipeline.padding_fractions(
             orders, train.lengths, run.batching, steps=_PADDED_STEPS
         )
-    facts = report.ReportFacts(
+    metric = config.best_metric or task.metric
+    shape = run.model.bert_config
+    facts = ReportFacts(
         output_dir=run.output_dir,
         config=config,
-        title=f"{task.name}: {', '.join(scores) or 'trained'}",
-        metric=config.best_metric or metric,
+        task=task.name,
+        metric=metric,
+        lower_is_better=metric in task.lower_is_better,
+        main_metric=task.metric,
         shown=task.shown,
         baseline_name=data.family.baseline_name,
+        model=(
+            f"{config.init_checkpoint or 'new weights'}: {shape.num_hidden_layers}"
+            f" layers x {shape.hidden_size}, {config.length_in_words} tokens"
+        ),
         devices=run.devices,
         batch=run.batch_in_words,
         sets=sets,
         padding=fractions,
         warnings=warnings,
-        doubts=doubts,
+        doubts=told.doubts,
     )
-    report.write(facts, sections)
+    report.write(facts, evaluated)
+
+
+def _evaluated(
+    run: FinetuningRun,
+    name: str,
+    scored: Any,
+    *,
+    trust: Trust,
+    baseline: Mapping[str, Mapping[str, float]],
+) -> EvaluatedSet:
+    read = functools.cache(functools.partial(run.data.examples, name))
+    shown = run.task.report(scored, read)
+    records = run.task.decide(scored).records
+    return EvaluatedSet(
+        name,
+        run.data.path(name),
+        total=len(records),
+        examples=read() if shown.mistakes.worst_first else [],
+        scores=run.task.scores(scored),
+        trust=trust,
+        baseline=baseline.get(name, {}),
+        shown=shown,
+        records=records,
+    )

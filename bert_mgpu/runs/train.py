@@ -29,6 +29,7 @@ from bert_mgpu.runs import init_distributed, learnt, resume
 from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.training import loop, rules, schedule
 from bert_mgpu.training.batches import PlacedBatch
+from bert_mgpu.training.events import Events
 from bert_mgpu.training.recorder import NullRecorder, Recorder
 from bert_mgpu.training.towers import Towers
 
@@ -90,7 +91,10 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
         parts = listed(rules.parts_of(frozen, specs, layers))
         fact("frozen", f"{parts} ({len(frozen)} of {len(specs)} parameters)")
         fact("frozen", f"{trained} values are trained; run.json lists what is frozen")
-    return _train(run, rows, data_key, towers=towers, evaluator=evaluator)
+    with Events(run.output_dir) as events:
+        return _train(
+            run, rows, data_key, towers=towers, evaluator=evaluator, events=events
+        )
 
 
 def _smaller_parts(run: Run, shortage: str) -> OutOfMemory:
@@ -150,13 +154,19 @@ def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
 
 
 def _train(
-    run: Run, rows: Rows, data_key: str, *, towers: Towers, evaluator: Evaluator | None
+    run: Run,
+    rows: Rows,
+    data_key: str,
+    *,
+    towers: Towers,
+    evaluator: Evaluator | None,
+    events: Events,
 ) -> TrainState:
     config, model, labels = run.config, run.model, list(run.task.labels)
     plan, identity, state = start(run, len(rows), data_key, towers=towers)
     if evaluator:
         own = identity_lib.without_defaults(config, identity)
-        evaluator.begin(state.step, identity, own)
+        evaluator.begin(state.step, identity, own, events=events)
         if evaluator.missed(state.step, plan.steps):
             evaluator.evaluate_after(state.step, towers)
     if state.step >= plan.steps:
@@ -213,7 +223,7 @@ def _train(
     began = time.perf_counter()
     with (
         pipeline.prefetch(batches()) as prefetched,
-        _recorder(run, state, plan, rows=len(rows)) as recorder,
+        _recorder(run, events, plan, start=state.step, rows=len(rows)) as recorder,
     ):
         # The devices hold the weights now: the host's copies can be freed.
         state = dataclasses.replace(state, params={}, slots={})
@@ -238,7 +248,7 @@ def _train(
 
 
 def _recorder(
-    run: Run, state: TrainState, plan: loop.TrainingPlan, *, rows: int
+    run: Run, events: Events, plan: loop.TrainingPlan, *, start: int, rows: int
 ) -> contextlib.AbstractContextManager[loop.StepListener]:
     group, config = run.topology.group, run.config
     if group.rank > 0:
@@ -250,8 +260,9 @@ def _recorder(
         sent = group.bytes_sent(sum(math.prod(specs[name][0]) for name in trained))
     return Recorder(
         run.output_dir,
-        state.step,
-        plan.steps,
+        events,
+        start=start,
+        steps=plan.steps,
         batch=run.batch,
         rows=rows,
         every=config.log_steps,

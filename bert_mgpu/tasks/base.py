@@ -18,7 +18,7 @@ import numpy as np
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.report import ReportSection, ReportTable
+from bert_mgpu.core.report import SetReport
 from bert_mgpu.core.rows import Example, Features, Outputs, Rows
 from bert_mgpu.core.task import (
     Batch,
@@ -136,17 +136,9 @@ class FinetuningTask(abc.ABC):
         """The texts that the log gets of an evaluation, of one or several lines."""
         return [self.line(scores)]
 
-    def sections(
-        self,
-        name: str,
-        scored: Any,
-        path: pathlib.Path,
-        *,
-        examples: ReadExamples,
-    ) -> list[ReportSection]:
-        """The sections of a report on a set. examples: reads its texts."""
-        rows = [("score", "value"), *self.scores(scored).items()]
-        return [ReportSection(name, [str(path), ReportTable(rows, "wn")])]
+    @abc.abstractmethod
+    def report(self, scored: Any, examples: ReadExamples) -> SetReport:
+        """What report.html shows of a labelled set. examples: reads its texts."""
 
 
 class TaskData(Protocol):

@@ -76,6 +76,11 @@ class Programs:
             return self._compiled_forward
         return self._forward
 
+    @property
+    def compiles(self) -> bool:
+        """Whether passes are compiled, the first ones or later ones."""
+        return self._xla.passes or self._xla.forward_after is not None
+
     def compile_no_more(self) -> bool:
         """No further forward pass is compiled for being frequent; whether any was."""
         before = self._xla.forward_after

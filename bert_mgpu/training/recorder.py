@@ -1,4 +1,4 @@
-"""The recorder of a training: progress bar, metrics.jsonl and TensorBoard events."""
+"""The recorder of a training: progress bar, log lines, metrics.jsonl and events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-import tensorflow as tf
 import tqdm
 
 from bert_mgpu.core import files, run_files, tensor_names, units
 from bert_mgpu.core.log import say
 from bert_mgpu.training import precision
+from bert_mgpu.training.events import Events
 from bert_mgpu.training.loop import StepRecord
 
 # Short enough for the loss, rate and speed to fit into 80 columns.
@@ -32,9 +32,10 @@ class Recorder:
     def __init__(
         self,
         directory: pathlib.Path,
+        events: Events,
+        *,
         start: int,
         steps: int,
-        *,
         batch: int,
         rows: int,
         every: int,
@@ -48,7 +49,7 @@ class Recorder:
         self._start, self._steps = start, steps
         self._batch, self._every = batch, every
         self._file = open_continued(directory / run_files.METRICS, start)
-        self._events = tf.summary.create_file_writer(str(directory))
+        self._events = events
         self._bar = tqdm.tqdm(
             total=steps,
             initial=start,
@@ -110,10 +111,7 @@ class Recorder:
         record = {n: v if math.isfinite(v) else None for n, v in record.items()}
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
-        with self._events.as_default(step=record["step"]):
-            for name, value in record.items():
-                if name not in ("step", "time") and value is not None:
-                    tf.summary.scalar(f"train/{name}", value)
+        self._events.add("train", record)
 
     def _show(self, record: dict[str, Any]) -> None:
         now = time.perf_counter()
@@ -148,7 +146,6 @@ class Recorder:
     def __exit__(self, *error: object) -> None:
         self._bar.close()
         self._file.close()
-        self._events.close()
 
 
 class NullRecorder:

@@ -109,3 +109,6 @@ def test_length_notes_against_numpy():
     assert notes["rows"] == 5 and notes["truncated"] == 1
     wanted = {str(q): int(np.percentile(lengths, q)) for q in (50, 90, 95, 99, 100)}
     assert notes["length_percentiles"] == wanted
+    assert notes["length_quantiles"] == [
+        int(np.percentile(lengths, q)) for q in range(101)
+    ]

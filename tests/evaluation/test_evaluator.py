@@ -17,6 +17,7 @@ from bert_mgpu.evaluation.evaluator import (
     EvaluationSettings,
     Evaluator,
 )
+from bert_mgpu.training.events import Events
 
 IDENTITY = {"seed": 42}
 MEASURED = {"set": "key", "metric": "f1", "max_eval_examples": None, "threshold": None}
@@ -47,7 +48,7 @@ def make(tmp_path):
             group=SOLO,
             output_dir=tmp_path,
         )
-        made.begin(step, IDENTITY, IDENTITY)
+        made.begin(step, IDENTITY, IDENTITY, events=Events(tmp_path))
         return made
 
     return begin

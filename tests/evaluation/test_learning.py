@@ -74,7 +74,8 @@ def test_a_loss_that_does_not_fall():
 def test_what_to_try(changed, advice):
     lines = findings(scores(0.5), GOOD._replace(**changed))
     assert advice in lines[-1]
-    assert "is --vocab_file that of the weights" in lines[-1]
+    asks = "is --vocab_file that of the weights" in lines[-1]
+    assert asks == changed.get("from_weights", True)
 
 
 def test_labels_that_nothing_can_learn():

@@ -49,3 +49,25 @@ def test_the_best_threshold_is_that_of_the_scores(legend, with_answer, none, wan
     assert f"{100 * score:.1f}" in wanted
     place = "never answering" if threshold == 0 else f"at {threshold:.3f}"
     assert wanted.endswith(place)
+
+
+def test_panels_have_legends_and_speed_begins_at_0(monkeypatch, tmp_path):
+    figures = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: figures.append(figure))
+    lines = [plots.Line("training", [1, 2], [90.0, 95.0], colour="0.6")]
+    panels = {"loss": lines, "examples/s": lines}
+    plots.curves(tmp_path / "plot.png", panels, from_zero=["examples/s"])
+    loss, speed = figures.pop().axes
+    assert all(axes.get_legend() is not None for axes in (loss, speed))
+    assert speed.get_ylim()[0] == 0 and loss.get_ylim()[0] > 80
+
+
+def test_lengths_are_drawn_as_they_were(monkeypatch, tmp_path):
+    """Before truncation, with a line at what is read."""
+    figures = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: figures.append(figure))
+    plots.lengths(tmp_path / "plot.png", {"dev": range(2, 1012, 10)}, 128)
+    (axes,) = figures.pop().axes
+    own, read = axes.get_lines()
+    assert own.get_xdata().max() == 1002 and [*own.get_ydata()] == [*range(101)]
+    assert read.get_xdata()[0] == 128 and axes.get_xlim()[1] > 1002

@@ -41,6 +41,7 @@ RESULTS = {
     "other evaluation": "/.eval_results_may.txt.",
     "curves": "/.curves.png.",
     "report": "/.report.html.",
+    "errors": "/.errors.jsonl.",
 }
 PREDICTIONS = {
     "predictions": "/.predict.txt.",

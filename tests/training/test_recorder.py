@@ -7,6 +7,7 @@ import pytest
 
 from bert_mgpu.core import log
 from bert_mgpu.training import recorder
+from bert_mgpu.training.events import Events
 from bert_mgpu.training.loop import StepRecord
 
 
@@ -30,9 +31,17 @@ def lines(folder):
 
 
 def test_records_are_means_without_the_time_of_compilation(tmp_path):
-    with recorder.Recorder(
-        tmp_path, 0, 3, batch=8, rows=10, every=2, sent=100
-    ) as metrics:
+    made = recorder.Recorder(
+        tmp_path,
+        Events(tmp_path),
+        start=0,
+        steps=3,
+        batch=8,
+        rows=10,
+        every=2,
+        sent=100,
+    )
+    with made as metrics:
         metrics.step(record(1, 1.0, seconds=60.0, compiled=True))
         metrics.step(record(2, 4.0, seconds=2.0))
         metrics.step(record(3, float("nan")))
@@ -50,9 +59,17 @@ def said(tmp_path, monkeypatch, *steps, **options):
     lines = []
     monkeypatch.setattr(log.tqdm.tqdm, "write", lambda line, file: lines.append(line))
     monkeypatch.setattr(recorder, "_LINE_SECONDS", 0.0)
-    with recorder.Recorder(
-        tmp_path, 0, 40, batch=8, rows=16, every=1, **options
-    ) as metrics:
+    made = recorder.Recorder(
+        tmp_path,
+        Events(tmp_path),
+        start=0,
+        steps=40,
+        batch=8,
+        rows=16,
+        every=1,
+        **options,
+    )
+    with made as metrics:
         for step in steps:
             metrics.step(step)
     return lines

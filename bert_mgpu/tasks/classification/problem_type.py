@@ -57,6 +57,7 @@ class ErrorRow(NamedTuple):
     truth: str
     predicted: str
     probabilities: str  # of both; of a regression how far off
+    place: tuple[int, int] | None = None  # in the confusion matrix
 
 
 class ProblemType(abc.ABC):

@@ -99,7 +99,8 @@ class Single(ProblemType):
         probabilities = np.exp(metrics.log_softmax(one_row.logits))[0]
         true, predicted = int(scored.truth[row]), int(self._classes(one_row)[0])
         both = f"{probabilities[true]:.2f}, {probabilities[predicted]:.2f}"
-        return ErrorRow(scored.labels[true], scored.labels[predicted], both)
+        truth, said = scored.labels[true], scored.labels[predicted]
+        return ErrorRow(truth, said, both, place=(true, predicted))
 
     def cells(self, scored: ScoredRows) -> metrics.Cells:
         classes = self._classes(scored)

@@ -5,7 +5,6 @@ Shapes: R rows of tokens, S examples of a row, B = R * S examples, W outputs of 
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core import hashing, run_files
-from bert_mgpu.core.report import ReportSection
+from bert_mgpu.core.report import SetReport
 from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
 from bert_mgpu.core.task import (
     Batch,
@@ -231,17 +230,8 @@ class Classification(FinetuningTask):
             lines.append(ranking.compared_in_words(scored.groups, scored.truth))
         return lines
 
-    def sections(
-        self,
-        name: str,
-        scored: ScoredRows,
-        path: pathlib.Path,
-        *,
-        examples: Callable[[], Sequence[Example]],
-    ) -> list[ReportSection]:
-        return report.sections(
-            self.problem_type, name, scored, path=path, examples=examples
-        )
+    def report(self, scored: ScoredRows, examples: ReadExamples) -> SetReport:
+        return report.of_set(self.problem_type, scored, examples)
 
 
 def _times(dropout_key: DropoutKey | None, factor: int) -> DropoutKey | None:

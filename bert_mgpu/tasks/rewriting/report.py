@@ -1,51 +1,33 @@
-"""The sections of report.html on a set of rewritten texts."""
+"""What report.html shows of a set of rewritten texts: by --keep_bias, and edits."""
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from bert_mgpu.core.report import ReportSection, ReportTable, ScoreCurves
+from bert_mgpu.core.report import Block, Mistake, Mistakes, ScoreCurves, SetReport
 from bert_mgpu.tasks.rewriting import bias_curve, metrics
 from bert_mgpu.tasks.rewriting.rewritten import RewrittenSet
 from bert_mgpu.text.edits import edits_of, token_edits
 from bert_mgpu.text.realise import TextEdit
 
-_MAX_SHOWN, _LONGEST = 20, 300  # texts; characters of one
+_LONGEST = 300  # characters of a text
 
 
-def sections(
-    name: str,
-    scored: RewrittenSet,
-    scores: Mapping[str, Any],
-    *,
-    path: pathlib.Path,
-    keep_bias: float,
-) -> list[ReportSection]:
-    """The sections of a labelled set."""
-    copied = scored.pairs.copying.values
-    rows: list[tuple[object, ...]] = [("score", "rewritten", "copied")]
-    rows += [
-        (key, f"{value:.4f}", f"{copied[key]:.4f}" if key in copied else "")
-        for key, value in scores.items()
-    ]
-    table = ReportTable(rows, "wnn", note=f"BLEU: {scored.scores.bleu_signature}")
-    found = [ReportSection(name, [f"{len(scored)} texts of {path}", table])]
+def of_set(scored: RewrittenSet, keep_bias: float) -> SetReport:
+    """Of a labelled set."""
+    blocks: list[Block] = [f"BLEU: {scored.scores.bleu_signature}"]
     if bias_curve.matters(scored.tags[1]):
-        curves = _curves(name, scored, keep_bias)
-        title = f"{name}: what is changed, by --keep_bias"
-        found.append(ReportSection(title, [curves]))
-    return [*found, ReportSection(f"{name}: worst texts", [_worst(scored, path)])]
+        blocks += ["what is changed, by --keep_bias", _curves(scored, keep_bias)]
+    return SetReport(blocks, _mistakes(scored))
 
 
-def _curves(name: str, scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
+def _curves(scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
     """Of places, by the pass that tags them alone."""
     points = bias_curve.points(*scored.tags)
     return ScoreCurves(
-        f"keep_bias_{name}",
+        "keep_bias",
         "--keep_bias",
         np.array([point.bias for point in points]),
         scores={
@@ -61,8 +43,8 @@ def _curves(name: str, scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
     )
 
 
-def _worst(scored: RewrittenSet, path: pathlib.Path) -> str | ReportTable:
-    """The texts with the lowest SARI, and their edits."""
+def _mistakes(scored: RewrittenSet) -> Mistakes:
+    """The texts that differ from what they are to become, and their edits."""
     wrong = [
         (metrics.text_sari(example.text_a, said, true), number)
         for number, (example, said, true) in enumerate(
@@ -70,19 +52,15 @@ def _worst(scored: RewrittenSet, path: pathlib.Path) -> str | ReportTable:
         )
         if said != true
     ]
-    if not wrong:
-        return "none: every text is as it was to become"
-    rows: list[tuple[object, ...]] = [("line", "sari", "to become", "rewritten")]
-    for score, number in sorted(wrong)[:_MAX_SHOWN]:
-        example, best = scored.examples[number], scored.candidates[number][0]
-        true = _character_edits(example.text_a, scored.pairs.targets[number])
-        texts = (_cut(marked(example.text_a, own)) for own in (true, best.edits))
-        rows.append((example.line, f"{score:.1f}", *texts))
-    note = (
-        f"the {len(rows) - 1} with the lowest SARI of {len(wrong)} that differ;"
-        f" [-deleted-] and {{+written+}}; lines of {path}"
-    )
-    return ReportTable(rows, "nntt", note=note)
+    found = []
+    for score, number in sorted(wrong):
+        text, best = scored.examples[number].text_a, scored.candidates[number][0]
+        truth = scored.pairs.targets[number]
+        both = (_character_edits(text, truth), best.edits)
+        texts = (_cut(marked(text, edits)) for edits in both)
+        found.append(Mistake(number, (f"{score:.1f}", *texts), truth))
+    columns = ("sari", "to become: [-deleted-], {+written+}", "rewritten")
+    return Mistakes(columns, "ntt", "the lowest SARI", worst_first=found)
 
 
 def _character_edits(source: str, target: str) -> list[TextEdit]:

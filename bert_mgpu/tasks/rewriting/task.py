@@ -5,7 +5,6 @@ Shapes: R rows, T tokens, H width, C tags (see `tags`), P masks of a row, V voca
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.config.rewriting import ROW, RewriteChoice
-from bert_mgpu.core.report import ReportSection
+from bert_mgpu.core.report import SetReport
 from bert_mgpu.core.rows import POSITIONS, Example, Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
@@ -219,21 +218,8 @@ class Rewriting(FinetuningTask):
             lines.append(bias_curve.table(*scored.tags))
         return lines
 
-    def sections(
-        self,
-        name: str,
-        scored: RewrittenSet,
-        path: pathlib.Path,
-        *,
-        examples: ReadExamples,
-    ) -> list[ReportSection]:
-        return report.sections(
-            name,
-            scored,
-            self.scores(scored),
-            path=path,
-            keep_bias=self._choice.keep_bias,
-        )
+    def report(self, scored: RewrittenSet, examples: ReadExamples) -> SetReport:
+        return report.of_set(scored, keep_bias=self._choice.keep_bias)
 
     def trust(self, scored: RewrittenSet) -> Trust:
         return metrics.trust(scored.pairs.sources, scored.texts, scored.pairs.targets)

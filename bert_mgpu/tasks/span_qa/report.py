@@ -1,19 +1,24 @@
-"""The sections of report.html on a set of questions."""
+"""What report.html shows of a set of questions: by length, by threshold, and errors."""
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from bert_mgpu.core.report import ReportSection, ReportTable, ScoreCurves
+from bert_mgpu.core.report import (
+    Block,
+    Mistake,
+    Mistakes,
+    ReportTable,
+    ScoreCurves,
+    SetReport,
+)
 from bert_mgpu.tasks.span_qa import metrics
 from bert_mgpu.tasks.span_qa.answers import NO_BEST
 from bert_mgpu.tasks.span_qa.scored import AnsweredSet
 
-_MAX_SHOWN, _AROUND = 20, 40  # questions; characters on each side of an answer
+_AROUND = 40  # characters on each side of an answer
 _LONGEST = 200  # characters of a text
 _LENGTHS = (5, 10, 20, 40)  # characters of true answers, at which groups end
 _WINDOWS = (1, 2, 4)  # of a question
@@ -40,19 +45,10 @@ class Scored:
         self.pair = pair
 
 
-def sections(
-    name: str,
-    scored: AnsweredSet,
-    scores: Mapping[str, Any],
-    *,
-    path: pathlib.Path,
-    chinese: bool,
-) -> list[ReportSection]:
-    """The sections of a labelled set."""
+def of_set(scored: AnsweredSet, *, chinese: bool) -> SetReport:
+    """Of a labelled set."""
     own = Scored(scored, chinese=chinese)
-    rows: list[tuple[object, ...]] = [("score", "value")]
-    rows += [(key, f"{value:.4f}") for key, value in scores.items()]
-    blocks: list[Any] = [f"{len(scored)} questions of {path}", ReportTable(rows, "wn")]
+    blocks: list[Block] = []
     head = "questions", "number", *own.names
     for title, groups in (
         ("by the length of the longest true answer", _by_length(own.truth)),
@@ -65,11 +61,8 @@ def sections(
         ]
         blocks.append(ReportTable([head, *lines], "wnnn", note=title))
     if scored.odds is not None:
-        blocks += _thresholds(name, scored, own)
-    return [
-        ReportSection(name, blocks),
-        ReportSection(f"{name}: worst answers", [_worst(scored, own, path)]),
-    ]
+        blocks += _thresholds(scored, own)
+    return SetReport(blocks, _mistakes(scored, own))
 
 
 def _means(columns: Sequence[np.ndarray], mask: np.ndarray) -> list[str]:
@@ -96,7 +89,7 @@ def _by_windows(scored: AnsweredSet) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _thresholds(
-    name: str, scored: AnsweredSet, own: Scored
+    scored: AnsweredSet, own: Scored
 ) -> Iterator[ScoreCurves | ReportTable]:
     """The scores that other thresholds would give, as a plot and a table."""
     assert scored.odds is not None
@@ -104,9 +97,7 @@ def _thresholds(
     with_answer = [metrics.of_questions(own.truth, best, score) for score in own.pair]
     none = np.array([float(not texts) for texts in own.truth])
     if scored.odds.min() < NO_BEST:  # there is an answer
-        yield _curves(
-            name, scored, dict(zip(own.names, with_answer, strict=True)), none=none
-        )
+        yield _curves(scored, dict(zip(own.names, with_answer, strict=True)), none=none)
     rows: list[tuple[object, ...]] = [("threshold", "no answer", *own.names)]
     shares = np.linspace(0, 1, _POINTS)
     for threshold in np.unique(np.quantile(scored.odds, shares)).tolist():
@@ -123,7 +114,6 @@ def _thresholds(
 
 
 def _curves(
-    name: str,
     scored: AnsweredSet,
     with_answer: Mapping[str, np.ndarray],
     *,
@@ -143,7 +133,7 @@ def _curves(
         means[key] = 100 * sums / len(none)
     margin = _MARGIN * (odds[-1] - odds[0]) or 1.0
     return ScoreCurves(
-        f"thresholds_{name}",
+        "thresholds",
         _SETTING,
         np.array([odds[0] - margin, *odds, odds[-1] + margin]),
         scores=means,
@@ -152,35 +142,26 @@ def _curves(
     )
 
 
-def _worst(scored: AnsweredSet, own: Scored, path: pathlib.Path) -> str | ReportTable:
-    """The questions with the lowest scores, the most certain answers first."""
+def _mistakes(scored: AnsweredSet, own: Scored) -> Mistakes:
+    """The questions that are not fully right, the most certain first of equal ones."""
     wrong = np.flatnonzero(own.f1 < 1)
-    if not len(wrong):
-        return "none: every answer is right"
     certain = np.array([scored.probability(number) for number in wrong.tolist()])
-    order = np.lexsort((-certain, own.f1[wrong]))
-    rows: list[tuple[object, ...]] = [
-        ("line", own.names[-1], "probability", "question", "true answer", "predicted")
-    ]
-    for index in order[:_MAX_SHOWN].tolist():
+    found = []
+    for index in np.lexsort((-certain, own.f1[wrong])).tolist():
         number = int(wrong[index])
-        example = scored.examples[number]
-        answer = scored.chosen[number]
+        example, answer = scored.examples[number], scored.chosen[number]
         place = None if answer.start < 0 else (answer.start, answer.end)
-        rows.append(
-            (
-                example.line,
-                f"{100 * own.f1[number]:.1f}",
-                f"{certain[index]:.3f}",
-                _cut(example.text_a),
-                _around(example.text_b or "", example.label.span)
-                or " / ".join(own.truth[number]),
-                _around(example.text_b or "", place) or "no answer",
-            )
+        cells = (
+            f"{100 * own.f1[number]:.1f}",
+            f"{certain[index]:.3f}",
+            _cut(example.text_a),
+            _around(example.text_b or "", example.label.span)
+            or " / ".join(own.truth[number]),
+            _around(example.text_b or "", place) or "no answer",
         )
-    count = len(rows) - 1
-    note = f"the {count} with the lowest score of {len(wrong)}; lines of {path}"
-    return ReportTable(rows, "nnnttt", note=note)
+        found.append(Mistake(number, cells, [*own.truth[number]]))
+    columns = (own.names[-1], "probability", "question", "true answer", "predicted")
+    return Mistakes(columns, "nnttt", f"the lowest {own.names[-1]}", worst_first=found)
 
 
 def _around(context: str, place: tuple[int, int] | None) -> str:

@@ -5,7 +5,6 @@ Shapes: R rows of S examples at most, T tokens, H width.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.config.span_qa import CUT, Choice, WindowCut
-from bert_mgpu.core.report import ReportSection
+from bert_mgpu.core.report import SetReport
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
@@ -128,17 +127,9 @@ class SpanQa(FinetuningTask):
             return metrics.scores(truth, said, chinese=self._chinese)
         return metrics.scores_with_negative(truth, said, answers=best, odds=odds)
 
-    def sections(
-        self,
-        name: str,
-        scored: AnsweredSet,
-        path: pathlib.Path,
-        *,
-        examples: ReadExamples,
-    ) -> list[ReportSection]:
+    def report(self, scored: AnsweredSet, examples: ReadExamples) -> SetReport:
         chinese = self._chinese and scored.odds is None
-        scores = self.scores(scored)
-        return report.sections(name, scored, scores, path=path, chinese=chinese)
+        return report.of_set(scored, chinese=chinese)
 
     def trust(self, scored: AnsweredSet) -> Trust:
         truth = [example.label.texts for example in scored.examples]

@@ -1,57 +1,52 @@
-"""The sections of report.html on a set of entities, and what its errors are."""
+"""What report.html shows of a set of entities: what is wrong, and in which way."""
 
 from __future__ import annotations
 
 import collections
-import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bert_mgpu.core.report import ConfusionMatrix, ReportSection, ReportTable
+from bert_mgpu.core.report import (
+    Block,
+    ConfusionMatrix,
+    Mistake,
+    Mistakes,
+    ReportTable,
+    SetReport,
+)
 from bert_mgpu.tasks.tagging import bio, metrics
 from bert_mgpu.tasks.tagging.bio import Span
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 
+Pair = tuple[Span | None, Span | None]  # the true entity, the predicted one
 NOTHING = "nothing"  # in the place of a type
-_MAX_SHOWN, _LONGEST_TEXT = 20, 400  # sentences; characters of one
+_LONGEST_TEXT = 400  # characters of a sentence
 # What may be wrong with an entity; the last two have no counterpart.
 _KINDS = ("right", "border", "type", "border and type", "missed", "invented")
 
 
-def sections(
-    name: str, scored: TaggedSet, scores: Mapping[str, Any], *, path: pathlib.Path
-) -> list[ReportSection]:
-    """The sections of a set, whose texts are read where there are errors."""
-    rows: list[tuple[object, ...]] = [("score", "value")]
-    rows += [(key, f"{value:.4f}") for key, value in scores.items()]
-    pairs = [
-        pair
+def of_set(scored: TaggedSet) -> SetReport:
+    """Of a labelled set."""
+    every = [
+        [*matched(true, said)]
         for true, said in zip(scored.true_entities, scored.entities, strict=True)
-        for pair in matched(true, said)
     ]
+    pairs = [*itertools.chain.from_iterable(every)]
     types = bio.types_of(scored.tags)
     counts = metrics.count(scored.true_entities, scored.entities)
-    blocks: list[Any] = [
-        f"{len(scored)} rows of {path}",
-        ReportTable(rows, "wn"),
+    names = [*types, NOTHING]
+    blocks: list[Block] = [
         ReportTable(metrics.cells(counts), "wnnnn"),
         "errors by type: an entity is right where place and type are",
         ReportTable(_kinds(pairs, types), "w" + "n" * len(_KINDS)),
-        ConfusionMatrix(
-            confusion(pairs, types), [*types, NOTHING], name, counted="entities"
-        ),
+        ConfusionMatrix(confusion(pairs, names), names, counted="entities"),
     ]
-    return [
-        ReportSection(name, blocks),
-        ReportSection(f"{name}: worst sentences", [_worst(scored, path)]),
-    ]
+    return SetReport(blocks, _mistakes(scored, every, names))
 
 
-def matched(
-    true: Sequence[Span], said: Sequence[Span]
-) -> Iterator[tuple[Span | None, Span | None]]:
+def matched(true: Sequence[Span], said: Sequence[Span]) -> Iterator[Pair]:
     """Pairs of a true and a predicted entity; None where one has no counterpart.
 
     Those that overlap go together, from left to right. (Entities of one side do not
@@ -80,21 +75,21 @@ def kind_of(true: Span | None, said: Span | None) -> str:
     return "border" if same_type else "border and type"
 
 
-def confusion(
-    pairs: Sequence[tuple[Span | None, Span | None]], types: Sequence[str]
-) -> np.ndarray:
+def confusion(pairs: Sequence[Pair], names: Sequence[str]) -> np.ndarray:
     """Pairs by true type (down) and predicted one (across), with nothing: int [K, K].
 
     Those of other borders count, too.
     """
-    names = [*types, NOTHING]
     counts = np.zeros((len(names), len(names)), np.int64)
     for true, said in pairs:
-        row, column = (
-            names.index(one.type if one else NOTHING) for one in (true, said)
-        )
-        counts[row, column] += 1
+        counts[_place((true, said), names)] += 1
     return counts
+
+
+def _place(pair: Pair, names: Sequence[str]) -> tuple[int, int]:
+    """Where the matrix counts a pair."""
+    true, said = (names.index(one.type if one else NOTHING) for one in pair)
+    return true, said
 
 
 def _same_place(one: Span, other: Span) -> bool:
@@ -105,9 +100,7 @@ def _overlap(one: Span, other: Span) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _kinds(
-    pairs: Sequence[tuple[Span | None, Span | None]], types: Sequence[str]
-) -> list[tuple[object, ...]]:
+def _kinds(pairs: Sequence[Pair], types: Sequence[str]) -> list[tuple[object, ...]]:
     """A line for each type, the true one where there is one."""
     counts = collections.Counter(
         ((true or said or Span(0, 0, "")).type, kind_of(true, said))
@@ -118,34 +111,29 @@ def _kinds(
     return lines
 
 
-def _worst(scored: TaggedSet, path: pathlib.Path) -> str | ReportTable:
-    """The wrong sentences with the highest losses, and their entities in brackets."""
-    wrong = np.array(
-        [
-            true != said
-            for true, said in zip(scored.true_entities, scored.entities, strict=True)
-        ],
-        bool,
-    )
-    numbers = np.flatnonzero(wrong)
-    if not len(numbers):
-        return "none: every entity is right"
-    worst = numbers[np.argsort(-scored.losses[numbers], kind="stable")][:_MAX_SHOWN]
-    rows: list[tuple[object, ...]] = [("line", "true entities", "predicted entities")]
-    for number in worst.tolist():
-        example = scored.examples[number]
-        rows.append(
-            (
-                example.line,
-                marked(example.text_a, scored.true_entities[number]),
-                marked(example.text_a, scored.entities[number]),
-            )
-        )
-    note = (
-        f"the {len(worst)} with the highest loss of {len(numbers)} with a mistake;"
-        f" lines of {path}"
-    )
-    return ReportTable(rows, "ntt", note=note)
+def _mistakes(
+    scored: TaggedSet, pairs: Sequence[Sequence[Pair]], names: Sequence[str]
+) -> Mistakes:
+    """The wrong sentences, and their entities in brackets."""
+    wrong = [
+        true != said
+        for true, said in zip(scored.true_entities, scored.entities, strict=True)
+    ]
+    numbers = np.flatnonzero(np.array(wrong, bool))
+    order = numbers[np.argsort(-scored.losses[numbers], kind="stable")]
+    found = []
+    for number in order.tolist():
+        text, true = scored.examples[number].text_a, scored.true_entities[number]
+        cells = marked(text, true), marked(text, scored.entities[number])
+        truth = [
+            {**span._asdict(), "text": text[span.start : span.end]} for span in true
+        ]
+        places = {
+            _place(pair, names) for pair in pairs[number] if kind_of(*pair) != "right"
+        }
+        found.append(Mistake(number, cells, truth, places=sorted(places)))
+    columns = ("true entities", "predicted entities")
+    return Mistakes(columns, "tt", "the highest loss", worst_first=found)
 
 
 def marked(text: str, spans: Sequence[Span]) -> str:

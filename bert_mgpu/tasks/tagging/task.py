@@ -5,7 +5,6 @@ Shapes: R rows, T tokens, H width, L tags.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.config.tagging import WORDS
-from bert_mgpu.core.report import ReportSection
+from bert_mgpu.core.report import SetReport
 from bert_mgpu.core.rows import Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
@@ -162,12 +161,5 @@ class Tagging(FinetuningTask):
         counts = metrics.count(scored.true_entities, scored.entities)
         return [self.line(scores), metrics.table(counts)]
 
-    def sections(
-        self,
-        name: str,
-        scored: TaggedSet,
-        path: pathlib.Path,
-        *,
-        examples: ReadExamples,
-    ) -> list[ReportSection]:
-        return report.sections(name, scored, self.scores(scored), path=path)
+    def report(self, scored: TaggedSet, examples: ReadExamples) -> SetReport:
+        return report.of_set(scored)

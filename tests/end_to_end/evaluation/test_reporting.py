@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import re
 import shutil
 
 import numpy as np
@@ -37,7 +38,7 @@ class Page(html.parser.HTMLParser):
 def test_the_report_stands_alone(looked):
     page = Page((looked / "report.html").read_text(encoding="utf-8"))
     sources = [attrs["src"] for tag, attrs in page.tags if tag == "img"]
-    names = {"curves", "confusion_dev", "confusion_later", "lengths"}
+    names = {"curves", "lengths"}
     assert len(sources) == len(names)
     assert all(one.startswith("data:image/png;base64,") for one in sources)
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
@@ -50,9 +51,25 @@ def test_the_report_stands_alone(looked):
             greys = np.unique(np.asarray(picture.convert("L")))
             assert len(greys) > 10  # something is drawn
     accuracy = scores(looked / "eval_results.txt")["eval_accuracy"]
-    for words in (f"dev eval_accuracy {accuracy:.4f}", "naive Bayes", "--eval_steps",
-                  "tensorflow", "macro mean", "truncated"):  # fmt: skip
+    for words in (f"dev eval_accuracy {accuracy:.4f} (95 %: ", "naive Bayes 0.",
+                  "--eval_steps", "tensorflow", "macro mean", "truncated",
+                  "best while training"):  # fmt: skip
         assert words in page.text, words
+
+
+def test_every_wrong_row_is_kept(looked):
+    """As many as the accuracy says."""
+    facts = [json.loads(line) for line in (looked / "errors.jsonl").open()]
+    page = Page((looked / "report.html").read_text(encoding="utf-8"))
+    totals = re.findall(r"^([0-9,]+) examples of ", page.text, re.MULTILINE)
+    files = {"dev": "eval_results.txt", "later": "eval_results_later.txt"}
+    for (name, file), total in zip(files.items(), totals, strict=True):
+        own = [fact for fact in facts if fact["set"] == name]
+        accuracy = scores(looked / file)["eval_accuracy"]
+        assert own and len(own) == round((1 - accuracy) * int(total))
+        for fact in own:
+            assert fact["predicted"]["label"] != fact["truth"]
+            assert {"id", "line", "text_a"} <= fact.keys()
 
 
 def test_without_the_package_that_draws_only_the_report_is_missing(
@@ -85,7 +102,7 @@ def test_hostile_text_is_only_text_in_a_report(tiny, inside, tmp_path):
     page = Page((out / "report.html").read_text(encoding="utf-8"))
     assert "<script>alert(1)</script>" in page.text and "\\u202e &amp;" in page.text
     assert not {tag for tag, _ in page.tags} & {"script", "b"}
-    assert sum(tag == "img" for tag, _ in page.tags) == 3
+    assert sum(tag == "img" for tag, _ in page.tags) == 2
 
 
 @pytest.mark.parametrize("kind", ["multi", "regression"])
@@ -108,7 +125,8 @@ def test_other_types_are_looked_at_and_reported(tiny, inside, tmp_path, kind):
     assert best["value"] == choose(row[metric] for row in history(out))
     assert ("naive Bayes" in err) == (kind == "multi")
     page = Page((out / "report.html").read_text(encoding="utf-8"))
-    assert sum(tag == "img" for tag, _ in page.tags) == 2  # no confusion matrix
+    assert sum(tag == "img" for tag, _ in page.tags) == 2
+    assert "true, down" not in page.text  # no confusion matrix
     value = scores(out / "eval_results.txt")[metric]
     assert f"dev {metric} {value:.4f}" in page.text
     words = {"multi": "hamming_loss", "regression": "off by"}[kind]

@@ -86,7 +86,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a row is named by its line, from 1", _RESULTS,
            'f"test-{line - 1}"', 'f"test-{line}"', _RESULTS_TEST),
     Mutant("a text may bring HTML into the report", "evaluation/html.py",
-           "text = html.escape(str(value))", "text = str(value)", "evaluation/test_html.py"),
+           "text = html.escape(str(value).replace(", "text = (str(value).replace(", "evaluation/test_html.py"),
     # export
     Mutant("an exported model cuts a pair elsewhere", _SERVED,
            "tf.maximum((budget + 1) // 2, budget - size_b)",

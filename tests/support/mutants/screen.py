@@ -7,6 +7,7 @@ from tests.support.mutants.mutant import Mutant
 _LOG, _RECORDER = "core/test_log.py", "training/test_recorder.py"
 _INTERVALS, _TRUST = "core/test_intervals.py", "tasks/classification/test_trust.py"
 _LEARNING, _LEARNT = "evaluation/test_learning.py", "runs/test_learnt.py"
+_VERDICT, _SET_REPORT = "evaluation/test_verdict.py", "evaluation/test_set_report.py"
 _PARTS = "training/test_rules.py parts"
 
 # fmt: off
@@ -52,8 +53,48 @@ MUTANTS: list[Mutant] = [
     Mutant("a loss that stays is fine", "evaluation/learning.py",
            "if last <= _FALLEN * first:", "if True:", _LEARNING),
     Mutant("labels without sense get advice on rates", "evaluation/learning.py",
-           "            return\n        yield \"is --vocab", "        yield \"is --vocab",
+           ")\n        return\n    vocabulary", ")\n    vocabulary", _LEARNING),
+    Mutant("random weights are asked for their vocabulary", "evaluation/learning.py",
+           "    if training.from_weights:\n        yield vocabulary", "    yield vocabulary",
            _LEARNING),
+    # TensorBoard
+    Mutant("TensorBoard gets the training alone", "evaluation/evaluator.py",
+           'self._events.add(row["set"], row)', "pass",
+           "end_to_end/evaluation/test_evaluating.py tensorboard"),
+    Mutant("each curve has a file of its own", "training/events.py",
+           "@functools.cached_property", "@property",
+           "end_to_end/evaluation/test_evaluating.py tensorboard"),
+    Mutant("a resumed training began when it was resumed", "runs/resume.py",
+           "began |= _training(output_dir)", "pass", "runs/test_resume.py"),
+    Mutant("a resumed training forgets its first part", "runs/resume.py",
+           "round(before + seconds, 1)", "round(seconds, 1)", "runs/test_resume.py"),
+    # the report
+    Mutant("line ends are escaped", "evaluation/html.py",
+           '_SHOWN = "\\n\\t"', '_SHOWN = ""', "evaluation/test_html.py"),
+    Mutant("a matrix has shares of the predicted", "evaluation/html.py",
+           "counts.sum(1, keepdims=True)", "counts.sum(0, keepdims=True)",
+           "evaluation/test_html.py matrix"),
+    Mutant("the best score is the highest, of a loss too", "evaluation/verdict.py",
+           "min if facts.lower_is_better else max", "max", _VERDICT),
+    Mutant("one answer for all has any score", "evaluation/verdict.py",
+           'others |= own.trust.floors if metric == "eval_accuracy" else {}',
+           "others |= own.trust.floors", _VERDICT),
+    Mutant("doubts look like none", "evaluation/verdict.py",
+           "good=not facts.doubts", "good=True", _VERDICT),
+    Mutant("a cell leads to mistakes of others", "evaluation/set_report.py",
+           "if (true, said) in one.places]", "if one.places]", _SET_REPORT),
+    Mutant("errors.jsonl has what the page shows", "evaluation/set_report.py",
+           "for one in own.shown.mistakes.worst_first:\n        example",
+           "for one in own.shown.mistakes.worst_first[:_MAX_WORST]:\n        example",
+           "end_to_end/evaluation/test_reporting.py every_wrong"),
+    Mutant("intervals stand at any score", "evaluation/set_report.py",
+           "known = intervals.get(name)", "known = [*intervals.values()][0]", _SET_REPORT),
+    Mutant("lengths are drawn after truncation", "data/cache.py",
+           "np.percentile(lengths, range(101))",
+           "np.percentile(np.minimum(lengths, np.median(lengths)), range(101))",
+           "data/test_cache.py"),
+    Mutant("a sentence is found under entities that are right", "tasks/tagging/report.py",
+           'if kind_of(*pair) != "right"', "if True", "tasks/tagging/test_report.py"),
     Mutant("steps are as long as their rate", "training/schedule.py",
            "        / math.sqrt(1 - 0.999 ** (step + 1))\n", "",
            "training/test_schedule.py longest"),

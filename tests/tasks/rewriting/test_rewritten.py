@@ -1,7 +1,5 @@
 """A set of rewritten texts, its losses and scores."""
 
-import pathlib
-
 import numpy as np
 import pytest
 
@@ -80,28 +78,20 @@ def test_a_set_without_targets_has_losses_of_0(rewritten, tokenizer):
     assert found.tag_losses.tolist() == found.word_losses.tolist() == []
 
 
-def test_a_section_of_the_report(scored):
-    path = pathlib.Path("a/dev.tsv")
-    asked = {"path": path, "keep_bias": 0.5}
-    section, curves, worst = report.sections(
-        "dev", scored, {"exact_match": 75.0}, **asked
-    )
-    assert section.title == "dev" and section.blocks[0] == f"2 texts of {path}"
-    assert ("exact_match", "75.0000", "50.0000") in section.blocks[1].rows
-    (drawn,) = curves.blocks
+def test_what_a_report_shows(scored):
+    found = report.of_set(scored, keep_bias=0.5)
+    _, _, drawn = found.blocks
     assert drawn.chosen == 0.5 and {*drawn.scores} == {"precision", "recall", "F0.5"}
-    assert worst.blocks == ["none: every text is as it was to become"]
+    assert found.mistakes.worst_first == []
 
 
 def test_the_worst_texts_have_their_edits(rewritten):
     outputs = {"tag_scores": np.zeros((7, 8)), "word_losses": np.zeros(7)}
     scored = rewritten([("joy win", "sun loss", None)], [[CHANGED]], **outputs)
-    *_, worst = report.sections(
-        "dev", scored, {}, path=pathlib.Path("dev.tsv"), keep_bias=0.0
-    )
-    (table,) = worst.blocks
-    _, _, true, said = table.rows[1]
+    (worst,) = report.of_set(scored, keep_bias=0.0).mistakes.worst_first
+    _, true, said = worst.cells
     assert said == "sun [-loss-]{+win+}" and "{+" in true and "[-" in true
+    assert worst.number == 0 and worst.truth == "joy win"
 
 
 def test_marks_of_edits():

@@ -1,6 +1,4 @@
-"""The sections of a report on questions."""
-
-import pathlib
+"""What report.html shows of questions."""
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ def tokenizer(tmp_path_factory):
     return Tokenizer(path)
 
 
-def sections(tokenizer, *examples, negative=False, chinese=False, threshold=0.0):
+def shown(tokenizer, *examples, negative=False, chinese=False, threshold=0.0):
     scored = answered(
         tokenizer,
         *examples,
@@ -31,13 +29,11 @@ def sections(tokenizer, *examples, negative=False, chinese=False, threshold=0.0)
         negative=negative,
         threshold=threshold,
     )
-    path = pathlib.Path("dev.json")
-    made = report.sections("dev", scored, {"f1": 50.0}, path=path, chinese=chinese)
-    return scored, made
+    return scored, report.of_set(scored, chinese=chinese)
 
 
-def tables(section):
-    return {b.note: b.rows for b in section.blocks if isinstance(b, ReportTable)}
+def tables(found):
+    return {b.note: b.rows for b in found.blocks if isinstance(b, ReportTable)}
 
 
 def test_scores_by_length_and_by_windows(tokenizer):
@@ -46,8 +42,8 @@ def test_scores_by_length_and_by_windows(tokenizer):
         Example("2", "a", LONG, label=Answers(("joy",), (139, 142)), line=3),
         Example("3", "a", LONG, label=Answers((LONG[:100],), (0, 100)), line=4),
     ]
-    scored, (first, worst) = sections(tokenizer, *examples)
-    found = tables(first)
+    scored, made = shown(tokenizer, *examples)
+    found = tables(made)
     lengths = found["by the length of the longest true answer"]
     assert [row[:2] for row in lengths[1:]] == [
         ("1 to 5 characters", 1),
@@ -59,12 +55,15 @@ def test_scores_by_length_and_by_windows(tokenizer):
     assert [*lengths[2][2:]] == means
     windows = found["by the windows of their contexts"]
     assert [row[1] for row in windows[1:]] == [1, 2]
-    shown = worst.blocks[0]
-    assert len(shown.rows) == 1 + (own.f1 < 1).sum()
-    row = next(row for row in shown.rows[1:] if row[0] == 3)
-    assert row[4].endswith("sun [joy]") and row[3] == "a"
+    mistakes = made.mistakes.worst_first
+    assert len(mistakes) == (own.f1 < 1).sum()
+    scores = [float(one.cells[0]) for one in mistakes]
+    assert scores == sorted(scores) and made.mistakes.columns[0] == "f1"
+    one = next(one for one in mistakes if one.number == 1)
+    assert one.cells[3].endswith("sun [joy]") and one.cells[2] == "a"
     answer = scored.chosen[1]
-    assert f"[{LONG[answer.start : answer.end]}]" in row[5]
+    assert f"[{LONG[answer.start : answer.end]}]" in one.cells[4]
+    assert one.truth == ["joy"]
 
 
 def test_the_scores_of_other_thresholds(tokenizer):
@@ -73,8 +72,8 @@ def test_the_scores_of_other_thresholds(tokenizer):
                 Answers(("joy",), (139, 142)))
         for i in range(8)
     ]  # fmt: skip
-    scored, (first, _) = sections(tokenizer, *examples, negative=True)
-    rows = tables(first)["by --null_score_diff_threshold"]
+    scored, made = shown(tokenizer, *examples, negative=True)
+    rows = tables(made)["by --null_score_diff_threshold"]
     assert rows[1][1] != rows[-1][1] == "0.0%" and len(rows) > 3
     # Where an answer is always given, half of the questions cannot be right.
     best = [answer.text for answer in scored.best]
@@ -93,9 +92,9 @@ def test_the_curves_of_thresholds(tokenizer, lost):
                 label=Answers((), None) if i % 2 else Answers(("joy",), (139, 142)))
         for i in range(12)
     ]  # fmt: skip
-    _, (first, _) = sections(tokenizer, *examples, negative=True, threshold=1.5)
-    (curves,) = [b for b in first.blocks if isinstance(b, ScoreCurves)]
-    assert curves.name == "thresholds_dev" and curves.chosen == 1.5
+    _, made = shown(tokenizer, *examples, negative=True, threshold=1.5)
+    (curves,) = [b for b in made.blocks if isinstance(b, ScoreCurves)]
+    assert curves.name == "thresholds" and curves.chosen == 1.5
     assert curves.setting == "--null_score_diff_threshold"
     assert len(curves.values) == 12 - lost + 2 and (np.diff(curves.values) > 0).all()
     assert curves.values[-1] < 1000 and curves.lowest == "never answering"
@@ -115,13 +114,13 @@ def test_the_curves_of_thresholds(tokenizer, lost):
 
 def test_without_any_answer_there_is_no_curve(tokenizer):
     example = Example("1", "a", "", label=Answers((), None))
-    _, (first, _) = sections(tokenizer, example, negative=True)
-    assert not [b for b in first.blocks if isinstance(b, ScoreCurves)]
+    _, made = shown(tokenizer, example, negative=True)
+    assert not [b for b in made.blocks if isinstance(b, ScoreCurves)]
 
 
 def test_a_set_without_a_mistake(tokenizer):
-    scored, _ = sections(tokenizer, Example("1", "a", LONG, label=Answers((), None)))
+    scored, _ = shown(tokenizer, Example("1", "a", LONG, label=Answers((), None)))
     answer = scored.chosen[0]
     label = Answers((answer.text,), (answer.start, answer.end))
-    _, (_, worst) = sections(tokenizer, Example("1", "a", LONG, label=label))
-    assert worst.blocks == ["none: every answer is right"]
+    _, made = shown(tokenizer, Example("1", "a", LONG, label=label))
+    assert made.mistakes.worst_first == []

@@ -41,7 +41,7 @@ def test_each_entity_meets_one():
 def test_the_matrix_counts_each_entity_once():
     said = [Span(0, 2, "A"), Span(4, 6, "B"), Span(8, 9, "B"), Span(13, 15, "A")]
     pairs = [*report.matched(TRUE, said)]
-    counts = report.confusion(pairs, ["A", "B"])
+    counts = report.confusion(pairs, ["A", "B", report.NOTHING])
     assert counts.tolist() == [[1, 1, 0], [0, 1, 1], [1, 0, 0]]
     assert counts[:-1].sum() == len(TRUE) and counts[:, :-1].sum() == len(said)
 
@@ -55,7 +55,7 @@ def test_texts_with_their_entities():
     assert report.marked("a" * 500, []).endswith(" ...")
 
 
-def test_sections_of_a_set(tmp_path):
+def test_what_is_shown_of_a_set():
     from bert_mgpu.core.rows import Example
 
     class Scored:
@@ -71,12 +71,13 @@ def test_sections_of_a_set(tmp_path):
         def __len__(self):
             return 3
 
-    first, worst = report.sections(
-        "dev", Scored(), {"f1": 0.5}, path=tmp_path / "dev.txt"
-    )
-    assert first.title == "dev" and worst.title == "dev: worst sentences"
-    (table,) = worst.blocks
-    assert [row[0] for row in table.rows[1:]] == [3, 2]
-    assert table.rows[1][1:] == ("win", "[win A]")
-    kinds = first.blocks[4].rows
+    found = report.of_set(Scored())
+    worst, other = found.mistakes.worst_first
+    assert (worst.number, other.number) == (2, 1)
+    assert worst.cells == ("win", "[win A]") and worst.truth == []
+    assert worst.places == [(2, 0)]  # of A, B and nothing
+    assert other.truth == [{"start": 0, "end": 3, "type": "B", "text": "joy"}]
+    assert other.places == [(1, 2)]
+    kinds = found.blocks[2].rows
     assert kinds[1] == ("A", 1, 0, 0, 0, 0, 1) and kinds[2] == ("B", 0, 0, 0, 0, 1, 0)
+    assert found.blocks[3].labels == ["A", "B", report.NOTHING]

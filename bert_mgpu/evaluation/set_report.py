@@ -1,0 +1,169 @@
+"""The sections of report.html on an evaluated set, and its lines of errors.jsonl."""
+
+from __future__ import annotations
+
+import collections
+import json
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bert_mgpu.core import run_files
+from bert_mgpu.core.report import (
+    ConfusionMatrix,
+    Mistake,
+    ReportTable,
+    ScoreCurves,
+    SetReport,
+)
+from bert_mgpu.core.rows import Example
+from bert_mgpu.core.task import Trust
+from bert_mgpu.evaluation import html, plots
+
+_MAX_WORST = 20  # mistakes that are shown
+_MAX_PLACES, _MAX_OF_PLACE = 30, 3  # places of a matrix; mistakes of one
+_MAX_LABELS = 30  # of a matrix that is shown
+
+Sections = list[tuple[str, str]]
+Place = tuple[int, int]
+
+
+class EvaluatedSet(NamedTuple):
+    """A labelled set, its scores and what its task shows of it."""
+
+    name: str
+    path: pathlib.Path
+    examples: Sequence[Example]  # none, or all
+    total: int  # of the examples
+    scores: Mapping[str, Any]
+    trust: Trust
+    baseline: Mapping[str, float]  # its scores
+    shown: SetReport
+    records: Sequence[Mapping[str, Any]]  # the predictions, as in predictions.jsonl
+
+
+def sections(
+    own: EvaluatedSet, folder: pathlib.Path, *, anchor: str, baseline_name: str
+) -> Sections:
+    """Two sections: the scores, and what is wrong.
+
+    folder: for pictures; anchor: begins those of the set, unlike any other's.
+    """
+    mistakes = own.shown.mistakes.worst_first
+    places = collections.Counter(place for one in mistakes for place in one.places)
+    listed = [place for place, _ in places.most_common(_MAX_PLACES)]
+    anchors = {place: f"{anchor}-{place[0]}-{place[1]}" for place in listed}
+    content = [html.note(f"{own.total:,} examples of {own.path}")]
+    content.append(_scores(own, baseline_name))
+    for block in own.shown.blocks:
+        if isinstance(block, ScoreCurves):
+            path = folder / f"{block.name}_{own.name}.png"
+            plots.scores(path, block)
+            words = f"{' and '.join(block.scores)} over {block.setting}"
+            content.append(html.image(path, words))
+        else:
+            content.append(_block(block, anchors))
+    return [
+        (own.name, "\n".join(content)),
+        (f"{own.name}: what is wrong", "\n".join(_mistakes(own, anchors))),
+    ]
+
+
+def _scores(own: EvaluatedSet, baseline_name: str) -> str:
+    """Each score beside its interval and the baseline's, as far as there are any."""
+    intervals, baseline = own.trust.intervals, own.baseline
+    heads = ["score", "value", *["95 %"] * bool(intervals)]
+    rows: list[list[object]] = [[*heads, *[baseline_name] * bool(baseline)]]
+    for name, value in own.scores.items():
+        row = [name, number(value)]
+        if intervals:
+            known = intervals.get(name)
+            row.append(f"{known[0]:.4f} to {known[1]:.4f}" if known else "")
+        if baseline:
+            row.append(number(baseline.get(name)))
+        rows.append([*row])
+    return html.table(rows, "wnnn")
+
+
+def number(value: object) -> str:
+    """A score, as the page shows it."""
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _block(
+    block: str | ReportTable | ConfusionMatrix, anchors: Mapping[Place, str]
+) -> str:
+    if isinstance(block, str):
+        return html.note(block)
+    if isinstance(block, ReportTable):
+        note = html.note(block.note) if block.note else ""
+        return note + html.table(block.rows, block.columns)
+    return _confusion(block, anchors)
+
+
+def _confusion(block: ConfusionMatrix, anchors: Mapping[Place, str]) -> str:
+    """The matrix; of many labels a list of what is confused most."""
+    if len(block.labels) <= _MAX_LABELS:
+        note = html.note(
+            f"numbers of {block.counted}; the stronger the colour, the more of the"
+            f" {block.counted} with the true label; a number leads to what is wrong"
+        )
+        return note + html.matrix(block.counts, block.labels, anchors)
+    sums = block.counts.sum(1)
+    rows: list[tuple[object, ...]] = [
+        ("true", "predicted", block.counted, "of the true")
+    ]
+    for (true, said), anchor in anchors.items():
+        count = int(block.counts[true, said])
+        share = f"{count / max(1, sums[true]):.1%}"
+        link = html.Link(f"{count:,}", anchor)
+        rows.append((block.labels[true], block.labels[said], link, share))
+    return html.note("confused most often") + html.table(rows, "wwnn")
+
+
+def _mistakes(own: EvaluatedSet, anchors: Mapping[Place, str]) -> Iterator[str]:
+    found = own.shown.mistakes
+    every = found.worst_first
+    if not every:
+        yield html.note("nothing: every example is right")
+        return
+    worst = every[:_MAX_WORST]
+    yield html.note(
+        f"{len(worst)} of {len(every):,}, with {found.order}; lines of {own.path}; all"
+        f" are in {run_files.ERRORS}"
+    )
+    yield _table(own, worst)
+    for (true, said), anchor in anchors.items():
+        those = [one for one in every if (true, said) in one.places]
+        labels = next(
+            b.labels for b in own.shown.blocks if isinstance(b, ConfusionMatrix)
+        )
+        shown = f", {_MAX_OF_PLACE} of them" * (len(those) > _MAX_OF_PLACE)
+        title = f"{labels[true]}, taken for {labels[said]}: {len(those):,}{shown}"
+        yield html.heading(title, anchor)
+        yield _table(own, those[:_MAX_OF_PLACE])
+
+
+def _table(own: EvaluatedSet, mistakes: Sequence[Mistake]) -> str:
+    found = own.shown.mistakes
+    rows: list[tuple[object, ...]] = [("line", *found.columns)]
+    rows += [(own.examples[one.number].line, *one.cells) for one in mistakes]
+    return html.table(rows, f"n{found.letters}")
+
+
+def error_lines(own: EvaluatedSet) -> Iterator[str]:
+    """Each example that is wrong as a line of JSON, the worst first."""
+    for one in own.shown.mistakes.worst_first:
+        example = own.examples[one.number]
+        record: dict[str, Any] = {
+            "set": own.name,
+            "id": example.guid,
+            "line": example.line,
+            "text_a": example.text_a,
+        }
+        if example.text_b is not None:
+            record["text_b"] = example.text_b
+        record |= {"truth": one.truth, "predicted": own.records[one.number]}
+        yield json.dumps(record, ensure_ascii=False) + "\n"

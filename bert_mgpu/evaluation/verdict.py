@@ -1,0 +1,110 @@
+"""The top of report.html: how good the model is, and where it comes from."""
+
+from __future__ import annotations
+
+import datetime
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bert_mgpu.config.base import RunConfig
+from bert_mgpu.core import run_files, units
+from bert_mgpu.core.rows import Features
+from bert_mgpu.evaluation import evaluator, html, result_files
+from bert_mgpu.evaluation.set_report import EvaluatedSet
+from bert_mgpu.training import recorder
+
+
+class ReportFacts(NamedTuple):
+    """The facts of a report, besides the evaluated sets."""
+
+    output_dir: pathlib.Path
+    config: RunConfig
+    task: str  # its name
+    metric: str  # to draw over steps
+    lower_is_better: bool  # of this metric
+    main_metric: str  # of the verdict
+    shown: Sequence[str]  # names of the scores in the table of evaluations
+    baseline_name: str  # the name of the model whose scores are in baseline.json
+    model: str  # in words
+    devices: Sequence[str]
+    batch: str  # in words
+    sets: Mapping[str, Features]
+    padding: Mapping[str, float]  # policy -> fraction; empty where nothing trains
+    warnings: Sequence[str]
+    doubts: Sequence[str]  # whether the model has learnt anything
+
+
+def html_of(facts: ReportFacts, evaluated: Sequence[EvaluatedSet]) -> str:
+    """The scores of each set, doubts about them, and the facts of the training."""
+    lines = [sentence(own, facts) for own in evaluated] or ["trained, not evaluated"]
+    first, *rest = lines
+    rest += [f"WARNING: {doubt}" for doubt in facts.doubts]
+    top = html.verdict(first, rest, good=not facts.doubts)
+    return top + html.facts([*_facts(facts, evaluated)])
+
+
+def sentence(own: EvaluatedSet, facts: ReportFacts) -> str:
+    """The main score of a set beside those that need no model."""
+    metric = facts.main_metric
+    value = own.scores[metric]
+    text = f"{own.name} {metric} {value:.4f}"
+    if interval := own.trust.intervals.get(metric):
+        text += f" (95 %: {interval[0]:.4f} to {interval[1]:.4f})"
+    others = {facts.baseline_name: own.baseline.get(metric)}
+    others |= own.trust.floors if metric == "eval_accuracy" else {}
+    beside = [
+        f"{name} {value:.4f}" for name, value in others.items() if value is not None
+    ]
+    return text + f"; beside {', '.join(beside)}" * bool(beside)
+
+
+def _facts(
+    facts: ReportFacts, evaluated: Sequence[EvaluatedSet]
+) -> Iterator[tuple[str, object]]:
+    run = result_files.read_objects(facts.output_dir / run_files.RUN)
+    training = run.get("training", {})
+    if training:
+        yield "trained", trained(training)
+        yield "on", f"{training.get('host')}: {', '.join(training.get('devices', []))}"
+    records = recorder.read_records(facts.output_dir / run_files.METRICS)
+    if records:
+        epochs = records[-1].get("epoch")
+        text = f"{records[-1]['step']:,} of {facts.batch}"
+        yield "steps", text + (f"; {epochs:g} epochs" if epochs else "")
+    yield "model", facts.model
+    counts = {name: len(rows.first_rows) for name, rows in facts.sets.items()}
+    counts |= {own.name: own.total for own in evaluated}
+    yield "examples", ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    history = [
+        row
+        for row in evaluator.read_history(facts.output_dir)
+        if row["set"] == evaluator.MAIN and row.get(facts.metric) is not None
+    ]
+    if history:
+        choose = min if facts.lower_is_better else max
+        best = choose(history, key=lambda row: row[facts.metric])
+        yield (
+            "best while training",
+            f"{facts.metric} {best[facts.metric]:.4f} at step {best['step']:,},"
+            f" of {len(history)} evaluations",
+        )
+
+
+def trained(training: dict[str, Any]) -> str:
+    """When, and for how long: 2026-11-26 18:03 to 18:05, 1:52 min in training."""
+    began = _minute(training.get("began"))
+    ended = _minute(training.get("ended"))
+    if not ended:
+        return f"from {began}; it has not ended"
+    if ended[:10] == began[:10]:
+        ended = ended[11:]
+    return f"{began} to {ended}, {units.duration_text(training['seconds'])} of steps"
+
+
+def _minute(time: object) -> str:
+    """A time of run.json without its seconds."""
+    try:
+        return datetime.datetime.fromisoformat(str(time)).strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return ""

@@ -1,0 +1,41 @@
+"""TensorBoard's events of a run."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+
+class Events:
+    """The event file of a run, made for its first values.
+
+    One for all: of the files of a folder TensorBoard may follow the newest alone.
+    """
+
+    def __init__(self, directory: pathlib.Path):
+        self._directory = directory
+
+    @functools.cached_property
+    def _file(self) -> Any:
+        return tf.summary.create_file_writer(str(self._directory))
+
+    def add(self, set_name: str, values: Mapping[str, Any]) -> None:
+        """Adds the numbers of a record as SET/NAME, at its `step`."""
+        with self._file.as_default(step=values["step"]):
+            for name, value in values.items():
+                if name not in ("step", "set", "time") and value is not None:
+                    tf.summary.scalar(f"{set_name}/{name}", value)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if "_file" in self.__dict__:
+            self._file.close()

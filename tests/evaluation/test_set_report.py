@@ -1,0 +1,111 @@
+"""The frame of a set in report.html, and its lines of errors.jsonl."""
+
+import json
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+from bert_mgpu.core.report import (
+    ConfusionMatrix,
+    Mistake,
+    Mistakes,
+    ReportTable,
+    SetReport,
+)
+from bert_mgpu.core.rows import Example
+from bert_mgpu.core.task import Trust
+from bert_mgpu.evaluation import set_report
+from bert_mgpu.evaluation.set_report import EvaluatedSet
+
+
+def evaluated(count=2, labels=2, places=((0, 1),), trust=None, baseline=None):
+    """A set of two labels or more, the last `count` examples of which are wrong."""
+    truth = np.zeros((labels, labels), np.int64)
+    truth[0, 1] = count
+    found = [
+        Mistake(n, (f"text {n}", "a", "b"), "a", places) for n in range(count, 0, -1)
+    ]
+    matrix = ConfusionMatrix(truth, [f"L{n}" for n in range(labels)])
+    mistakes = Mistakes(("text", "true", "said"), "tww", "the highest loss", found)
+    examples = [
+        Example(f"id{n}", f"text {n}", "b" if n == 1 else None, "a", line=n + 10)
+        for n in range(count + 1)
+    ]
+    return EvaluatedSet(
+        "dev",
+        pathlib.Path("a/dev.tsv"),
+        examples=examples,
+        total=count + 1,
+        scores={"eval_accuracy": 0.5, "eval_loss": 1.25, "right": 3},
+        trust=trust or Trust(),
+        baseline=baseline or {},
+        shown=SetReport([ReportTable([("x",), ("y",)]), matrix], mistakes),
+        records=[{"label": f"said {n}"} for n in range(count + 1)],
+    )
+
+
+def written(own, tmp_path):
+    return set_report.sections(own, tmp_path, anchor="s0", baseline_name="bayes")
+
+
+def cells(page):
+    """The rows of a page's first table."""
+    table = page.split("</table>")[0]
+    return [re.findall("<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")]
+
+
+@pytest.mark.parametrize("interval", [False, True])
+@pytest.mark.parametrize("baseline", [False, True])
+def test_scores_stand_beside_what_is_known(tmp_path, interval, baseline):
+    own = evaluated(
+        trust=Trust({"eval_accuracy": (0.25, 0.75)}) if interval else None,
+        baseline={"eval_loss": 2.0} if baseline else None,
+    )
+    (title, page), _ = written(own, tmp_path)
+    _, head, accuracy, loss, right = cells(page)
+    assert title == "dev" and "3 examples of a/dev.tsv" in page
+    assert head == ["score", "value"] + ["95 %"] * interval + ["bayes"] * baseline
+    assert accuracy == (
+        ["eval_accuracy", "0.5000"] + ["0.2500 to 0.7500"] * interval + [""] * baseline
+    )
+    assert loss == ["eval_loss", "1.2500"] + [""] * interval + ["2.0000"] * baseline
+    assert right[:2] == ["right", "3"]
+
+
+def test_the_worst_come_first_and_cells_lead_to_theirs(tmp_path):
+    (_, page), (title, wrong) = written(evaluated(count=25), tmp_path)
+    assert title == "dev: what is wrong"
+    assert "20 of 25, with the highest loss; lines of a/dev.tsv" in wrong
+    assert "all are in errors.jsonl" in wrong
+    first = cells(wrong)[2]
+    assert first == ["35", "text 25", "a", "b"]
+    assert '<a href="#s0-0-1">25</a>' in page
+    assert 'id="s0-0-1">L0, taken for L1: 25, 3 of them</h3>' in wrong
+    assert wrong.count("<tr>") == 1 + 20 + 1 + 3
+
+
+def test_many_labels_are_listed_by_name(tmp_path):
+    (_, page), _ = written(evaluated(labels=31), tmp_path)
+    assert 'class="matrix"' not in page and "confused most often" in page
+    assert "<td>L0</td><td>L1</td>" in page and "100.0%" in page
+    (_, page), _ = written(evaluated(labels=30), tmp_path)
+    assert 'class="matrix"' in page
+
+
+def test_a_set_without_a_mistake(tmp_path):
+    (_, page), (_, wrong) = written(evaluated(count=0), tmp_path)
+    assert wrong == '<p class="note">nothing: every example is right</p>'
+    assert "<a " not in page
+
+
+def test_lines_of_errors():
+    own = evaluated(count=2)
+    lines = [json.loads(line) for line in set_report.error_lines(own)]
+    assert lines == [
+        {"set": "dev", "id": "id2", "line": 12, "text_a": "text 2", "truth": "a",
+         "predicted": {"label": "said 2"}},
+        {"set": "dev", "id": "id1", "line": 11, "text_a": "text 1", "text_b": "b",
+         "truth": "a", "predicted": {"label": "said 1"}},
+    ]  # fmt: skip
