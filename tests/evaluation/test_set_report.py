@@ -86,6 +86,19 @@ def test_the_worst_come_first_and_cells_lead_to_theirs(tmp_path):
     assert wrong.count("<tr>") == 1 + 20 + 1 + 3
 
 
+def test_each_mistake_is_listed_where_it_counts(tmp_path):
+    own = evaluated(count=2)
+    first, second = own.shown.mistakes.worst_first
+    found = [first, second._replace(places=[(1, 0)])]
+    mistakes = own.shown.mistakes._replace(worst_first=found)
+    _, (_, wrong) = written(
+        own._replace(shown=own.shown._replace(mistakes=mistakes)), tmp_path
+    )
+    _, one, other = wrong.split("<h3")
+    assert "L0, taken for L1: 1<" in one and "text 2" in one and "text 1" not in one
+    assert "L1, taken for L0: 1<" in other and "text 1" in other
+
+
 def test_many_labels_are_listed_by_name(tmp_path):
     (_, page), _ = written(evaluated(labels=31), tmp_path)
     assert 'class="matrix"' not in page and "confused most often" in page

@@ -207,7 +207,12 @@ def test_run_files_say_how_it_began(tmp_path, said):
             output_dir=tmp_path,
         )
         save(tmp_path)
+        if given == "start":
+            first = json.loads((tmp_path / "run.json").read_text())
+            first["training"] |= {"began": "2026-01-01T00:00:00+00:00"}
+            (tmp_path / "run.json").write_text(json.dumps(first))
     began = json.loads((tmp_path / "run.json").read_text())["training"]
+    assert began["began"] == "2026-01-01T00:00:00+00:00"
     assert began["host"] == platform.node() and began["devices"] == ["a card"]
     assert began["seconds"] == 0 and "ended" not in began
     for seconds in (1.5, 2.25):

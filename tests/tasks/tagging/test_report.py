@@ -62,8 +62,12 @@ def test_what_is_shown_of_a_set():
         """What the report reads of a `TaggedSet`."""
 
         tags = ["O", "B-A", "I-A", "B-B", "I-B"]
-        true_entities = [[Span(0, 3, "A")], [Span(0, 3, "B")], []]
-        entities = [[Span(0, 3, "A")], [], [Span(0, 3, "A")]]
+        true_entities = [
+            [Span(0, 3, "A")],
+            [Span(0, 3, "B"), Span(4, 6, "A")],
+            [],
+        ]
+        entities = [[Span(0, 3, "A")], [Span(4, 6, "A")], [Span(0, 3, "A")]]
         losses = np.array([0.1, 5.0, 7.0])
         examples = [Example("", "sun joy", line=1), Example("", "joy of", line=2),
                     Example("", "win", line=3)]  # fmt: skip
@@ -76,8 +80,8 @@ def test_what_is_shown_of_a_set():
     assert (worst.number, other.number) == (2, 1)
     assert worst.cells == ("win", "[win A]") and worst.truth == []
     assert worst.places == [(2, 0)]  # of A, B and nothing
-    assert other.truth == [{"start": 0, "end": 3, "type": "B", "text": "joy"}]
+    assert other.truth[0] == {"start": 0, "end": 3, "type": "B", "text": "joy"}
     assert other.places == [(1, 2)]
     kinds = found.blocks[2].rows
-    assert kinds[1] == ("A", 1, 0, 0, 0, 0, 1) and kinds[2] == ("B", 0, 0, 0, 0, 1, 0)
+    assert kinds[1] == ("A", 2, 0, 0, 0, 0, 1) and kinds[2] == ("B", 0, 0, 0, 0, 1, 0)
     assert found.blocks[3].labels == ["A", "B", report.NOTHING]
