@@ -4,6 +4,8 @@ A message says what is wrong, where (file:line), which value was seen and what
 to pass instead. Any other exception is a bug in bert_mgpu: exit code 1.
 """
 
+from __future__ import annotations
+
 import re
 import reprlib
 from collections.abc import Sequence
@@ -56,6 +58,20 @@ class Diverged(RunError):
     """The loss or a gradient is NaN or infinite."""
 
     exit_code = 3
+
+
+class DivergedStep(Diverged):
+    """A training step that diverged."""
+
+    def __init__(self, step: int, seen: str, advice: str):
+        """step: from 1; seen: "loss nan"; advice: what else to say."""
+        super().__init__(f"step {step}: {seen}: the training diverged{advice}")
+        self.step, self.seen, self.advice = step, seen, advice
+
+    def first_at(self, place: str) -> DivergedStep:
+        """The same, with the place of the first such number; "": not known."""
+        seen = f"{self.seen}, first in {place}" if place else self.seen
+        return DivergedStep(self.step, seen, self.advice)
 
 
 def memory_advice(training: bool, recompute: str) -> str:

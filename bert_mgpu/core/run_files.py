@@ -19,7 +19,7 @@ SENTENCES, TAGGED = "test_results.json", "label_test.txt"
 EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json"
 BEST_EVALUATION = "best.json"
 METRICS, REPORT_PAGE = "metrics.jsonl", "report.html"
-ERRORS = "errors.jsonl"
+ERRORS, ROLLBACKS = "errors.jsonl", "rollbacks.json"
 TENSORFLOW_LOG, EXIT = "tensorflow.log", "exit.json"
 CACHE, BEST, REPORT, PREDICTED = "cache", "best", "report", "predicted"
 SEED = "seed-{}"
@@ -118,6 +118,11 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         " input (and float16's loss scale) every `--log_steps` steps; the second for"
         " TensorBoard (`tensorboard --logdir=OUTPUT_DIR`), which also gets every score"
         " of every evaluated set",
+    ),
+    (
+        (ROLLBACKS,),
+        "with `--on_divergence=rollback`: each step that was not finite, where this was"
+        " seen first, and the step to which the training went back",
     ),
     ((f"{CACHE}/",), "tokenized examples; safe to delete"),
     ((TENSORFLOW_LOG,), "TensorFlow's own messages of the latest run"),

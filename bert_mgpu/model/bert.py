@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_mgpu.core import observation
 from bert_mgpu.core.task import Batch, DropoutKey, Params
 from bert_mgpu.model import layers
 from bert_mgpu.model.config import BertConfig
@@ -222,6 +223,7 @@ def encode(
             hidden.append(recomputed(layer, layer_params, hidden[-1]))
         else:
             hidden.append(layer(layer_params, hidden[-1]))
+    observation.show(hidden)
     return hidden
 
 

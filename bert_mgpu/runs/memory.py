@@ -1,4 +1,4 @@
-"""An estimate of the memory that training needs, by part."""
+"""The memory that training needs, by part, and what to do where it lacks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.checkpoints import train_state
+from bert_mgpu.core.errors import DoesNotFit, OutOfMemory, memory_advice
+from bert_mgpu.distributed import launcher
 from bert_mgpu.model import memory as model_memory
 from bert_mgpu.runs.run import Run
 from bert_mgpu.training import precision, rules
@@ -62,3 +65,24 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
             run.model.bert_config, config.recompute
         )
     return parts
+
+
+def smaller_parts(run: Run, shortage: str) -> OutOfMemory:
+    """The error of a step that did not fit, with flags for smaller micro-batches."""
+    config = run.config
+    rows, accumulated = config.train_batch_size, config.gradient_accumulation_steps
+    if rows == 1:
+        advice = memory_advice(True, config.recompute)
+        return OutOfMemory(f"{shortage}, with one row at a time: {advice}")
+    parts = next(n for n in range(2, rows + 1) if rows % n == 0)
+    flags = (
+        f"--train_batch_size={rows // parts}"
+        f" --gradient_accumulation_steps={accumulated * parts}, the same rows a step"
+    )
+    saved = bool(train_state.saved_steps(run.output_dir))
+    origin = "newest checkpoint" if saved else "start"
+    return DoesNotFit(
+        f"{shortage}: pass {flags}",
+        f"{shortage}: continuing from the {origin} with {flags}",
+        parts * launcher.batch_parts(),
+    )

@@ -11,21 +11,16 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from bert_mgpu.checkpoints import train_state
-from bert_mgpu.core.errors import (
-    DoesNotFit,
-    OutOfMemory,
-    listed,
-    memory_advice,
-)
+from bert_mgpu.core.errors import DivergedStep, listed
 from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Rows
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.data import batching, pipeline
-from bert_mgpu.distributed import collective, devices, launcher
+from bert_mgpu.distributed import collective, devices
 from bert_mgpu.distributed.collective import Horovod
 from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
 from bert_mgpu.runs import identity as identity_lib
-from bert_mgpu.runs import init_distributed, learnt, resume
+from bert_mgpu.runs import init_distributed, learnt, memory, resume, rollbacks
 from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.training import loop, rules, schedule
 from bert_mgpu.training.batches import PlacedBatch
@@ -92,30 +87,19 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
         fact("frozen", f"{parts} ({len(frozen)} of {len(specs)} parameters)")
         fact("frozen", f"{trained} values are trained; run.json lists what is frozen")
     with Events(run.output_dir) as events:
-        return _train(
-            run, rows, data_key, towers=towers, evaluator=evaluator, events=events
-        )
-
-
-def _smaller_parts(run: Run, shortage: str) -> OutOfMemory:
-    """The error of a step that did not fit, with flags for smaller micro-batches."""
-    config = run.config
-    rows, accumulated = config.train_batch_size, config.gradient_accumulation_steps
-    if rows == 1:
-        advice = memory_advice(True, config.recompute)
-        return OutOfMemory(f"{shortage}, with one row at a time: {advice}")
-    parts = next(n for n in range(2, rows + 1) if rows % n == 0)
-    flags = (
-        f"--train_batch_size={rows // parts}"
-        f" --gradient_accumulation_steps={accumulated * parts}, the same rows a step"
-    )
-    saved = bool(train_state.saved_steps(run.output_dir))
-    origin = "newest checkpoint" if saved else "start"
-    return DoesNotFit(
-        f"{shortage}: pass {flags}",
-        f"{shortage}: continuing from the {origin} with {flags}",
-        parts * launcher.batch_parts(),
-    )
+        while True:
+            try:
+                return _train(
+                    run,
+                    rows,
+                    data_key,
+                    towers=towers,
+                    evaluator=evaluator,
+                    events=events,
+                )
+            except DivergedStep as error:
+                found = rollbacks.located(error, run, rows, towers=towers)
+                rollbacks.roll_back(found, run)
 
 
 def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
@@ -239,7 +223,7 @@ def _train(
             )
         except Exception as error:
             if shortage := towers.out_of_memory(error):
-                raise _smaller_parts(run, shortage) from None
+                raise memory.smaller_parts(run, shortage) from None
             raise
     if group.rank == 0:
         resume.note_end(run.output_dir, time.perf_counter() - began)
@@ -290,4 +274,5 @@ def _plan(run: Run, rows: int) -> loop.TrainingPlan:
         save_every=config.save_checkpoints_steps,
         eval_every=config.eval_every,
         read_every=config.log_steps,
+        halvings=tuple(one.step for one in rollbacks.read(run)),
     )

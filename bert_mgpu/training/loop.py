@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from bert_mgpu.core import tensor_names
-from bert_mgpu.core.errors import Diverged, Interrupted, Preempted, RunError
+from bert_mgpu.core.errors import DivergedStep, Interrupted, Preempted, RunError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
@@ -36,11 +36,25 @@ class TrainingPlan:
     decay_power: float = 1.0
     eval_every: int = 0  # 0: never
     read_every: int = 1  # steps between two readings of results
+    halvings: tuple[int, ...] = ()  # steps from which on the rate is half as high
 
     @property
     def rate_in_words(self) -> str:
         warmup = f" after a warm-up until step {self.warmup}" * (self.warmup > 0)
-        return f"{self.peak_rate:g}{warmup}"
+        steps = ", ".join(map(str, self.halvings))
+        halved = f", halved after step {steps}" * bool(steps)
+        return f"{self.peak_rate:g}{warmup}{halved}"
+
+    def rate(self, step: int) -> float:
+        """The learning rate of step 0, 1, ..."""
+        rate = schedule.learning_rate(
+            step,
+            self.peak_rate,
+            self.steps,
+            warmup=self.warmup,
+            power=self.decay_power,
+        )
+        return rate * 0.5 ** sum(step >= since for since in self.halvings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,9 +97,9 @@ def train(
     the run has to stop: then it may leave the evaluation to the run that resumes. It
     returns true to end the training.
 
-    Raises Diverged where a loss or the gradient is not finite: nothing of that step is
-    saved. SIGTERM and Ctrl-C save and raise Preempted and Interrupted, in all processes
-    of a group after the same step, whichever of them got the signal.
+    Raises DivergedStep where a loss or the gradient is not finite: nothing of that step
+    is saved. SIGTERM and Ctrl-C save and raise Preempted and Interrupted, in all
+    processes of a group after the same step, whichever of them got the signal.
     """
     group = towers.group
 
@@ -110,13 +124,7 @@ def train(
             upcoming = batch
             if done < plan.steps:  # copied to the devices while this step runs
                 upcoming, waited = _next(batches)
-            rate = schedule.learning_rate(
-                step,
-                plan.peak_rate,
-                plan.steps,
-                warmup=plan.warmup,
-                power=plan.decay_power,
-            )
+            rate = plan.rate(step)
             compilations = towers.compilations
             result = towers.train_step(
                 batch, step, rate, stop=votes.own, upcoming=upcoming
@@ -183,23 +191,26 @@ class _PendingStep(NamedTuple):
     compiled: bool
 
     def finished(self) -> StepRecord:
-        """The record of the step, once it is done. Raises Diverged."""
+        """The record of the step, once it is done. Raises DivergedStep."""
         result = self.result
         losses, norm, scaling = result.losses, result.norm, result.scaling
         skips = scaling.get(tensor_names.SKIPS)
         if not result.finite:
             shown = ", ".join(f"{name} {value:g}" for name, value in losses.items())
-            raise Diverged(
-                f"step {self.step}: {shown}, gradient norm {norm:g}: the training"
-                " diverged; nothing of this step was saved: lower --learning_rate, or"
-                " warm up for longer, with another --output_dir"
+            raise DivergedStep(
+                self.step,
+                f"{shown}, gradient norm {norm:g}",
+                "; nothing of this step was saved: pass --on_divergence=rollback; or"
+                " lower --learning_rate or warm up for longer, with another"
+                " --output_dir",
             )
         if skips is not None and skips >= precision.MAX_SKIPS:
-            raise Diverged(
-                f"step {self.step}: {skips:.0f} steps in a row overflowed float16, down"
-                f" to the loss scale {scaling[tensor_names.SCALE]:g}: the training"
-                " diverged: lower --learning_rate, or pass --precision=bfloat16 and"
-                " --allreduce_dtype=float32, with another --output_dir"
+            raise DivergedStep(
+                self.step,
+                f"{skips:.0f} steps in a row overflowed float16, down to the loss scale"
+                f" {scaling[tensor_names.SCALE]:g}",
+                ": lower --learning_rate, or pass --precision=bfloat16 and"
+                " --allreduce_dtype=float32, with another --output_dir",
             )
         return StepRecord(
             step=self.step,

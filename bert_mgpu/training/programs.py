@@ -142,10 +142,31 @@ class Programs:
         scale: tf.Tensor,
     ) -> tf.Tensor:
         """The gradients and losses [n + L] of a micro-batch."""
+        sums, grads = self.losses_and_gradients(
+            params,
+            rows,
+            first_row=first_row,
+            numbers=numbers,
+            weights=dict(zip(losses, tf.unstack(weights), strict=True)),
+            scale=scale,
+        )
+        return self.layout(losses).join(grads, sums)
+
+    def losses_and_gradients(
+        self,
+        params: Params,
+        rows: Batch,
+        *,
+        first_row: tf.Tensor,
+        numbers: tf.Tensor,
+        weights: Mapping[str, Any],
+        scale: tf.Tensor,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """Those of a micro-batch, see `update.gradients`; numbers: step and seed."""
         cast = precision.cast(as_tensors(params), self._dtype)
         trained = self.trained(cast)
         step, seed = tf.unstack(numbers)
-        sums, grads = update.gradients(
+        return update.gradients(
             self._task,
             trained,
             {name: cast[name] for name in cast if name not in trained},
@@ -153,10 +174,9 @@ class Programs:
             dropout_key=DropoutKey(
                 tf.cast(seed, tf.uint64), step, tf.cast(first_row, tf.int64)
             ),
-            weights=dict(zip(losses, tf.unstack(weights), strict=True)),
+            weights=weights,
             scale=scale,
         )
-        return self.layout(losses).join(grads, sums)
 
     def _update_replica(
         self,

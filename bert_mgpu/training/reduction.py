@@ -5,6 +5,8 @@ Letters: n values of all gradients, L losses.
 
 from __future__ import annotations
 
+import math
+
 import tensorflow as tf
 
 from bert_mgpu.distributed import collective
@@ -44,12 +46,14 @@ def add_and_update(
     gradient, sums = programs.layout(losses).split(vector)
     exact = tf.concat([sums, scalars[2:], scalars[1:2]], 0)
     gradient, exact, seconds = collective.timed_all_reduce(group, gradient, exact)
+    norm = update.global_norm(gradient)
+    is_number = tf.reduce_all(tf.math.is_finite(exact[: len(losses)]))
     state = programs.update(
         losses,
         programs.trained(replica.params),
         replica.slots,
         gradient=gradient,
-        norm=update.global_norm(gradient),
+        norm=tf.where(is_number, norm, math.nan),  # then nothing is moved
         rate=scalars[0],
         step=inputs.numbers[0],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +46,9 @@ class Replicas:
 
     def __getitem__(self, device: int) -> Replica:
         return self._replicas[device]
+
+    def __iter__(self) -> Iterator[Replica]:
+        return iter(self._replicas)
 
     def load(
         self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]

@@ -24,7 +24,7 @@ from bert_mgpu.core.task import Batch, Params, Task
 from bert_mgpu.distributed import devices as devices_lib
 from bert_mgpu.distributed import pairwise, strategies
 from bert_mgpu.distributed.collective import SOLO, Collective
-from bert_mgpu.training import batches, failures, reduction, results
+from bert_mgpu.training import batches, divergence, failures, reduction, results
 from bert_mgpu.training import precision as precision_lib
 from bert_mgpu.training.batches import PlacedBatch, StepInputs
 from bert_mgpu.training.optimizers import Optimizer
@@ -92,9 +92,9 @@ class Towers:
     def load(
         self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
     ) -> None:
-        """Puts a replica of the weights and slots on every device.
+        """Puts a replica of the weights and slots on every device, for what it held.
 
-        It replaces what the device held. What was compiled before serves it, too.
+        What was compiled before serves it, too.
         """
         self._last_work = self._upcoming_weights = None
         self._refreshed = False
@@ -104,9 +104,8 @@ class Towers:
         self._replicas.load(params, slots)
 
     def sharing(self, task: Task) -> Towers:
-        """Towers for forward passes of another task, with the weights of these.
-
-        Neither may be trained, nor loaded again, while both are used.
+        """Towers for forward passes of another task, with the weights of these. Neither
+        may be trained, nor loaded again, while both are used.
         """
         # Shallow: forward passes change none of what both hold, they only assign anew.
         other = copy.copy(self)
@@ -284,6 +283,14 @@ class Towers:
         return pairwise.concat_sequentially(tower, len(self._device_towers[index]))
 
     # -- failures -----------------------------------------------------------
+
+    def not_finite(self, batch: Batch, step: int) -> dict[int, str]:
+        """Tower -> where a step on this process's share is not finite first."""
+        placed, numbers = self.place(batch), (step, self.seed)
+        towers = self.own_towers
+        return divergence.search(
+            self.programs, self._replicas, placed, towers=towers, numbers=numbers
+        )
 
     def out_of_memory(self, error: Exception) -> str | None:
         """The allocation that failed; None if memory was not the reason."""

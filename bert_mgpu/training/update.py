@@ -74,7 +74,7 @@ def apply_gradients(
     """Clips the gradient and applies it -> (params, slots, norm before clipping).
 
     norm: `global_norm` of the gradient; step: from 0. Where the slots hold a loss
-    scale, the gradient comes multiplied by it and the norm is returned without it; a
+    scale, the gradient comes multiplied by it and the norm is returned without it. A
     gradient that is not finite changes nothing but the scale.
     """
     scaling = {name: slots[name] for name in precision.scaling(slots)}
@@ -88,12 +88,10 @@ def apply_gradients(
     new_params, new_slots = optimizer.update(
         params, moments, clipped, rate=rate, step=step
     )
-    if not scaling:
-        return new_params, new_slots, norm
     finite = tf.math.is_finite(norm)
 
     def kept(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         return {name: tf.where(finite, new[name], old[name]) for name in new}
 
-    after = precision.after_step(scaling, finite)
+    after = precision.after_step(scaling, finite) if scaling else {}
     return kept(new_params, params), kept(new_slots, moments) | after, norm

@@ -10,7 +10,7 @@ from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core.errors import DoesNotFit, OutOfMemory, UserError
 from bert_mgpu.distributed import launcher
 from bert_mgpu.distributed.topology import single_process
-from bert_mgpu.runs import train
+from bert_mgpu.runs import memory, train
 from bert_mgpu.runs.run import Run
 
 
@@ -74,28 +74,28 @@ def test_a_batch_that_does_not_fit_is_cut_by_its_smallest_divisor(
 ):
     """The same rows a step: as many times the turns."""
     run = FinetuneConfig(train_batch_size=rows, gradient_accumulation_steps=turns)
-    error = train._smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
+    error = memory.smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
     assert isinstance(error, DoesNotFit) and error.parts == parts
     flags = f"--train_batch_size={rows // parts}"
     flags += f" --gradient_accumulation_steps={turns * parts}, the same rows a step"
     assert str(error) == f"OOM: pass {flags}"
     assert error.notice == f"OOM: continuing from the start with {flags}"
     (tmp_path / "model.ckpt-3.index").write_bytes(b"")
-    error = train._smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
+    error = memory.smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
     assert error.notice.startswith("OOM: continuing from the newest checkpoint with")
 
 
 def test_parts_multiply_from_one_start_to_the_next(tmp_path, monkeypatch):
     monkeypatch.setenv(launcher.PARTS, "4")
     run = FinetuneConfig(train_batch_size=2, gradient_accumulation_steps=4)
-    error = train._smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
+    error = memory.smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
     assert error.parts == 8
 
 
 def test_one_row_cannot_be_cut(tmp_path):
     for recompute, words in (("none", "--recompute=block; or"), ("block", "pass with")):
         run = FinetuneConfig(train_batch_size=1, recompute=recompute)
-        error = train._smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
+        error = memory.smaller_parts(job_of(run, output_dir=tmp_path), "OOM")
         assert type(error) is OutOfMemory and words in str(error)
         assert "with one row at a time" in str(error)
 

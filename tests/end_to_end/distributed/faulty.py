@@ -57,6 +57,12 @@ def make_nan(towers, batch):
     variable.assign(np.full(variable.shape, np.nan, np.float32))
 
 
+def make_nan_once(towers, batch, done=[]):  # noqa: B006 (it is kept)
+    if not done:
+        make_nan(towers, batch)
+    done.append(STEP)
+
+
 FAULTS = {
     "killed": kill,
     "frozen": freeze,
@@ -66,6 +72,7 @@ FAULTS = {
     "crash": crash,
     "no memory": no_memory,
     "NaN": make_nan,
+    "NaN once": make_nan_once,
 }
 
 

@@ -160,6 +160,21 @@ def test_the_table_of_faults(
 
 
 @pytest.mark.faults
+def test_all_go_back_where_one_diverged(tiny, tmp_path, cluster):
+    out = tmp_path / "out"
+    args = flags_of(tiny, out, on_divergence="rollback")
+    wrapped = ["1", "12", "NaN once", "run_classifier_mgpu.py", *args]
+    (tmp_path / "codes").mkdir()
+    env = {"CODES": str(tmp_path / "codes")}
+    code, output = cluster.run(2, wrapped, program=FAULTY, env=env)
+    assert code == 0, output
+    (back,) = json.loads((out / "rollbacks.json").read_text())["rollbacks"]
+    assert back["diverged"] == 13 and 0 < back["step"] <= 12
+    name = "bert/embeddings/LayerNorm/gamma"
+    assert back["seen"].endswith(f"first in the weights ({name}) of tower 1")
+
+
+@pytest.mark.faults
 def test_memory_that_one_lacks_in_evaluation(tiny, tmp_path, cluster, script):
     """All of them go on, with half as many rows."""
     flags = {"do_train": True, "num_train_epochs": 1, "do_eval": True}

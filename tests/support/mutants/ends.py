@@ -259,7 +259,7 @@ MUTANTS: list[Mutant] = [
     Mutant("evaluation reads the weights before the last step", "training/towers.py",
            "self._refreshed = (self._device_sums, inputs), False",
            "_ = (self._device_sums, inputs), False", "training/test_default_strategy.py follow"),
-    Mutant("parts of a batch do not multiply", "runs/train.py",
+    Mutant("parts of a batch do not multiply", "runs/memory.py",
            "parts * launcher.batch_parts(),", "parts,", "runs/test_train.py"),
     Mutant("an unused parameter is worn down", "runs/run.py",
            "frozen = self.task.unused_params | set(asked)", "frozen = set(asked)",

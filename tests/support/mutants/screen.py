@@ -8,6 +8,7 @@ _LOG, _RECORDER = "core/test_log.py", "training/test_recorder.py"
 _INTERVALS, _TRUST = "core/test_intervals.py", "tasks/classification/test_trust.py"
 _LEARNING, _LEARNT = "evaluation/test_learning.py", "runs/test_learnt.py"
 _VERDICT, _SET_REPORT = "evaluation/test_verdict.py", "evaluation/test_set_report.py"
+_DIVERGENCE, _ROLLBACKS = "training/test_divergence.py", "end_to_end/test_rollbacks.py"
 _PARTS = "training/test_rules.py parts"
 
 # fmt: off
@@ -68,6 +69,31 @@ MUTANTS: list[Mutant] = [
            "began |= _training(output_dir)", "pass", "runs/test_resume.py"),
     Mutant("a resumed training forgets its first part", "runs/resume.py",
            "round(before + seconds, 1)", "round(seconds, 1)", "runs/test_resume.py"),
+    # trainings that diverge
+    Mutant("a step that is not finite moves the weights", "training/update.py",
+           "tf.where(finite, new[name], old[name])", "new[name]", f"{_DIVERGENCE} moves"),
+    Mutant("an infinite loss with a finite gradient moves the weights",
+           "training/reduction.py", "tf.where(is_number, norm, math.nan)", "norm",
+           f"{_DIVERGENCE} moves"),
+    Mutant("towers are found by device", "training/divergence.py",
+           "found.setdefault(number // per_tower, place)", "found.setdefault(0, place)",
+           f"{_DIVERGENCE} found"),
+    Mutant("towers of a second device begin at 0", "training/divergence.py",
+           "            number += 1\n", "            number = (number + 1) % count\n",
+           f"{_DIVERGENCE} found"),
+    Mutant("an infinite denominator is at fault in all towers", "training/divergence.py",
+           "dict.fromkeys(placed.weights, 1.0)", "placed.weights", f"{_DIVERGENCE} found"),
+    Mutant("gradients are looked at by name", "training/divergence.py",
+           "return 2, -int(layer[1])", "return 2, int(layer[1])", f"{_DIVERGENCE} found"),
+    Mutant("a training goes back for ever", "runs/rollbacks.py",
+           "if len(before) >= MOST:", "if len(before) >= 9:", f"{_ROLLBACKS} three"),
+    Mutant("a training goes back unasked", "runs/rollbacks.py",
+           'if run.config.on_divergence != "rollback":', "if False:", f"{_ROLLBACKS} stops"),
+    Mutant("the rate is halved from the start", "training/loop.py",
+           "sum(step >= since for since in self.halvings)", "len(self.halvings)",
+           f"{_ROLLBACKS} half"),
+    Mutant("a later start forgets the rollbacks", "runs/rollbacks.py",
+           "if one.step <= newest]", "if one.step > newest]", f"{_ROLLBACKS} half"),
     # the report
     Mutant("line ends are escaped", "evaluation/html.py",
            '_SHOWN = "\\n\\t"', '_SHOWN = ""', "evaluation/test_html.py"),

@@ -76,7 +76,7 @@ MUTANTS = [
            "        if False:\n            chosen = tf.cast(",
            "end_to_end/test_exporting.py threshold"),
     Mutant("each step has the rate of the next one", "training/loop.py",
-           "                step,\n                plan.peak_rate", "                done,\n                plan.peak_rate",
+           "rate = plan.rate(step)", "rate = plan.rate(done)",
            "training/test_loop.py"),
     Mutant("the warm-up ends a step late", "training/schedule.py",
            "if step < warmup:", "if step <= warmup:", _RATES),

@@ -1,0 +1,104 @@
+"""Trainings that diverge: where, and how they go on from an earlier step."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from bert_mgpu.checkpoints import train_state
+from bert_mgpu.core import files, run_files
+from bert_mgpu.core.errors import DivergedStep, UserError
+from bert_mgpu.core.log import say
+from bert_mgpu.core.rows import Rows
+from bert_mgpu.data import batching, pipeline
+from bert_mgpu.distributed import collective
+from bert_mgpu.runs.run import Run
+from bert_mgpu.training import divergence
+from bert_mgpu.training.towers import Towers
+
+MOST = 3  # times that a training goes back
+
+
+class Rollback(NamedTuple):
+    """A return to an earlier step, from which on the learning rate is half as high."""
+
+    diverged: int  # the step, from 1
+    step: int  # the checkpoint to which it went back, 0 for the start
+    seen: str
+
+
+def located(
+    error: DivergedStep, run: Run, rows: Rows, *, towers: Towers
+) -> DivergedStep:
+    """The error, with the layer and tower of the first number that is not finite.
+
+    By all processes: each looks at its own towers.
+    """
+    step = error.step - 1
+    order = batching.training_orders(run.batching, rows)[run.config.padding]
+    own = order.placement(step).share(towers.own_towers, towers.n_towers)
+    try:
+        found = towers.not_finite(pipeline.collate(rows, own), step)
+    except tf.errors.OpError:  # it may need more memory than a step
+        found = {}
+    named = {str(tower): place for tower, place in found.items()}
+    every: dict[int, str] = {}
+    for facts in collective.all_gather_json(run.topology.group, named):
+        every |= {int(tower): place for tower, place in facts.items()}
+    return error.first_at(divergence.in_words(every, towers.n_towers))
+
+
+def read(run: Run) -> list[Rollback]:
+    """Those of the run in output_dir, which the first process reads."""
+    group = run.topology.group
+    own = {"rollbacks": _read(run.output_dir) if group.rank == 0 else []}
+    found = collective.all_gather_json(group, own)[0]["rollbacks"]
+    return [Rollback(*one) for one in found]
+
+
+def _read(output_dir: pathlib.Path) -> list[Rollback]:
+    path = output_dir / run_files.ROLLBACKS
+    if not files.lexists(path):
+        return []
+    newest = max(train_state.saved_steps(output_dir), default=0)
+    try:
+        found = [
+            Rollback(int(one["diverged"]), int(one["step"]), str(one["seen"]))
+            for one in files.read_json(path)["rollbacks"]
+        ]
+    except (UserError, KeyError, TypeError, ValueError, OverflowError) as error:
+        say(f"WARNING: {path} is not read, the learning rate is the full one: {error}")
+        return []
+    return [one for one in found if one.step <= newest]
+
+
+def roll_back(error: DivergedStep, run: Run) -> None:
+    """Keeps in output_dir that the training goes back to its newest checkpoint.
+
+    Raises the error where that is not asked for, or was done too often.
+    """
+    if run.config.on_divergence != "rollback":
+        raise error
+    before, group = read(run), run.topology.group
+    if len(before) >= MOST:
+        raise DivergedStep(
+            error.step,
+            error.seen,
+            f" after {MOST} rollbacks: look at the data and the weights to start from;"
+            " or lower --learning_rate, with another --output_dir",
+        )
+    if group.rank == 0:
+        newest = max(train_state.saved_steps(run.output_dir), default=0)
+        after = [*before, Rollback(error.step, newest, error.seen)]
+        content = {"rollbacks": [one._asdict() for one in after]}
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        files.write_text(run.output_dir / run_files.ROLLBACKS, text)
+        say(
+            f"step {error.step}: {error.seen}: back to step {newest}, with half the"
+            f" learning rate from there ({len(after)} of {MOST} times)",
+            "yellow",
+        )
+    group.all_gather(b"")  # no process reads it before it is written

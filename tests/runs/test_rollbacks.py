@@ -1,0 +1,51 @@
+"""rollbacks.json: what a training reads of it, and what it refuses to do again."""
+
+import json
+import types
+
+import pytest
+
+from bert_mgpu.core.errors import DivergedStep
+from bert_mgpu.distributed.collective import SOLO
+from bert_mgpu.runs import rollbacks
+
+
+@pytest.fixture
+def job(tmp_path):
+    """job(...) -> what is read of a run in a folder with two checkpoints."""
+    for step in (4, 8):
+        (tmp_path / f"model.ckpt-{step}.index").write_bytes(b"")
+    return types.SimpleNamespace(
+        output_dir=tmp_path,
+        topology=types.SimpleNamespace(group=SOLO),
+        config=types.SimpleNamespace(on_divergence="rollback"),
+    )
+
+
+def test_those_of_later_steps_are_of_another_run(job, tmp_path):
+    steps = [{"diverged": s + 1, "step": s, "seen": "x"} for s in (0, 8, 12)]
+    (tmp_path / "rollbacks.json").write_text(json.dumps({"rollbacks": steps}))
+    assert [one.step for one in rollbacks.read(job)] == [0, 8]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"rollbacks": [1]}', '{"rollbacks": [{"step": 1e999}]}']
+)
+def test_what_cannot_be_read_counts_nothing(job, tmp_path, capsys, text):
+    (tmp_path / "rollbacks.json").write_text(text)
+    assert rollbacks.read(job) == []
+    assert "is not read, the learning rate is the full one" in capsys.readouterr().err
+
+
+def test_each_is_kept_and_the_fourth_refused(job):
+    error = DivergedStep(9, "loss nan", ": advice")
+    assert str(error) == "step 9: loss nan: the training diverged: advice"
+    for count in (1, 2, 3):
+        rollbacks.roll_back(error.first_at("layer 3"), job)
+        found = rollbacks.read(job)
+        assert found == [rollbacks.Rollback(9, 8, "loss nan, first in layer 3")] * count
+    with pytest.raises(DivergedStep, match="diverged after 3 rollbacks: look at"):
+        rollbacks.roll_back(error, job)
+    job.config.on_divergence = "stop"
+    with pytest.raises(DivergedStep, match=": advice"):
+        rollbacks.roll_back(error, job)

@@ -1,0 +1,146 @@
+"""Steps with a number that is not finite: they move nothing, and the place is found."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_mgpu.distributed import devices
+from bert_mgpu.model import bert
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.training import divergence
+from bert_mgpu.training.towers import Towers
+from tests.support.batches import LABELS, LENGTH, TWO_LAYERS, make_batch, split
+from tests.support.compare import assert_same_bits
+
+CULPRIT = 60  # a token that one row has
+ROWS = 8
+GRADIENTS = {
+    "the head": "output_bias",
+    "the pooler": "bert/pooler/dense/bias",
+    "layer 1": "bert/encoder/layer_1/output/dense/bias",
+    "layer 0": "bert/encoder/layer_0/output/dense/bias",
+    "embeddings": "bert/embeddings/LayerNorm/beta",
+}
+PLACES = ["the data", "the weights", "the embeddings", "layer 0", "layer 1", "the loss"]
+PLACES += [f"the gradient of {part}" for part in GRADIENTS]
+# towers, micro-batches, devices
+LAYOUTS = [(1, 1, 1), (2, 4, 1), (4, 4, 2)]
+
+
+def planted(place, params, monkeypatch):
+    """The weights, after a fault at a place was planted in these or in the code."""
+    params = {name: value.copy() for name, value in params.items()}
+    words = params["bert/embeddings/word_embeddings"]
+    if place == "the weights":
+        words[CULPRIT, 3] = np.nan
+    elif place == "the embeddings":
+        words[CULPRIT] = 3e38  # their sum is infinite
+    elif place.startswith("layer"):
+        break_layer(int(place[-1]), monkeypatch)
+    elif place != "the data":
+        break_loss(place.removeprefix("the gradient of "), monkeypatch)
+    return params
+
+
+def break_layer(number, monkeypatch):
+    """The outputs of a layer for rows with the culprit are NaN."""
+    layer, bias, seen = bert.encoder_layer, bert.attention_bias, []
+
+    def noting(batch):
+        seen[:] = [batch["input_ids"]]
+        return bias(batch)
+
+    def broken(*given, site, **named):
+        outputs = layer(*given, site=site, **named)
+        if site != 1 + 3 * number:
+            return outputs
+        hit = tf.reduce_any(seen[0] == CULPRIT, 1)[:, None, None]
+        return tf.where(hit, np.nan, outputs)
+
+    monkeypatch.setattr(bert, "attention_bias", noting)
+    monkeypatch.setattr(bert, "encoder_layer", broken)
+
+
+def break_loss(part, monkeypatch):
+    """The loss of rows with the culprit, or its gradient alone, is infinite."""
+    whole = Classification.loss_sums
+
+    def broken(self, params, batch, dropout_key):
+        sums = whole(self, params, batch, dropout_key)
+        hit = tf.cast(tf.reduce_any(batch["input_ids"] == CULPRIT), tf.float32)
+        if part == "the loss":
+            more = -tf.math.log(1.0 - hit)
+        else:  # of sqrt(0)
+            values = tf.cast(params[GRADIENTS[part]], tf.float32)
+            more = tf.sqrt(tf.reduce_sum(tf.square(values + 2.0) * (1.0 - hit)))
+        return sums | {"loss": sums["loss"] + more}
+
+    monkeypatch.setattr(Classification, "loss_sums", broken)
+
+
+def made(params, layout, *, xla=False, precision="float32"):
+    n_towers, _, n_devices = layout
+    visible = devices.configure("cpu", n_devices)
+    task = Classification("x", TWO_LAYERS, LABELS, max_seq_length=LENGTH)
+    towers = Towers(task, n_towers, visible, seed=3, xla=xla, precision=precision)
+    towers.load(params, towers.first_slots(params))
+    return towers
+
+
+def batch_with(row, place):
+    batch = make_batch(np.random.default_rng(1), ROWS, ragged=False)
+    batch["input_ids"][batch["input_ids"] == CULPRIT] = 7
+    batch["input_ids"][row, 1] = CULPRIT
+    if place == "the data":
+        batch["is_real_example"][row] = np.nan
+    return batch
+
+
+CASES = [(place, layout, "float32") for place in PLACES for layout in LAYOUTS]
+CASES += [(place, LAYOUTS[1], "bfloat16") for place in PLACES]
+
+
+@pytest.mark.parametrize(("place", "layout", "precision"), CASES)
+def test_the_place_is_found(two_layer_params, monkeypatch, place, layout, precision):
+    params = planted(place, two_layer_params, monkeypatch)
+    towers = made(params, layout, precision=precision)
+    row = 5
+    batch = split(batch_with(row, place), layout[1])
+    found = towers.not_finite(batch, 4)
+    tower = row // (ROWS // layout[0])
+    wanted = {*range(layout[0])} if place == "the weights" else {tower}
+    assert found.keys() == wanted, found
+    assert all(own.startswith(place) for own in found.values()), found
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_such_a_step_moves_nothing(two_layer_params, monkeypatch, xla):
+    """Whatever is done behind it, as long as it is done with such rows."""
+    params = planted("the loss", two_layer_params, monkeypatch)
+    towers = made(params, (2, 2, 1), xla=xla)
+    batch = split(batch_with(5, ""), 2)
+    before = towers.snapshot()
+    for step in range(2):
+        assert not towers.train_step(batch, step, 1e-3).finite
+    for own, other in zip(towers.snapshot(), before, strict=True):
+        assert_same_bits(own, other)
+    batch["input_ids"][batch["input_ids"] == CULPRIT] = 7
+    assert towers.train_step(batch, 2, 1e-3).finite
+    assert not towers.not_finite(batch, 2)
+    moved = towers.snapshot()[0]
+    assert any((moved[name] != before[0][name]).any() for name in moved)
+
+
+@pytest.mark.parametrize(
+    ("found", "towers", "words"),
+    [
+        ({}, 4, ""),
+        ({0: "layer 3"}, 1, "layer 3"),
+        ({2: "layer 3"}, 4, "layer 3 of tower 2"),
+        ({3: "x", 1: "x"}, 4, "x of towers 1, 3"),
+        ({0: "x", 1: "x"}, 2, "x of all 2 towers"),
+        ({1: "layer 3", 2: "the loss"}, 4, "layer 3 of tower 1"),
+    ],
+)
+def test_places_in_words(found, towers, words):
+    assert divergence.in_words(found, towers) == words
