@@ -18,12 +18,14 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from bert_mgpu.core import files
+from bert_mgpu.core import files, units
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.hashing import fingerprint
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Features, Ragged, Spliced
 
 Tensors = dict[str, np.ndarray]
+_LARGE, _BYTES_PER_SECOND = 10_000_000, 2e6  # of texts: a slow core's
 _OPTIONAL = ("keys", "owners")  # columns that not all sets have
 # The groups of columns of several values a row: the field that says where a row's
 # stand, and its name here.
@@ -122,14 +124,20 @@ def cached(
     *,
     make: Callable[[], tuple[Tensors, dict[str, Any]]],
     writes: bool = True,
+    source: pathlib.Path | None = None,
 ) -> tuple[Tensors, dict[str, Any]]:
     """The tensors and notes of the cache, else those of `make`.
 
-    parts: all that they depend on: data, settings, code. writes: keep new ones.
+    parts: all that they depend on: data, settings, code. writes: keep new ones. source:
+    a file of texts, of which the log says how long it will take.
     """
     path = directory / f"{name}-{fingerprint(parts)}.safetensors"
     if known := load(path):
         return known
+    if source and (size := source.stat().st_size) >= _LARGE:
+        seconds = units.duration_text(size / _BYTES_PER_SECOND)
+        text = f"{source} ({units.size_text(size)}): some {seconds}, the first time"
+        fact("tokenizing", text)
     tensors, notes = make()
     if writes:
         save(path, tensors, notes)

@@ -289,7 +289,7 @@ class TaskDataset:
         with collective.first_process_first(self.group):
             writes = self.group.rank == 0
             tensors, notes = cache_lib.cached(
-                self.cache, name, settings, make=make, writes=writes
+                self.cache, name, settings, make=make, writes=writes, source=source.path
             )
         features = cache_lib.from_tensors(tensors, notes)
         if hashing.file_hash(source.path) != data["data"]:

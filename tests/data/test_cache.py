@@ -103,6 +103,24 @@ def test_folder_that_cannot_be_written(tmp_path):
         cached(tmp_path / "file", "train", PARTS, make_features)
 
 
+@pytest.mark.parametrize(("size", "told"), [(9_999_999, False), (30_000_000, True)])
+def test_a_large_file_is_told_of_before_it_is_read(tmp_path, capsys, size, told):
+    source = tmp_path / "train.tsv"
+    with source.open("wb") as file:
+        file.truncate(size)
+    said = []
+
+    def make():
+        said.append(capsys.readouterr().err)
+        return cache.to_tensors(make_features()), {}
+
+    for _ in range(2):
+        cache.cached(tmp_path / "cache", "train", PARTS, make=make, source=source)
+    (before,) = said  # the second time it is known
+    assert ("train.tsv (30 MB): some 15 seconds, the first time" in before) == told
+    assert capsys.readouterr().err == ""
+
+
 def test_length_notes_against_numpy():
     lengths = np.array([3, 5, 5, 9, 200])
     notes = cache.length_notes(lengths, truncated=1)
