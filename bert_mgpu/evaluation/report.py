@@ -70,13 +70,15 @@ def write(facts: ReportFacts, evaluated: Sequence[EvaluatedSet]) -> None:
 def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     """Losses and the metric over steps, with the baseline's."""
     records = recorder.read_records(facts.output_dir / run_files.METRICS)
-    records = [row for row in records if row.get("loss") is not None]
-    if not records:
+    totals = [(row, recorder.total_loss(row)) for row in records]
+    known = [(row, total) for row, total in totals if total is not None]
+    if not known:
         return []
+    records = [row for row, _ in known]
     history = evaluator.read_history(facts.output_dir)
     metric = facts.metric
     steps = [row["step"] for row in records]
-    smooth = _smooth([row.get("loss", np.nan) for row in records])
+    smooth = _smooth([total for _, total in known])
     training = plots.Line("training", steps, smooth, colour="0.6")
     losses, scores = [training], []
     baseline = result_files.read_baseline(facts.output_dir)

@@ -94,7 +94,9 @@ def _training(run: FinetuningRun, plan: loop.TrainingPlan) -> learning.Training:
         plan.peak_rate,
         longest_step(run.config, plan),
         plan.steps,
-        losses=[row["loss"] for row in records if row.get("loss") is not None],
+        losses=[
+            loss for row in records if (loss := recorder.total_loss(row)) is not None
+        ],
         from_weights=run.config.init_checkpoint is not None,
         trains_encoder=any(name.startswith("bert/encoder/") for name in trained),
     )

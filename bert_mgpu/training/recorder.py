@@ -8,7 +8,7 @@ import math
 import pathlib
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tqdm
@@ -120,7 +120,8 @@ class Recorder:
         wait = f"{1000 * waited:.1f} ms"
         # A short wait is not worth the bar's space.
         starved = speed and waited > 0.05 * self._batch / speed
-        loss = sum(value for name, value in record.items() if name.endswith("loss"))
+        known = total_loss(record)
+        loss = math.nan if known is None else known
         last = record["step"] == self._steps
         left = "" if last or not self._steady else f"{self._left(record['step'])} left"
         fast = f"{speed:.1f} ex/s" if speed else ""
@@ -179,6 +180,12 @@ def read_records(path: pathlib.Path) -> list[dict[str, Any]]:
             if isinstance(row, dict) and _is_record(row):
                 records.append(row)
     return records
+
+
+def total_loss(record: Mapping[str, Any]) -> float | None:
+    """The sum of a record's losses; None where one is not known."""
+    losses = [value for name, value in record.items() if name.endswith("loss")]
+    return None if not losses or None in losses else float(sum(losses))
 
 
 def _is_record(row: dict[str, Any]) -> bool:

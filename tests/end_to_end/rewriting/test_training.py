@@ -43,6 +43,7 @@ def test_the_best_weights_and_the_report(rewriter):
     page = (out / "report.html").read_text()
     assert "[-" in page and "{+" in page and "keep_bias" in page
     assert "BLEU: nrefs:1|case:mixed" in page
+    assert ">Training</h2>" in page and "loss and examples/s over steps" in page
 
 
 def test_four_towers_are_one_batch(flags, inside, tmp_path):
