@@ -41,7 +41,7 @@ CONFIG = {
     "type_vocab_size": 2,
 }
 SIZE, SEEDS, HELD_OUT = 8000, 3, 20
-LENGTH, BATCH, STEPS = 128, 32, 400
+LENGTH, BATCH, STEPS = 64, 32, 300
 MEASURED = (
     *("vocab_size", "tokens_a_character", "unknown_percent", "masked_lm_loss"),
     *("masked_lm_accuracy", "loss_a_character", "seconds_a_step"),
@@ -99,8 +99,10 @@ def _run(row: Row) -> Row:
         "bert_config_file": config,
         "output_dir": output,
         "max_seq_length": LENGTH,
-        "max_predictions_per_seq": 20,
+        "max_predictions_per_seq": 10,
         "dynamic_masking": "true",
+        "padding": "max_length",
+        "xla": "off",  # compiling would take longer than the steps
         "cache_dir": WORK / "cache",
         "seed": row["seed"],
     }

@@ -30,8 +30,8 @@ class LearnVocabConfig(FlagTable):
     min_count: int = flag(
         5,
         TASK,
-        "how often a character or a piece must occur to become a token; words with a"
-        " rarer character become [UNK]",
+        "how often a character or a piece must occur to become a token; a word with a"
+        " rarer character becomes [UNK] as a whole",
         minimum=1,
     )
     unused: int = flag(

@@ -15,7 +15,8 @@ from bert_mgpu.config import base, parsing
 from bert_mgpu.config.learn_vocab import LearnVocabConfig
 from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core import terminal
-from bert_mgpu.data_prep import learn_vocab
+from bert_mgpu.data_prep import learn_vocab, vocabulary
+from bert_mgpu.text import vocab_coverage
 from bert_mgpu.text.learnt_vocab import WordCounts
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.domain import flat
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow_text") is None,
     reason="tensorflow-text is not here: pip install -e '.[vocab]'",
 )
+FEW = functools.partial(WordCounts, most=200)
 NAMES = ("guide.md", "guide.zh.md", "pretraining.md")
 
 
@@ -96,7 +98,11 @@ def test_the_report_counts_what_the_new_vocabulary_makes_of_the_text(corpus, cal
     assert 0 < unknown < 100
 
 
-def test_the_same_text_gives_the_same_bytes(corpus, call):
+def test_the_same_text_gives_the_same_bytes(corpus, call, monkeypatch):
+    """Also where it has too many words, and which are forgotten follows its order."""
+    monkeypatch.setattr(learn_vocab, "WordCounts", FEW)
+    in_blocks = functools.partial(vocab_coverage.in_blocks, characters=2000)
+    monkeypatch.setattr(vocabulary.vocab_coverage, "in_blocks", in_blocks)
     with gzip.open(corpus / "guide.gz", "wb") as packed:
         packed.write((corpus / "guide.md").read_bytes())
     orders = {
@@ -228,8 +234,7 @@ def test_ctrl_c_writes_nothing(corpus, call, monkeypatch):
 
 
 def test_words_that_were_forgotten_are_said(corpus, call, monkeypatch):
-    few = functools.partial(WordCounts, most=50)
-    monkeypatch.setattr(learn_vocab, "WordCounts", few)
+    monkeypatch.setattr(learn_vocab, "WordCounts", FEW)
     code, out, _ = call(vocab_size=900)
     assert code == 0 and "There were too many different words to count" in flat(out)
 
