@@ -39,14 +39,14 @@ def learn(
     """Pieces of two characters and more, the most frequent first, `most` at most.
 
     words: counts by word, of which those are taken that consist of the letters.
-    min_count: how often a piece must occur.
+    min_count: how often a piece must occur; where no word does, there is none.
     """
     ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     allowed = frozenset(letters)
     taken = [item for item in ranked if allowed.issuperset(item[0])][:MOST_WORDS]
-    if not taken or most == 0:
+    if not taken or taken[0][1] < min_count or most == 0:
         return []
-    low, high = min_count, max(min_count, taken[0][1])
+    low, high = min_count, taken[0][1]
     pieces = _pieces(taken, low)
     while len(pieces) > most * (1 + _SLACK) and low < high:
         # Counts are spread over many powers of ten: halve the powers, not the counts.
