@@ -54,7 +54,6 @@ PARTS = {
     "data_prep/statistics.py": ("data_prep/prepare.py", "what it prints at the end"),
     "data_prep/text_lines.py": ("data_prep/corpus.py", "the lines of its files"),
     "data_prep/tokenized.py": ("data_prep/parts.py", "the text of a part"),
-    "data_prep/vocabulary.py": ("data_prep/domain_vocab.py", "the lines that it adds"),
     "export/onnx.py": ("runs/export.py", "run by --export_onnx alone"),
     "model/recompute.py": ("model/bert.py", "layers under --recompute"),
     "runs/predict_stream.py": ("runs/finetune.py", "runs that read standard input"),

@@ -111,8 +111,7 @@ def test_the_first_rows_are_those_of_googles_chinese_vocabulary():
     published = GOOGLES.read_text("utf-8").split("\n")
     assert learnt_vocab.special_tokens(99) == published[:104]
     # The reason why a learnt one has none of these.
-    joined = [token[2:] for token in published if token.startswith("##")]
-    unreached = [
-        c for c in joined if len(c) == 1 and len(Tokenizer(GOOGLES).words(c * 2)) == 2
-    ]
-    assert len([c for c in unreached if c.isalpha()]) == 7322
+    rests = [token[2:] for token in published if token.startswith("##")]
+    letters = [rest for rest in rests if len(rest) == 1 and rest.isalpha()]
+    tokenizer = Tokenizer(GOOGLES)
+    assert sum(len(tokenizer.words(2 * char)) == 2 for char in letters) == 7322
