@@ -25,7 +25,7 @@ from bert_mgpu.core.errors import UserError
 from tests.support.modules import imports_of
 from tests.support.paths import ROOT
 
-EXTRAS = ("gpu", "horovod", "onnx", "parquet", "serve", "zh")
+EXTRAS = ("gpu", "horovod", "onnx", "parquet", "serve", "vocab", "zh")
 BUILD = """
 import sys
 from setuptools import build_meta
@@ -160,7 +160,7 @@ def at_once(path):
 
 def test_make_test_needs_no_package_of_parity():
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    imported_as = {"pytorch-crf": "torchcrf", "tensorflow-text": "tensorflow_text"}
+    imported_as = {"pytorch-crf": "torchcrf"}
     parity = {imported_as.get(name, name) for name in groups["parity"]}
     assert "torch" in at_once(ROOT / "tests/reference/sentence_vectors.py")
     needing = {

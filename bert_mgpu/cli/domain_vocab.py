@@ -13,13 +13,12 @@ it also writes a vocabulary in which new words replace [unusedN] (with
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 from collections.abc import Sequence
 
 from bert_mgpu.cli import script
-from bert_mgpu.cli.flag_checks import check_needed, check_outputs
+from bert_mgpu.cli.flag_checks import check_folder, check_needed, check_outputs
 from bert_mgpu.config.domain_vocab import DomainVocabConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
@@ -70,14 +69,7 @@ def _check(config: DomainVocabConfig) -> None:
     written = [(name, path) for name in flags if (path := getattr(config, name))]
     check_outputs(written, read)
     for name, path in written:
-        _check_folder(name, path)
-
-
-def _check_folder(name: str, path: str) -> None:
-    folder = pathlib.Path(path).absolute().parent
-    if not os.access(folder, os.W_OK):
-        fault = "cannot write there" if folder.is_dir() else "there is no such folder"
-        raise UserError(f"--{name}={path}: {folder}: {fault}: pass another name")
+        check_folder(name, path)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,14 @@ def check_outputs(
         written |= dict.fromkeys(_names(path), flag)
 
 
+def check_folder(flag: str, path: str) -> None:
+    """Raises UserError where a file cannot be written, before the work for it."""
+    folder = pathlib.Path(path).absolute().parent
+    if not os.access(folder, os.W_OK):
+        fault = "cannot write there" if folder.is_dir() else "there is no such folder"
+        raise UserError(f"--{flag}={path}: {folder}: {fault}: pass another name")
+
+
 def _is_among_devices(path: str) -> bool:
     """Whether a file would stand beside the devices.
 

@@ -12,6 +12,7 @@
   bert_mgpu pretrain FLAGS     pretrains on raw text, as run_pretraining_mgpu.py
   bert_mgpu records FLAGS      makes its records, as create_pretraining_data.py
   bert_mgpu vocab FLAGS        finds words of a domain, as domain_vocab.py
+  bert_mgpu learn_vocab FLAGS  learns a new vocabulary, as learn_vocab.py
   bert_mgpu ads FLAGS          makes data of rewriting, as make_rewrite_data.py
   bert_mgpu install_horovod    builds Horovod, for several processes or machines
 
@@ -51,6 +52,7 @@ SCRIPTS = {
     "pretrain": ("run_pretraining", "do_train"),
     "records": ("create_pretraining_data", None),
     "vocab": ("domain_vocab", None),
+    "learn_vocab": ("learn_vocab", None),
     "ads": ("make_rewrite_data", None),
 }
 

@@ -83,12 +83,7 @@ def _print_corpus(
 ) -> None:
     sampled = f" (a sample with seed {config.random_seed})" if config.max_lines else ""
     casing = "uncased" if config.do_lower_case else "cased"
-    count = f"{len(files)} file{'s' * (len(files) > 1)}"
-    print(f"text: {census.totals.rows:,} lines{sampled} of {count}:")
-    for path in files[:_SHOWN]:
-        print(f"  {terminal.cut_front(path, terminal.WIDTH - 2)}")
-    if len(files) > _SHOWN:
-        print(f"  and {len(files) - _SHOWN} more")
+    _print_lines(vocab_report.corpus_lines(census.totals.rows, files, sampled))
     print(
         f"vocabulary: {len(census.tokenizer.tokens):,} tokens, {casing}, {n_free} free"
         f" places [unusedN]:\n  {terminal.cut_front(str(config.vocab_file), 78)}\n"

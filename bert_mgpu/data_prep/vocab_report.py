@@ -1,4 +1,4 @@
-"""The report of data_prep/domain_vocab.py: plain lines of at most 80 columns."""
+"""Reports on a corpus and a vocabulary: plain lines of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from bert_mgpu.core import terminal
 from bert_mgpu.text.vocab_coverage import CandidateWord, Census, CoverageTotals
 
 _SHOWN = 15  # rows of a list
+_FILES = 8
 _WORD, _COUNT = 22, 10  # columns
 # The lines of the table of rates: name, value.
 _RATES: tuple[tuple[str, Callable[[CoverageTotals], str]], ...] = (
     ("words (a CJK character is one)", lambda t: f"{t.words:,}"),
     ("tokens", lambda t: f"{t.tokens:,}"),
     ("tokens a word", lambda t: _ratio(t.tokens, t.words)),
+    ("tokens a character", lambda t: _ratio(t.tokens, t.characters)),
     ("[UNK]", lambda t: f"{t.unknown:,}"),
     ("[UNK], % of tokens", lambda t: _percent(t.unknown, t.tokens)),
     ("[UNK], % of words", lambda t: _percent(t.unknown, t.words)),
@@ -29,6 +31,17 @@ def _ratio(part: int, whole: int) -> str:
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.3f}" if whole else "-"
+
+
+def corpus_lines(rows: int, files: Sequence[str], sampled: str = "") -> list[str]:
+    """The size of a corpus and its files; sampled: how its rows were drawn."""
+    count = f"{len(files)} file{'s' * (len(files) > 1)}"
+    lines = [f"text: {rows:,} lines{sampled} of {count}:"]
+    for path in files[:_FILES]:
+        lines.append(f"  {terminal.cut_front(path, terminal.WIDTH - 2)}")
+    if len(files) > _FILES:
+        lines.append(f"  and {len(files) - _FILES} more")
+    return lines
 
 
 def rates(columns: Sequence[tuple[str, CoverageTotals]]) -> str:

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from bert_mgpu.core import files, text_files
 from bert_mgpu.core.log import progress_bar
 from bert_mgpu.data_prep import text_lines
 from bert_mgpu.text import vocab_coverage
-from bert_mgpu.text.vocab_coverage import Census, Row
+from bert_mgpu.text.vocab_coverage import Row
+
+
+class Counter(Protocol):
+    """Counts something of texts, such as `Census`."""
+
+    def add(self, rows: Sequence[Row]) -> None: ...
+
+
+Counting = TypeVar("Counting", bound=Counter)
 
 
 def count(
-    census: Census, files: Sequence[str], sample: frozenset[int] | None, *, title: str
-) -> Census:
-    """The census with the lines of the files, or of those in the sample, counted.
+    counter: Counting,
+    files: Sequence[str],
+    sample: frozenset[int] | None,
+    *,
+    title: str,
+) -> Counting:
+    """The counter with the lines of the files, or of those in the sample, counted.
 
     title: of the progress bar; sample: numbers of lines.
 
@@ -26,8 +40,8 @@ def count(
     if sample is not None:
         rows = (row for number, row in enumerate(rows) if number in sample)
     for block in vocab_coverage.in_blocks(rows):
-        census.add(block)
-    return census
+        counter.add(block)
+    return counter
 
 
 def sample(files: Sequence[str], most: int, seed: int) -> frozenset[int] | None:

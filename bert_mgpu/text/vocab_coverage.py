@@ -33,15 +33,21 @@ class CoverageTotals:
 
     rows: int = 0
     words: int = 0
+    characters: int = 0  # of those words: no blanks, nor what the tokenizer drops
     tokens: int = 0
     unknown: int = 0  # words that become [UNK], one token each
     cut: int = 0  # words that become several pieces
     pieces: int = 0  # of those words
 
-    def add(self, lengths: np.ndarray, unknown: np.ndarray, counts: np.ndarray) -> None:
-        """Adds words: pieces int [n], is [UNK] bool [n] and occurrences int [n]."""
+    def add(
+        self, words: Mapping[str, int], lengths: np.ndarray, unknown: np.ndarray
+    ) -> None:
+        """Adds n words: occurrences by word, pieces int [n] and is [UNK] bool [n]."""
+        counts = np.fromiter(words.values(), np.int64, len(words))
+        sizes = np.fromiter(map(len, words), np.int64, len(words))
         cut = lengths > 1
         self.words += int(counts.sum())
+        self.characters += int(counts @ sizes)
         self.tokens += int(counts @ lengths)
         self.unknown += int(counts[unknown].sum())
         self.cut += int(counts[cut].sum())
@@ -88,7 +94,7 @@ class Tally:
     def add(
         self, counts: Mapping[str, int], rows: Iterable[tuple[str, Sequence[str]]]
     ) -> None:
-        """Adds counts; rows: (location, words), to locate the new words."""
+        """Adds counts; rows: (location, words), to locate the new words, or none."""
         unlocated = set(counts) - self.counts.keys()
         self.counts.update(counts)
         for location, words in rows:
@@ -105,13 +111,20 @@ class Tally:
         self.missed += limit
         kept = {word: n for word, n in self.counts.items() if n > limit}
         self.counts = collections.Counter(kept)
-        self.locations = {word: self.locations[word] for word in kept}
+        self.locations = {
+            word: place for word, place in self.locations.items() if word in kept
+        }
 
 
 @functools.cache
 def is_ideograph(char: str) -> bool:
-    """Whether the tokenizer cuts before and after a character, as in Chinese."""
-    return char.isalpha() and len(_CASED.words(char * 2)) == 2
+    """Whether a character is parted from its neighbours, as in Chinese, and no mark."""
+    return char.isalpha() and is_parted(char)
+
+
+def is_parted(word: str) -> bool:
+    """Whether a word is a character before and after which the tokenizer cuts."""
+    return len(word) == 1 and len(_CASED.words(word * 2)) == 2
 
 
 class Census:
@@ -134,19 +147,19 @@ class Census:
     def add(self, rows: Sequence[Row]) -> None:
         """Counts a block of rows."""
         cut = [(location, self._words(text)) for location, text in rows]
-        counts = _count(words for _, words in cut)
+        counts = count_words(words for _, words in cut)
         if counts:
             words = list(counts)
             ids = self.tokenizer.batch_ids(words)
             unknown = ids.values[ids.offsets[:-1]] == self.tokenizer.unk_id
-            occurrences = np.fromiter(counts.values(), np.int64, len(counts))
-            self.totals.add(ids.lengths, unknown, occurrences)
+            self.totals.add(counts, ids.lengths, unknown)
             uncovered = np.flatnonzero(unknown | (ids.lengths > 1))
             self.uncovered.add({words[i]: counts[words[i]] for i in uncovered}, cut)
         self.totals.rows += len(rows)
         if self._segment:
             compounds = [(where, self._compounds(text)) for where, text in rows]
-            self.compounds.add(_count(words for _, words in compounds), compounds)
+            counts = count_words(words for _, words in compounds)
+            self.compounds.add(counts, compounds)
 
     def _compounds(self, text: str) -> list[str]:
         assert self._segment is not None
@@ -175,7 +188,8 @@ class Census:
         return [CandidateWord(word, n, places[word]) for word, n in ranked[:most]]
 
 
-def _count(rows: Iterable[Sequence[str]]) -> collections.Counter[str]:
+def count_words(rows: Iterable[Sequence[str]]) -> collections.Counter[str]:
+    """How often each word stands in rows of words."""
     counts: collections.Counter[str] = collections.Counter()
     for words in rows:
         counts.update(words)

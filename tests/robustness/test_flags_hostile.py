@@ -8,12 +8,14 @@ import pytest
 from bert_mgpu.cli import (
     create_pretraining_data,
     domain_vocab,
+    learn_vocab,
     make_rewrite_data,
     run_classifier,
     run_pretraining,
 )
 from bert_mgpu.config import base, finetuning, parsing, preparation, pretraining
 from bert_mgpu.config import domain_vocab as domain_vocab_lib
+from bert_mgpu.config import learn_vocab as learn_vocab_lib
 from bert_mgpu.config import rewrite_data as rewrite_data_lib
 from bert_mgpu.core.errors import UserError
 from tests.support.hostile_rows import everything
@@ -23,6 +25,7 @@ TABLES = {
     "run_pretraining_mgpu.py": pretraining.PretrainConfig,
     "create_pretraining_data.py": preparation.PreparationConfig,
     "domain_vocab.py": domain_vocab_lib.DomainVocabConfig,
+    "learn_vocab.py": learn_vocab_lib.LearnVocabConfig,
     "make_rewrite_data.py": rewrite_data_lib.RewriteDataConfig,
 }
 CHECKS = {
@@ -30,6 +33,7 @@ CHECKS = {
     "run_pretraining_mgpu.py": run_pretraining.check,
     "create_pretraining_data.py": create_pretraining_data._check_flags,
     "domain_vocab.py": domain_vocab._check,
+    "learn_vocab.py": learn_vocab._check,
     "make_rewrite_data.py": make_rewrite_data._check,
 }
 SURROGATES = os.fsdecode(b"\xd0\xc2\xce\xc5")  # GBK bytes of a command line

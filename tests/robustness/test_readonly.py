@@ -18,6 +18,7 @@ import pytest
 from bert_mgpu.cli import (
     create_pretraining_data,
     domain_vocab,
+    learn_vocab,
     make_rewrite_data,
 )
 from tests.support.hostile_rows import everything
@@ -189,6 +190,7 @@ PREPARING = {
         READ,
     ),
     "text of it": (domain_vocab.main, {"output_vocab_file": "a"}, "text", NOTHING),
+    "learnt": (learn_vocab.main, {"vocab_file": "kept/a"}, "kept", READ),
     "ads": (make_rewrite_data.main, {"output_dir": "a"}, "text", NOTHING),
     "rows of ads": (make_rewrite_data.main, {"output_dir": "kept/a"}, "kept", READ),
 }
@@ -206,7 +208,8 @@ def prepared(work, changed, name, mode):
     if "output_dir" in changed:
         del values["vocab_file"]
     args = [f"--{key}={work.root / value}" for key, value in values.items()]
-    return args if "output_vocab_file" in changed else [*args, "--workers=1"]
+    alone = {"output_vocab_file", "vocab_file"} & changed.keys()
+    return args if alone else [*args, "--workers=1"]
 
 
 @pytest.mark.parametrize("case", PREPARING.values(), ids=PREPARING)

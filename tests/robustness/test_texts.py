@@ -12,6 +12,7 @@ import pytest
 from bert_mgpu.cli import (
     create_pretraining_data,
     domain_vocab,
+    learn_vocab,
     run_pretraining,
 )
 from bert_mgpu.data import tfrecord
@@ -137,6 +138,7 @@ TEXTS = {
 PREPARING = {
     "create_pretraining_data": (create_pretraining_data.main, "output_file"),
     "domain_vocab": (domain_vocab.main, "output_vocab_file"),
+    "learn_vocab": (learn_vocab.main, "vocab_file"),
 }
 
 

@@ -15,6 +15,7 @@ from bert_mgpu.config import base, finetuning, preparation, pretraining
 from bert_mgpu.config.convert import ConvertConfig
 from bert_mgpu.config.domain_vocab import DomainVocabConfig
 from bert_mgpu.config.features import FeaturesConfig
+from bert_mgpu.config.learn_vocab import LearnVocabConfig
 from bert_mgpu.config.rewrite_data import RewriteDataConfig
 from bert_mgpu.config.serve import ServeConfig
 from bert_mgpu.core import errors, run_files
@@ -29,6 +30,7 @@ TRAINING = {
 }
 OTHERS = {
     "data_prep/create_pretraining_data.py": preparation.PreparationConfig,
+    "data_prep/learn_vocab.py": LearnVocabConfig,
     "data_prep/domain_vocab.py": DomainVocabConfig,
     "data_prep/make_rewrite_data.py": RewriteDataConfig,
     "extract_features.py": FeaturesConfig,

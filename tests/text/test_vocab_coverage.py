@@ -44,6 +44,7 @@ def test_rates_are_those_of_googles_tokenizer(google, small_vocab, lower):
     totals = census_of(small_vocab, TEXTS, lower).totals
     assert totals.rows == len(TEXTS)
     assert totals.words == len(words)
+    assert totals.characters == sum(map(len, words))
     assert totals.tokens == len(ids)
     assert totals.unknown == ids.count(tokenizer.unk_id) > 0
     assert totals.cut == sum(len(pieces) > 1 for pieces in alone) > 0
@@ -197,14 +198,15 @@ def test_a_report_fits_into_80_columns(small_vocab):
 
 def test_rates_are_shares_in_percent():
     totals = vocab_coverage.CoverageTotals(
-        1, words=400, tokens=500, unknown=2, cut=50, pieces=150
+        1, words=400, characters=1000, tokens=500, unknown=2, cut=50, pieces=150
     )
     lines = vocab_report.rates([("", totals)]).splitlines()
     values = dict(line.rsplit(maxsplit=1) for line in lines)
     assert values["tokens a word"] == "1.250"
+    assert values["tokens a character"] == "0.500"
     assert values["[UNK], % of tokens"] == "0.400"
     assert values["[UNK], % of words"] == "0.500"
     assert values["words in several pieces, % of words"] == "12.500"
     assert values["pieces of such a word"] == "3.000"
     empty = vocab_report.rates([("", vocab_coverage.CoverageTotals())])
-    assert empty.count("-\n") + empty.endswith("-") == 5
+    assert empty.count("-\n") + empty.endswith("-") == 6

@@ -1,0 +1,104 @@
+"""A vocabulary learnt from raw text, and a report on how it cuts that text."""
+
+from __future__ import annotations
+
+import pathlib
+
+from bert_mgpu.config.learn_vocab import LearnVocabConfig
+from bert_mgpu.core import files, terminal
+from bert_mgpu.core.errors import UserError, listed
+from bert_mgpu.data_prep import corpus, vocab_report, vocabulary, word_pieces
+from bert_mgpu.text import learnt_vocab
+from bert_mgpu.text.learnt_vocab import Alphabet, WordCounts
+from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.text.vocab_coverage import Census
+
+
+def learn(config: LearnVocabConfig) -> None:
+    """Counts words and characters, writes the vocabulary and prints the report."""
+    # Where words must be forgotten, which ones depends on the order of the text.
+    paths = sorted(corpus.find_files(str(config.input_file)))
+    counts = WordCounts(config.do_lower_case)
+    vocabulary.count(counts, paths, None, title="count")
+    if not counts.rows:
+        raise UserError(f"--input_file={config.input_file}: no text in {listed(paths)}")
+    alphabet = learnt_vocab.alphabet(counts.characters, config.min_count)
+    first = [*learnt_vocab.special_tokens(config.unused), *alphabet.tokens()]
+    _check_size(config, len(first), alphabet)
+    pieces = word_pieces.learn(
+        counts.words.counts,
+        alphabet.letters,
+        most=config.vocab_size - len(first),
+        min_count=config.min_count,
+    )
+    target, tokens = str(config.vocab_file), [*first, *pieces]
+    files.write_bytes(pathlib.Path(target), (f"{t}\n".encode() for t in tokens))
+    tokenizer = Tokenizer(target, config.do_lower_case)
+    census = vocabulary.count(Census(tokenizer), paths, None, title="count again")
+    lines = [
+        *vocab_report.corpus_lines(counts.rows, paths),
+        *_made(config, alphabet, len(pieces), size=len(tokens)),
+        *_forgotten(counts),
+        "",
+        vocab_report.rates([("", census.totals)]),
+        *_next_steps(config, len(tokens)),
+    ]
+    print("\n".join(lines))
+
+
+def _check_size(config: LearnVocabConfig, needed: int, alphabet: Alphabet) -> None:
+    if not alphabet.characters:
+        raise UserError(
+            f"--min_count={config.min_count}: no character of the text occurs so often:"
+            " pass a smaller number, or more text"
+        )
+    if needed > config.vocab_size:
+        raise UserError(
+            f"--vocab_size={config.vocab_size}: {len(alphabet.characters):,} characters"
+            f" occur {config.min_count} times or more; with ## and the special tokens"
+            f" they need {needed}: pass as many at least, or a larger --min_count"
+        )
+
+
+def _made(
+    config: LearnVocabConfig, alphabet: Alphabet, pieces: int, *, size: int
+) -> list[str]:
+    """Lines on what the vocabulary of this size consists of."""
+    casing = "uncased" if config.do_lower_case else "cased"
+    lines = terminal.wrap(
+        f"vocabulary: {size:,} tokens, {casing}: {config.unused} free places [unusedN],"
+        f" {len(alphabet.characters):,} characters, {len(alphabet.letters):,} of them"
+        f" also with ##, {pieces:,} longer pieces:"
+    )
+    lines.append(f"  {terminal.cut_front(str(config.vocab_file), terminal.WIDTH - 2)}")
+    if size < config.vocab_size:
+        lines += terminal.wrap(
+            f"No more pieces occur {config.min_count} times or more:"
+            f" {config.vocab_size:,} tokens need more text, or a smaller --min_count."
+        )
+    return lines
+
+
+def _forgotten(counts: WordCounts) -> list[str]:
+    if not counts.words.missed:
+        return []
+    return terminal.wrap(
+        "There were too many different words to count all of them at once: those that"
+        f" occur at most {counts.words.missed} times may lack. The counts of characters"
+        " are exact."
+    )
+
+
+def _next_steps(config: LearnVocabConfig, size: int) -> list[str]:
+    casing = "" if config.do_lower_case else " --do_lower_case=false"
+    return [
+        "",
+        "To train a model from nothing, write a bert_config.json of the model's sizes",
+        f'with "vocab_size": {size}, and type',
+        f"  python data_prep/create_pretraining_data.py{casing} \\",
+        f"    --input_file='{config.input_file}' \\",
+        f"    --vocab_file={config.vocab_file} --output_file=corpus.tfrecord",
+        f"  python run_pretraining_mgpu.py{casing} --do_train=true \\",
+        f"    --bert_config_file=bert_config.json --vocab_file={config.vocab_file} \\",
+        "    --input_file=corpus.tfrecord --output_dir=pretrained",
+    ]
