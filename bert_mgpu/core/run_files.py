@@ -19,7 +19,7 @@ SENTENCES, TAGGED = "test_results.json", "label_test.txt"
 EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json"
 BEST_EVALUATION = "best.json"
 METRICS, REPORT_PAGE = "metrics.jsonl", "report.html"
-TENSORFLOW_LOG, EXIT = "tensorflow.log", "exit.json"
+TENSORFLOW_LOG, EXIT, MLFLOW = "tensorflow.log", "exit.json", "mlflow.json"
 CACHE, BEST, REPORT, PREDICTED = "cache", "best", "report", "predicted"
 SEED = "seed-{}"
 SAVING = ".saving"  # a checkpoint that is being written
@@ -106,6 +106,11 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         (METRICS, "events.out.tfevents.*"),
         "loss, learning rate, gradient norm, speed, time spent waiting for input (and"
         " float16's loss scale) every `--log_steps` steps; the second for TensorBoard",
+    ),
+    (
+        (MLFLOW,),
+        "with `--mlflow`: the run in MLflow, with which a resume goes on, and the steps"
+        " that are there",
     ),
     ((f"{CACHE}/",), "tokenized examples; safe to delete"),
     ((TENSORFLOW_LOG,), "TensorFlow's own messages of the latest run"),
