@@ -10,7 +10,6 @@ import time
 import types
 
 import pytest
-from mlflow import MlflowClient
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import Diverged, Preempted
@@ -38,8 +37,14 @@ def evaluated(tiny, trained, tmp_path_factory):
     return trained("own", **flags, mlflow=store), store
 
 
+def client_of(store):
+    from mlflow import MlflowClient  # it takes seconds
+
+    return MlflowClient(str(store))
+
+
 def runs_of(store):
-    client = MlflowClient(str(store))
+    client = client_of(store)
     experiment = client.get_experiment_by_name("bert_mgpu")
     return client, client.search_runs([experiment.experiment_id])
 
@@ -241,7 +246,7 @@ def steps_of(store, name="train/loss"):
     """The steps of a metric in a store that may have no run yet."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-        client = MlflowClient(str(store))
+        client = client_of(store)
         experiment = client.get_experiment_by_name("bert_mgpu")
         runs = client.search_runs([experiment.experiment_id]) if experiment else []
         return [
@@ -340,7 +345,7 @@ def test_mlflow_chooses_the_experiment(later, monkeypatch):
     run, _, store = later
     with mlflow_log.following(run):
         pass
-    names = {one.name for one in MlflowClient(str(store)).search_experiments()}
+    names = {one.name for one in client_of(store).search_experiments()}
     assert "reviews" in names and "bert_mgpu" not in names
 
 
