@@ -1,7 +1,6 @@
 """What a real MLflow, with a folder as its store, has of a training afterwards."""
 
 import ast
-import collections
 import importlib.util
 import json
 import pathlib
@@ -14,6 +13,15 @@ import pytest
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import Diverged, Preempted
 from bert_mgpu.runs import mlflow_log
+from tests.support.logged import (
+    client_of,
+    files_of,
+    lines_of,
+    only_run_of,
+    runs_of,
+    stored,
+    written,
+)
 from tests.support.modules import imports_of
 from tests.support.runs import assert_refused, assert_same_run, keep_only, tree
 
@@ -35,60 +43,6 @@ def evaluated(tiny, trained, tmp_path_factory):
     later = f"later={tiny.data('own') / 'test.tsv'}"
     flags = {**FLAGS, **LOOKS, "eval_files": later, "report": True, "n_gpus": 1}
     return trained("own", **flags, mlflow=store), store
-
-
-def client_of(store):
-    from mlflow import MlflowClient  # it takes seconds
-
-    return MlflowClient(str(store))
-
-
-def runs_of(store):
-    client = client_of(store)
-    experiment = client.get_experiment_by_name("bert_mgpu")
-    return client, client.search_runs([experiment.experiment_id])
-
-
-def only_run_of(store):
-    client, (run,) = runs_of(store)
-    return client, run
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.open()]
-
-
-def written(out):
-    """{metric: {step: value}} of the files of an output_dir."""
-    points = collections.defaultdict(dict)
-    rows = [{"set": "train", **row} for row in lines_of(out / "metrics.jsonl")]
-    if (out / "evaluations.jsonl").exists():
-        rows += lines_of(out / "evaluations.jsonl")
-    for path in out.glob("eval_results*.txt"):
-        pairs = (line.split(" = ") for line in path.read_text().splitlines())
-        scores = {name: float(value) for name, value in pairs}
-        rows.append({"set": path.stem, "step": scores.pop("global_step"), **scores})
-    for row in rows:
-        name, step, _ = row.pop("set"), row.pop("step"), row.pop("time", None)
-        for key, value in row.items():
-            points[f"{name}/{key}"][step] = value
-    return points
-
-
-def stored(client, run):
-    """The same of a run in MLflow. A step that is there twice is an error."""
-    points = {}
-    for key in run.data.metrics:
-        found = client.get_metric_history(run.info.run_id, key)
-        points[key] = {one.step: one.value for one in found}
-        assert len(points[key]) == len(found), key
-    return points
-
-
-def files_of(client, run):
-    """{name: content} of the artifacts."""
-    folder = pathlib.Path(client.download_artifacts(run.info.run_id, ""))
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_every_number_of_the_files_is_there_with_its_step(evaluated):

@@ -239,7 +239,7 @@ MUTANTS: list[Mutant] = [
            "name in _WITH_TASK and", "name in _FIELDS and",
            "end_to_end/test_trained_folder.py damaged_task"),
     Mutant("an earlier folder never keeps its task", "runs/finetune.py",
-           "resume.keep_task(data.task, output_dir)", "pass",
+           "resume.keep_task(data.task, run.output_dir)", "pass",
            "end_to_end/test_trained_folder.py once"),
     Mutant("a trained threshold is forgotten", "checkpoints/pretrained.py",
            "trained |= task.flags if task else {}", "task = task and task._replace(flags={})",
