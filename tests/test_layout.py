@@ -49,7 +49,7 @@ NEVER = {"keras", "tf_keras", "pickle", "h5py", "joblib", "dill", "torch"}
 NEVER |= {"transformers", "tests", "benchmarks"}
 ONLY_IN = {"horovod": "distributed/collective.py", "absl": "config/parsing.py"}
 ONLY_IN |= {"prometheus_client": "serving/metrics.py", "uvicorn": "serving/server.py"}
-ONLY_IN |= {"sacrebleu": "tasks/rewriting/metrics.py"}
+ONLY_IN |= {"sacrebleu": "tasks/rewriting/metrics.py", "mlflow": "runs/mlflow_log.py"}
 KNOW_A_FAMILY = {
     "tasks/registry.py",
     "runs/pretrain.py",

@@ -25,7 +25,7 @@ from bert_mgpu.core.errors import UserError
 from tests.support.modules import imports_of
 from tests.support.paths import ROOT
 
-EXTRAS = ("gpu", "horovod", "onnx", "parquet", "serve", "vocab", "zh")
+EXTRAS = ("gpu", "horovod", "mlflow", "onnx", "parquet", "serve", "vocab", "zh")
 BUILD = """
 import sys
 from setuptools import build_meta
@@ -121,7 +121,7 @@ def test_what_the_page_of_the_package_says(wheel):
 
 
 def test_each_version_is_pinned_once(wheel):
-    """Apart from what Horovod and others need, which must be the same."""
+    """Apart from what several extras and others need, which must be the same."""
     actual = requirements(wheel)
     del actual["gpu"]
     published = pins(itertools.chain(*actual.values()))
@@ -129,7 +129,7 @@ def test_each_version_is_pinned_once(wheel):
     assert len(published) > 15 and len(fixed) > 50
     assert {len(versions) for versions in published.values()} == {1}
     shared = published.keys() & fixed.keys()
-    assert shared == {"cloudpickle", "packaging"}
+    assert shared == {"cloudpickle", "packaging", "pyyaml", "starlette", "uvicorn"}
     assert {name: published[name] for name in shared} == {n: fixed[n] for n in shared}
 
 

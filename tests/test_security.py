@@ -46,7 +46,8 @@ def test_few_modules_know_the_network(path):
         assert not imported & network
 
 
-def test_one_process_opens_no_connection(tiny, tmp_path, inside, monkeypatch):
+@pytest.mark.parametrize("mlflow", [None, "store"])
+def test_one_process_opens_no_connection(tiny, tmp_path, inside, monkeypatch, mlflow):
     opened = []
 
     def refused(self, address):
@@ -56,6 +57,7 @@ def test_one_process_opens_no_connection(tiny, tmp_path, inside, monkeypatch):
     for name in ("connect", "connect_ex", "bind", "sendto"):
         monkeypatch.setattr(socket.socket, name, refused)
     steps = {"do_train": True, "do_eval": True, "do_predict": True, "report": True}
+    steps["mlflow"] = mlflow and tmp_path / mlflow
     code, _, err = inside(tiny.flags(tmp_path / "out", **steps))
     assert code == 0, err
     assert (tmp_path / "out" / "report.html").exists() and opened == []

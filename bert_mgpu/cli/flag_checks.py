@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import importlib.util
 import os
 import pathlib
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from bert_mgpu.config.base import RunConfig
-from bert_mgpu.core import files, run_files
+from bert_mgpu.core import extras, files, run_files
 from bert_mgpu.core.errors import UserError
 
 _DEVICES = "/dev"
@@ -108,6 +110,21 @@ def check_common_flags(config: RunConfig) -> None:
         raise UserError("--plan does nothing without --do_train=true: pass both")
     if config.predict_file and not config.do_predict:
         raise UserError("--predict_file is given: pass --do_predict=true as well")
+    if config.mlflow is not None:
+        _check_mlflow(config, config.mlflow)
+
+
+def _check_mlflow(config: RunConfig, uri: str) -> None:
+    if not config.do_train:
+        raise UserError("--mlflow does nothing without --do_train=true: pass both")
+    if re.search("://[^/]*:[^/]*@", uri):
+        raise UserError(
+            "--mlflow: a password in it would stand in run.json: leave it out, and set"
+            " MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        )
+    found = importlib.util.find_spec("mlflow")
+    if not (found and found.origin):  # a folder of that name has no origin
+        raise UserError(f"--mlflow needs mlflow-skinny: {extras.advice('mlflow')}")
 
 
 def check_trained(path: str) -> None:

@@ -152,6 +152,7 @@ class RunConfig(ModelFlags, abc.ABC):
     cache_dir: str | None = flag(None, FILES, "folder for tokenized examples and indices of records [output_dir/cache]")
     export_hf: str | None = flag(None, FILES, "write the model to this folder in the format of Hugging Face's transformers")
     log_steps: int = flag(10, FILES, "record loss, learning rate and speed every N steps; the screen shows them every 10 seconds at most", minimum=1)
+    mlflow: str | None = flag(None, FILES, "with do_train: log settings, curves, scores and the report in MLflow; the address of a server, such as http://localhost:5000, or a folder; needs the pip extra mlflow")
     tf_log: bool = flag(False, FILES, "show TensorFlow's own messages; otherwise they go to output_dir/tensorflow.log")
     # fmt: on
 

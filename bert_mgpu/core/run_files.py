@@ -20,7 +20,7 @@ EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json
 BEST_EVALUATION = "best.json"
 METRICS, REPORT_PAGE = "metrics.jsonl", "report.html"
 ERRORS, ROLLBACKS = "errors.jsonl", "rollbacks.json"
-TENSORFLOW_LOG, EXIT = "tensorflow.log", "exit.json"
+TENSORFLOW_LOG, EXIT, MLFLOW = "tensorflow.log", "exit.json", "mlflow.json"
 CACHE, BEST, REPORT, PREDICTED = "cache", "best", "report", "predicted"
 SEED = "seed-{}"
 SAVING = ".saving"  # a checkpoint that is being written
@@ -123,6 +123,11 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         (ROLLBACKS,),
         "with `--on_divergence=rollback`: each step that was not finite, where this was"
         " seen first, and the step to which the training went back",
+    ),
+    (
+        (MLFLOW,),
+        "with `--mlflow`: the run in MLflow, with which a resume goes on, and the steps"
+        " that are there",
     ),
     ((f"{CACHE}/",), "tokenized examples; safe to delete"),
     ((TENSORFLOW_LOG,), "TensorFlow's own messages of the latest run"),

@@ -12,6 +12,7 @@ from bert_mgpu.runs import (
     export,
     identity,
     learnt,
+    mlflow_log,
     plan,
     predict_stream,
     report,
@@ -48,16 +49,22 @@ def finetune(
     config = identity.with_original_random_numbers(config, [output_dir], topology.group)
     # 1. The model without its weights, the data, the task.
     run = prepare(config, output_dir, topology)
-    data, task = run.data, run.task
-    stages.describe(run, data.warnings if config.do_train else ())
+    stages.describe(run, run.data.warnings if config.do_train else ())
     if config.plan:
         plan.show(run)
         return None
+    with mlflow_log.following(run):
+        return _work(run, towers)
+
+
+def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
+    """Does what the flags ask for with the parts of a run."""
+    config, data, task = run.config, run.data, run.task
     # 2. The weights: trained, or as they were saved.
     evaluator = stages.evaluator(run)
     state, towers = train.train_or_load(run, evaluator, config.use_best, towers=towers)
-    if not config.do_train and topology.group.rank == 0:
-        resume.keep_task(data.task, output_dir)
+    if not config.do_train and run.topology.group.rank == 0:
+        resume.keep_task(data.task, run.output_dir)
     # 3. Their use.
     scored, told = {}, learnt.Told({}, [])
     if config.do_eval:

@@ -10,7 +10,14 @@ from bert_mgpu.core import text_files
 from bert_mgpu.core.log import fact
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.evaluation.evaluator import MAIN
-from bert_mgpu.runs import identity, plan, score_sentences, stages, train
+from bert_mgpu.runs import (
+    identity,
+    mlflow_log,
+    plan,
+    score_sentences,
+    stages,
+    train,
+)
 from bert_mgpu.runs.run import Run
 from bert_mgpu.tasks.masked_lm import dataset
 from bert_mgpu.tasks.masked_lm.dataset import RecordDataset
@@ -52,14 +59,15 @@ def pretrain(
     if config.plan:
         plan.show(run)
         return
-    # 2. The weights: trained, or as they were saved.
-    state, towers = train.train_or_load(run)
-    # 3. Their use.
-    if config.do_eval:
-        stages.evaluate(run, towers, state.step, names=[MAIN])
-    if config.do_predict:
-        score_sentences.score(run, state.averaged)
-    stages.export(run, state.averaged)
+    with mlflow_log.following(run):
+        # 2. The weights: trained, or as they were saved.
+        state, towers = train.train_or_load(run)
+        # 3. Their use.
+        if config.do_eval:
+            stages.evaluate(run, towers, state.step, names=[MAIN])
+        if config.do_predict:
+            score_sentences.score(run, state.averaged)
+        stages.export(run, state.averaged)
 
 
 def _has_next_sentence_head(

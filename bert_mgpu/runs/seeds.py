@@ -42,6 +42,7 @@ def _run_each(
             config,
             seed=seed,
             seeds=1,
+            given=config.given | {"seed"},
             cache_dir=str(stages.cache_folder(config.cache_dir, output_dir)),
             sampled_by=config.seed,
         )

@@ -11,6 +11,7 @@ import pytest
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.data import dynamic_masking
 from bert_mgpu.runs import identity
+from tests.support.logged import files_of, only_run_of, stored, written
 from tests.support.marks import rarely
 from tests.support.pretraining import CLS, LENGTH, SCORES, SEP, lines_of, scores_of
 from tests.support.processes import PRETRAINING, process
@@ -242,3 +243,20 @@ def test_lines_are_scored_as_bert_ad_did(tmp_path, tiny, flags, pretrain):
         np.testing.assert_allclose(probs, np.exp(-np.array(losses)), rtol=1e-4)
         ppl = np.exp(sum(losses) / len(words[line]))
         assert actual[line]["ppl"] == pytest.approx(ppl, rel=1e-4)
+
+
+def test_mlflow_gets_a_pretraining(tmp_path, flags, pretrain, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    out, store = tmp_path / "out", tmp_path / "store"
+    code, _, err = pretrain(flags(out, do_eval=True, log_steps=3, mlflow=store))
+    assert code == 0, err
+    client, run = only_run_of(store)
+    actual = stored(client, run)
+    assert actual == written(out)
+    assert [*actual["train/masked_lm_loss"]] == [3, 6, 9, 12]
+    assert [*actual["eval_results/perplexity"]] == [12]
+    wanted = {
+        name: (out / name).read_bytes() for name in ("run.json", "eval_results.txt")
+    }
+    assert files_of(client, run) == wanted
+    assert run.data.params["num_train_steps"] == "12"

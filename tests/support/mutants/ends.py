@@ -16,6 +16,8 @@ _RESULTS = "evaluation/result_files.py"
 _RESULTS_TEST = "evaluation/test_result_files.py"
 _RESUME = "runs/resume.py"
 _RESUME_TEST = "runs/test_resume.py"
+_MLFLOW = "runs/mlflow_log.py"
+_MLFLOW_TEST = "runs/test_mlflow_log.py"
 _SERVED = "export/saved_model.py"
 _SERVED_TEST = "export/test_saved_model.py"
 
@@ -237,7 +239,7 @@ MUTANTS: list[Mutant] = [
            "name in _WITH_TASK and", "name in _FIELDS and",
            "end_to_end/test_trained_folder.py damaged_task"),
     Mutant("an earlier folder never keeps its task", "runs/finetune.py",
-           "resume.keep_task(data.task, output_dir)", "pass",
+           "resume.keep_task(data.task, run.output_dir)", "pass",
            "end_to_end/test_trained_folder.py once"),
     Mutant("a trained threshold is forgotten", "checkpoints/pretrained.py",
            "trained |= task.flags if task else {}", "task = task and task._replace(flags={})",
@@ -264,5 +266,29 @@ MUTANTS: list[Mutant] = [
     Mutant("an unused parameter is worn down", "runs/run.py",
            "frozen = self.task.unused_params | set(asked)", "frozen = set(asked)",
            "runs/test_run.py"),
+    # MLflow
+    Mutant("MLflow gets a step twice", _MLFLOW,
+           "if step <= logged.get(name, -1):", "if False:", f"{_MLFLOW_TEST} curves_grow"),
+    Mutant("MLflow gets a set as far as another", _MLFLOW,
+           "            logged[name] = step\n",
+           "            logged = dict.fromkeys(logged | {name: 0}, step)\n",
+           f"{_MLFLOW_TEST} curves_grow"),
+    Mutant("each process logs in MLflow", _MLFLOW,
+           " or run.topology.group.rank > 0:", ":", f"{_MLFLOW_TEST} first_process"),
+    Mutant("MLflow ends a training", _MLFLOW,
+           "        except Exception as error:\n            if not",
+           "        except KeyError as error:\n            if not",
+           f"{_MLFLOW_TEST} not_there"),
+    Mutant("MLflow is complained of at each look", _MLFLOW,
+           "            self._has_warned = True\n", "", f"{_MLFLOW_TEST} not_there"),
+    Mutant("a stopped training has failed in MLflow", _MLFLOW,
+           "        status = _KILLED\n", "", f"{_MLFLOW_TEST} ends_early"),
+    Mutant("MLflow gets values that it refuses", _MLFLOW,
+           "_LONGEST = 500", "_LONGEST = 9999", f"{_MLFLOW_TEST} long_values"),
+    Mutant("a resume changes params of MLflow", _MLFLOW,
+           "            if name not in known\n", "", f"{_MLFLOW_TEST} resume"),
+    Mutant("a password for MLflow goes into run.json", "cli/flag_checks.py",
+           'if re.search("://[^/]*:[^/]*@", uri):', "if False:",
+           f"{_MLFLOW_TEST} mistakes"),
 ]
 # fmt: on

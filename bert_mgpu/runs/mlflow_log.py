@@ -1,0 +1,297 @@
+"""A training in MLflow, with --mlflow: its settings, curves, scores and report.
+
+A thread reads them from the files of output_dir, so the training never waits for the
+store. What the store did not take is logged later, or when the same command runs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import pathlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from bert_mgpu.config.base import RunConfig, fields
+from bert_mgpu.core import files, run_files
+from bert_mgpu.core.errors import Interrupted, Preempted, UserError, shortened
+from bert_mgpu.core.log import say
+from bert_mgpu.evaluation import evaluator, result_files
+from bert_mgpu.runs.run import Run
+from bert_mgpu.training import recorder
+
+_SECONDS = 30.0  # between two looks at the files
+_MOST_METRICS, _MOST_PARAMS = 1000, 100  # of a request
+_LONGEST = 500  # characters of a value: older servers take no more
+_EXPERIMENT = "bert_mgpu"  # where MLflow's own variable names none
+# MLflow's own variables, where they are not set.
+_SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # nothing goes to anyone but the store
+    "MLFLOW_ALLOW_FILE_STORE": "true",  # a folder is what the user asked for
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # the next look tries again
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+_FINISHED, _FAILED, _KILLED = "FINISHED", "FAILED", "KILLED"  # MLflow's words
+
+
+@contextlib.contextmanager
+def following(run: Run) -> Iterator[None]:
+    """Logs the training that runs inside, in the first process.
+
+    Raises UserError where MLflow cannot use the URI of --mlflow.
+    """
+    config = run.config
+    if not (config.mlflow and config.do_train) or run.topology.group.rank > 0:
+        yield
+        return
+    log = MlflowLog(config.mlflow, config, run.output_dir)
+    ended = threading.Event()
+
+    def follow() -> None:
+        pause = _SECONDS
+        while not ended.wait(pause):
+            began = time.thread_time()
+            log.update()
+            # Long files are read less often: that takes 2 % of a core at most.
+            pause = max(_SECONDS, 50 * (time.thread_time() - began))
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    status = _FAILED
+    try:
+        yield
+        status = _FINISHED
+    except (Interrupted, Preempted, KeyboardInterrupt):
+        status = _KILLED
+        raise
+    finally:
+        ended.set()
+        thread.join()
+        log.end(status)
+
+
+class MlflowLog:
+    """The run in MLflow that the run of an output_dir has.
+
+    It is begun, or gone on with, when there is something to log: a command that is
+    refused leaves no trace.
+    """
+
+    def __init__(self, uri: str, config: RunConfig, output_dir: pathlib.Path):
+        self._uri, self._config, self._output_dir = uri, config, output_dir
+        self._client = _client(uri)
+        self._run_id: str | None = None  # until it is begun
+        self._has_warned = False
+
+    def update(self) -> None:
+        """Logs the records that are new in the files."""
+        with self._unharmed():
+            self._log(_curves(self._output_dir))
+
+    def end(self, status: str) -> None:
+        """Logs what is left, of a whole run its results and files, and the status."""
+        with self._unharmed():
+            self._log(_curves(self._output_dir))
+            if status == _FINISHED:
+                run_id = self._begun()
+                self._log(_results(self._output_dir))
+                for path in _artifacts(self._output_dir):
+                    self._client.log_artifact(run_id, str(path))
+                say(f"logged in MLflow: {self._uri}, run {run_id}")
+            if self._run_id:
+                self._client.set_terminated(self._run_id, status)
+
+    @contextlib.contextmanager
+    def _unharmed(self) -> Iterator[None]:
+        """Whatever fails here does not end the training: it is told once."""
+        try:
+            yield
+        except (Interrupted, Preempted):  # signals, which can arrive here too
+            raise
+        except Exception as error:
+            if not self._has_warned:
+                say(
+                    f"WARNING: MLflow at {self._uri}: {_cause(error)}: the training"
+                    " needs no MLflow; what is missing there is logged once it"
+                    " answers, or by the same command again",
+                    "yellow",
+                )
+            self._has_warned = True
+
+    def _log(self, records: list[dict[str, Any]]) -> None:
+        """Logs records that come after those that are logged already."""
+        from mlflow.entities import Metric
+
+        logged = _read_state(self._output_dir, self._uri)["logged"]
+        metrics: list[Metric] = []
+        when = time.time()
+        for record in records:
+            name, step = record["set"], record["step"]
+            # An evaluation has no time: that of the training's record before it.
+            when = record.get("time", when)
+            if step <= logged.get(name, -1):
+                continue
+            values = {
+                f"{name}/{key}": value
+                for key, value in record.items()
+                if key not in ("set", "step", "time") and value is not None
+            }
+            if len(metrics) + len(values) > _MOST_METRICS:
+                self._send(metrics, logged)
+                metrics = []
+            stamp = int(1000 * when)  # in ms
+            metrics += [Metric(key, v, stamp, step) for key, v in values.items()]
+            logged[name] = step
+        if metrics:
+            self._send(metrics, logged)
+
+    def _send(self, metrics: list[Any], logged: dict[str, int]) -> None:
+        """Logs metrics; logged: the last step of each set, with them."""
+        run_id = self._begun()
+        self._client.log_batch(run_id, metrics)
+        _write_state(self._output_dir, self._uri, run_id, logged=logged)
+
+    def _begun(self) -> str:
+        """The id of the run, which has its settings now."""
+        if self._run_id:
+            return self._run_id
+        client, state = self._client, _read_state(self._output_dir, self._uri)
+        run_id = state["run_id"]
+        if run_id:
+            client.update_run(run_id, status="RUNNING")
+        else:
+            title = os.environ.get("MLFLOW_EXPERIMENT_NAME", _EXPERIMENT)
+            found = client.get_experiment_by_name(title)
+            experiment = (
+                found.experiment_id if found else client.create_experiment(title)
+            )
+            name = str(self._output_dir)
+            run_id = client.create_run(experiment, run_name=name).info.run_id
+            _write_state(self._output_dir, self._uri, run_id, logged={})
+        self._describe(run_id)
+        self._run_id = run_id
+        return run_id
+
+    def _describe(self, run_id: str) -> None:
+        """Logs flags as params, and as tags what run.json says of the run."""
+        from mlflow.entities import Param, RunTag
+
+        facts = files.read_json(self._output_dir / run_files.RUN)
+        # MLflow lets no param change: those of the first command stay.
+        known = self._client.get_run(run_id).data.params
+        params = [
+            Param(name, value)
+            for name, value in _params(self._config, facts["flags"]).items()
+            if name not in known
+        ]
+        tags = [RunTag(*pair) for pair in _tags(facts, self._output_dir).items()]
+        self._client.log_batch(run_id, tags=tags)
+        for start in range(0, len(params), _MOST_PARAMS):
+            part = params[start : start + _MOST_PARAMS]
+            self._client.log_batch(run_id, params=part)
+
+
+def _client(uri: str) -> Any:
+    """MLflow's client. Raises UserError where it takes no such URI."""
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient  # it takes seconds to import
+
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    try:
+        return MlflowClient(tracking_uri=uri)
+    except Exception as error:  # its own, the disk's, those of a database
+        raise UserError(
+            f"--mlflow={uri}: {_cause(error)}: pass a folder, or the address of a"
+            " server, such as http://localhost:5000"
+        ) from None
+
+
+def _cause(error: BaseException) -> str:
+    """An error in one short line; of a connection or a disk, what is at its bottom."""
+    told, inner = error, error.__context__
+    while inner:
+        told = inner if isinstance(inner, OSError) else told
+        inner = inner.__context__
+    return shortened(f"{type(told).__name__}: {' '.join(str(told).split())}", 200)
+
+
+def _params(config: RunConfig, flags: dict[str, Any]) -> dict[str, str]:
+    """The flags of run.json that were given or do not have their defaults."""
+    defaults = {field.name: field.default for field in fields(type(config))}
+    chosen = {
+        name: value
+        for name, value in flags.items()
+        if name in config.given or value != defaults.get(name)
+    }
+    return {
+        name: shortened(
+            str(value).lower() if isinstance(value, bool) else value, _LONGEST
+        )
+        for name, value in chosen.items()
+        if value is not None
+    }
+
+
+def _tags(facts: dict[str, Any], output_dir: pathlib.Path) -> dict[str, str]:
+    """Versions, host, devices, task and folder of a run; facts: of run.json."""
+    training = facts["training"]
+    tags = facts["versions"] | {
+        "host": training["host"],
+        "devices": ", ".join(training["devices"]),
+        "task": facts["identity"]["task_name"],
+        "output_dir": output_dir.absolute(),
+    }
+    return {name: shortened(value, _LONGEST) for name, value in tags.items()}
+
+
+def _curves(output_dir: pathlib.Path) -> list[dict[str, Any]]:
+    """The records of the training and of the evaluations on its way, by step."""
+    training = recorder.read_records(output_dir / run_files.METRICS)
+    records = [{"set": "train", **record} for record in training]
+    records += evaluator.read_history(output_dir)
+    return sorted(records, key=lambda record: record["step"])
+
+
+def _results(output_dir: pathlib.Path) -> list[dict[str, Any]]:
+    """The scores of each eval_results*.txt, as records of a set of the file's name."""
+    records = []
+    for path in _evaluations(output_dir):
+        scores = result_files.read_evaluation(path)
+        step = int(scores.pop("global_step"))
+        records.append({"set": path.stem, "step": step, **scores})
+    return records
+
+
+def _artifacts(output_dir: pathlib.Path) -> list[pathlib.Path]:
+    """The files that MLflow keeps with a run: what it was and what it scored."""
+    paths = [output_dir / name for name in (run_files.RUN, run_files.REPORT_PAGE)]
+    return [path for path in paths if path.is_file()] + _evaluations(output_dir)
+
+
+def _evaluations(output_dir: pathlib.Path) -> list[pathlib.Path]:
+    """The files of scores, one for each set."""
+    stem = pathlib.Path(result_files.evaluation_file()).stem
+    return sorted(output_dir.glob(f"{stem}*.txt"))
+
+
+def _read_state(output_dir: pathlib.Path, uri: str) -> dict[str, Any]:
+    """The id of the run in this store, and the last step of each set that is there."""
+    state: dict[str, Any] = {"uri": uri, "run_id": None, "logged": {}}
+    with contextlib.suppress(UserError):
+        found = files.read_json(output_dir / run_files.MLFLOW)
+        if found.keys() == state.keys() and found["uri"] == uri:
+            return found
+    return state
+
+
+def _write_state(
+    output_dir: pathlib.Path, uri: str, run_id: str, *, logged: dict[str, int]
+) -> None:
+    state = {"uri": uri, "run_id": run_id, "logged": logged}
+    files.write_text(output_dir / run_files.MLFLOW, json.dumps(state) + "\n")
