@@ -171,9 +171,8 @@ def test_it_needs_nothing_of_bert_mgpu(served, tmp_path, flags, needed):
     shutil.move(tmp_path / "moved", folder)
     assert done.returncode == 0, done.stderr
     facts = json.loads((folder / "bert_mgpu.json").read_text())
-    assert facts["labels"] == ["no", "yes"] and facts["max_seq_length"] == flags.get(
-        "max_seq_length", 16
-    )
+    assert facts["labels"] == ["no", "yes"]
+    assert facts["max_seq_length"] == flags.get("max_seq_length", 16)
 
 
 def test_only_an_earlier_export_is_replaced(tiny, tmp_path, inside):

@@ -5,7 +5,8 @@ import random
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.export.kernel_tokenizer import IN_GRAPH
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer
+from bert_mgpu.export.kernel_tokenizer import KernelTokenizer
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.marks import rarely
 from tests.support.tiny import VOCAB
@@ -46,11 +47,11 @@ def assert_same(in_graph, tokenizer, texts):
         assert [*zip(*got, strict=True)] == tokenizer.ids_with_offsets(text), repr(text)
 
 
-@pytest.fixture(params=IN_GRAPH)
+@pytest.fixture(params=[GraphTokenizer, KernelTokenizer], ids=["tf", "tf_text"])
 def in_graph(request):
-    if needs := IN_GRAPH[request.param].needs:
+    if needs := request.param.needs:
         pytest.importorskip(needs, reason="make test installs it")
-    return IN_GRAPH[request.param]
+    return request.param
 
 
 def made_of(tokens, folder, lower_case=True):
@@ -74,8 +75,9 @@ def test_hard_texts(in_graph, tokenizer):
 def test_an_odd_vocabulary(in_graph, tmp_path):
     tokenizer = made_of([*VOCAB, *ODD, *PIECES], tmp_path)
     texts = ["un unun", "# ##", *("c" * size for size in (99, 100, 199, 200, 201, 300))]
-    assert_same(in_graph, tokenizer, [*texts, "d", " ", "c" * 100 + "d" * 100])
-    assert len(tokenizer.ids("c" * 199)) == 2
+    texts += ["d", " ", "c" * 100 + "d" * 100, "σ" * 150]
+    assert_same(in_graph, tokenizer, texts)
+    assert [len(tokenizer.ids(text)) for text in ("c" * 199, "σ" * 150)] == [2, 150]
 
 
 @pytest.mark.parametrize("step", [8, *rarely(1)])

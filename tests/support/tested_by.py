@@ -32,7 +32,6 @@ ELSEWHERE = {
     "data_prep/vocab_report.py": "text/test_vocab_coverage.py",
     "distributed/host.py": "cli/test_doctor.py",
     "evaluation/report.py": "end_to_end/evaluation/test_reporting.py",
-    "export/kernel_tokenizer.py": "export/test_graph_tokenizer.py",
     "runs/finetune.py": "end_to_end/test_mistakes.py",
     "runs/init_distributed.py": "distributed/test_devices.py",
     "runs/memory.py": "end_to_end/test_plan.py",
