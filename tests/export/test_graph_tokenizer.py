@@ -42,9 +42,10 @@ def assert_same(in_graph, tokenizer, texts):
     """The ids, and the places where they stand."""
     given = tf.constant([text.encode() for text in texts], tf.string)
     located = graph(in_graph(tokenizer), "located")(given)
-    for number, text in enumerate(texts):
-        got = [part[number].numpy().tolist() for part in located]
-        assert [*zip(*got, strict=True)] == tokenizer.ids_with_offsets(text), repr(text)
+    parts = (part.to_list() for part in located)
+    for text, *found in zip(texts, *parts, strict=True):
+        expected = tokenizer.ids_with_offsets(text)
+        assert [*zip(*found, strict=True)] == expected, repr(text)
 
 
 @pytest.fixture(params=[GraphTokenizer, KernelTokenizer], ids=["tf", "tf_text"])
