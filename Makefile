@@ -31,7 +31,7 @@ setup: .venv/.ready  ## .venv with the package and what it needs; PYTHON=python3
 
 .venv/.dev: .venv/.demo
 	@echo "installing what the tests need: a minute or two"
-	$(PACKAGE) ".[mlflow,onnx,parquet,serve,vocab,zh]" --group dev
+	$(PACKAGE) ".[mlflow,onnx,parquet,serve,tf_text,zh]" --group dev
 	$(PIP) --no-deps --group reference
 	@touch $@
 

@@ -25,7 +25,7 @@ from bert_mgpu.core.errors import UserError
 from tests.support.modules import imports_of
 from tests.support.paths import ROOT
 
-EXTRAS = ("gpu", "horovod", "mlflow", "onnx", "parquet", "serve", "vocab", "zh")
+EXTRAS = ("gpu", "horovod", "mlflow", "onnx", "parquet", "serve", "tf-text", "zh")
 BUILD = """
 import sys
 from setuptools import build_meta
@@ -82,7 +82,7 @@ def requirements(wheel):
     actual = {extra: [] for extra in ("", *EXTRAS)}
     for line in metadata(wheel).get_all("Requires-Dist"):
         requirement, _, marker = line.partition("; ")
-        extra = re.fullmatch(r'extra == "(\w+)"', marker)
+        extra = re.fullmatch(r'extra == "([\w-]+)"', marker)
         actual[extra[1] if extra else ""].append(requirement)
     return actual
 
@@ -195,15 +195,16 @@ def test_an_installed_package_knows_its_requirements(wheel, tmp_path):
     code = (
         "from bert_mgpu.cli.doctor import hardware as h\n"
         "from bert_mgpu.core import extras as e\n"
-        "print(e.lines(), e.lines('horovod'), h.pinned(e.lines()),"
-        " e.advice('zh'), sep='\\n')"
+        "print(e.lines(), e.lines('horovod'), e.lines('tf_text'),"
+        " h.pinned(e.lines()), e.advice('tf_text'), sep='\\n')"
     )
     shown = outside(wheel, "-c", code, cwd=tmp_path).splitlines()
-    base, horovod, tensorflow, advice = shown
+    base, horovod, tf_text, tensorflow, advice = shown
     actual = requirements(wheel)
     assert base == str(actual[""]) and f"'tensorflow=={tensorflow}'" in base
     assert horovod == str(actual["horovod"])
-    assert advice == "pip install 'bert_mgpu[zh]'"
+    assert tf_text == str(actual["tf-text"])
+    assert advice == "pip install 'bert_mgpu[tf_text]'"
 
 
 def test_a_package_that_is_not_installed_says_how(monkeypatch):

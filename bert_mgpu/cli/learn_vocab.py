@@ -7,7 +7,7 @@ Words are cut as BERT's tokenizer cuts them. Each character that is frequent
 enough becomes a token, and what room is left goes to the most frequent pieces
 of words. The same text gives the same bytes, in whatever order its files are
 named. A report says how the vocabulary cuts the text, and what to type next.
-Needs the package tensorflow-text (extra `vocab`).
+Needs the package tensorflow-text (extra `tf_text`).
 """
 
 from __future__ import annotations

@@ -76,6 +76,8 @@ def check(config: FinetuneConfig) -> None:
     check_common_flags(config)
     if config.truncation != "head_tail":
         check_used(config.given, ["head_tokens"], "--truncation=head_tail")
+    if not config.export_saved_model:
+        check_used(config.given, ["export_tokenizer"], "--export_saved_model")
     if config.data_dir is not None and not os.path.isdir(config.data_dir):
         fault = "a file" if os.path.exists(str(config.data_dir)) else "no such folder"
         raise UserError(

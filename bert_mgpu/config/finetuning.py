@@ -66,6 +66,7 @@ class FinetuneFlags(RunConfig):
     max_eval_examples: int | None = flag(None, TEST, "evaluate on a random sample of N examples [all]", minimum=1)
     max_predict_examples: int | None = flag(None, TEST, "predict a random sample of N examples [all]", minimum=1)
     export_saved_model: str | None = flag(None, FILES, "write the model to this folder as a SavedModel that takes raw texts, for TensorFlow Serving")
+    export_tokenizer: str = flag("tf", FILES, "with export_saved_model: what cuts words into pieces, tf (TensorFlow's own operations) or tf_text (tensorflow-text's, which are faster; needs the pip extra tf_text, and so does what loads the model)", choices=("tf", "tf_text"))
     export_onnx: str | None = flag(None, FILES, "write the model to this folder as ONNX, with token ids as inputs; needs the pip extra onnx")
     # fmt: on
 

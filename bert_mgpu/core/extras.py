@@ -27,8 +27,9 @@ def lines(extra: str = "") -> list[str]:
     selected = []
     for line in requirements:
         requirement, _, marker = line.partition(";")
-        condition = re.search(r"""extra == ["'](\w+)["']""", marker)
-        if (condition[1] if condition else "") == extra:
+        condition = re.search(r"""extra == ["']([\w-]+)["']""", marker)
+        # Metadata has a hyphen where pyproject.toml has an underscore.
+        if (condition[1] if condition else "") == extra.replace("_", "-"):
             selected.append(requirement.strip())
     return selected
 

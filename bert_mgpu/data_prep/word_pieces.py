@@ -29,7 +29,7 @@ def check_learner() -> None:
     if importlib.util.find_spec("tensorflow_text") is None:
         raise UserError(
             "learn_vocab.py needs the package tensorflow-text, which is not installed:"
-            f" {extras.advice('vocab')}"
+            f" {extras.advice('tf_text')}"
         )
 
 

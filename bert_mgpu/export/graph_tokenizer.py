@@ -51,6 +51,8 @@ class _Words(NamedTuple):
 class GraphTokenizer(tf.Module):  # type: ignore[misc]
     """Texts, string [B] in UTF-8 -> ids of their pieces, ragged int32 [B, pieces]."""
 
+    needs = ""  # the module to import before an exported one is loaded
+
     def __init__(self, tokenizer: Tokenizer):
         super().__init__()
         self._lower = tokenizer.do_lower_case
@@ -65,7 +67,8 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         self._vocab = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
                 tf.constant([*tokenizer.vocab]),
-                tf.constant([*tokenizer.vocab.values()], tf.int32),
+                # int64: tensorflow-text's kernel, which reads it too, takes no other.
+                tf.constant([*tokenizer.vocab.values()], tf.int64),
             ),
             default_value=-1,
         )
@@ -195,6 +198,7 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
             fits = (known >= 0) & (sizes[None] <= left[:, None])
             size = tf.reduce_max(tf.where(fits, sizes[None], 0), -1)
             piece_ids = tf.gather(known, tf.maximum(size - 1, 0), batch_dims=1)
+            piece_ids = tf.cast(piece_ids, tf.int32)
             column = tf.scatter_nd(
                 active[:, None], tf.where(size > 0, piece_ids + 1, 0), [count]
             )

@@ -1,7 +1,8 @@
 """Export of a model as a SavedModel, for TensorFlow Serving or `tf.saved_model.load`.
 
 Signatures: `serving_default` takes raw texts, `ids` the tokens of a tokenizer. Both
-take any number of rows, and need no operations but TensorFlow's own.
+take any number of rows, and need no operations but TensorFlow's own, unless the
+tokenizer does.
 """
 
 from __future__ import annotations
@@ -54,11 +55,12 @@ class Served(tf.Module):  # type: ignore[misc]
         *,
         truncation: str,
         head_tokens: int,
+        in_graph: type[GraphTokenizer] = GraphTokenizer,
     ):
         super().__init__()
         self._task, self._max_length = task, task.max_seq_length
         self._params = {name: tf.Variable(value) for name, value in params.items()}
-        self._tokenize = GraphTokenizer(tokenizer)
+        self._tokenize = in_graph(tokenizer)
         self._lower = tokenizer.do_lower_case
         self._cls, self._sep = tokenizer.cls_id, tokenizer.sep_id
         self._head = truncation_lib.HEADS[truncation], head_tokens

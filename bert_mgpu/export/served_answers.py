@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.config.span_qa import Choice, WindowCut
-from bert_mgpu.export.graph_tokenizer import are_blanks, with_dropped
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer, are_blanks, with_dropped
 from bert_mgpu.export.saved_model import Exportable, Served
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import LENGTH_WEIGHT
@@ -76,8 +76,17 @@ class ServedAnswers(Served):
         task: ExportableAnswers,
         params: Mapping[str, np.ndarray],
         tokenizer: Tokenizer,
+        *,
+        in_graph: type[GraphTokenizer] = GraphTokenizer,
     ):
-        super().__init__(task, params, tokenizer, truncation="head", head_tokens=0)
+        super().__init__(
+            task,
+            params,
+            tokenizer,
+            truncation="head",
+            head_tokens=0,
+            in_graph=in_graph,
+        )
         self._choice, self._cut = task.choice, task.cut
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.task import Batch, Params
-from bert_mgpu.export.graph_tokenizer import Located, with_dropped
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer, Located, with_dropped
 from bert_mgpu.export.saved_model import Exportable, Served
 from bert_mgpu.model import crf
 from bert_mgpu.text import whole_words
@@ -51,8 +51,17 @@ class ServedTags(Served):
         task: ExportableTags,
         params: Mapping[str, np.ndarray],
         tokenizer: Tokenizer,
+        *,
+        in_graph: type[GraphTokenizer] = GraphTokenizer,
     ):
-        super().__init__(task, params, tokenizer, truncation="head", head_tokens=0)
+        super().__init__(
+            task,
+            params,
+            tokenizer,
+            truncation="head",
+            head_tokens=0,
+            in_graph=in_graph,
+        )
         goes_on = whole_words.continuing(tokenizer.tokens)
         self._goes_on = tf.constant(goes_on & task.tags_words)
         self._weights = task.transitions(params)

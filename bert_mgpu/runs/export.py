@@ -10,7 +10,14 @@ from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation.forward import forward
-from bert_mgpu.export import onnx, saved_model, served_answers, served_tags
+from bert_mgpu.export import (
+    kernel_tokenizer,
+    onnx,
+    saved_model,
+    served_answers,
+    served_tags,
+)
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer
 from bert_mgpu.runs import stages
 from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.training.towers import Towers
@@ -23,6 +30,7 @@ def check(
     exportable: bool,
     *,
     export_saved_model: str | None,
+    export_tokenizer: str,
     export_onnx: str | None,
     export_hf: str | None,
 ) -> None:
@@ -38,6 +46,7 @@ def check(
     if rank > 0:  # the first process alone writes
         return
     if export_saved_model:
+        kernel_tokenizer.check(export_tokenizer)
         files.check_replaceable(pathlib.Path(export_saved_model), saved_model.is_export)
     if export_onnx:
         onnx.check(export_onnx)
@@ -62,7 +71,8 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
         outputs = forward(rows, towers, settings, note=lambda text: None)
     if towers.group.rank > 0:
         return
-    served = _served(run, params)
+    in_graph = kernel_tokenizer.IN_GRAPH[config.export_tokenizer]
+    served = _served(run, params, in_graph)
     if outputs is None:
         say(
             "to compare the export with the run, add --do_predict=true and"
@@ -71,6 +81,8 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
     if folder := config.export_saved_model:
         saved_model.write(folder, served, data.has_pairs)
         say(f"wrote the model to {folder}, for TensorFlow Serving")
+        if in_graph.needs:
+            say(f"  Python has to `import {in_graph.needs}` before it loads the model")
         if rows is not None and outputs is not None:
             by_token = bool(run.task.token_outputs)
             gap = (
@@ -89,18 +101,23 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
             _log_difference("ids", len(rows), gap)
 
 
-def _served(run: FinetuningRun, params: dict[str, np.ndarray]) -> saved_model.Served:
+def _served(
+    run: FinetuningRun,
+    params: dict[str, np.ndarray],
+    in_graph: type[GraphTokenizer],
+) -> saved_model.Served:
     task, tokenizer = run.task, run.model.required_tokenizer
     if isinstance(task, served_tags.ExportableTags):
-        return served_tags.ServedTags(task, params, tokenizer)
+        return served_tags.ServedTags(task, params, tokenizer, in_graph=in_graph)
     if isinstance(task, served_answers.ExportableAnswers):
-        return served_answers.ServedAnswers(task, params, tokenizer)
+        return served_answers.ServedAnswers(task, params, tokenizer, in_graph=in_graph)
     return saved_model.Served(
         task,
         params,
         tokenizer,
         truncation=run.config.truncation,
         head_tokens=run.config.head_tokens,
+        in_graph=in_graph,
     )
 
 

@@ -97,6 +97,7 @@ def prepare(
         topology.group.rank,
         family.exportable,
         export_saved_model=config.export_saved_model,
+        export_tokenizer=config.export_tokenizer,
         export_onnx=config.export_onnx,
         export_hf=config.export_hf,
     )

@@ -24,7 +24,7 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow_text") is None,
-    reason="tensorflow-text is not here: pip install -e '.[vocab]'",
+    reason="tensorflow-text is not here: pip install -e '.[tf_text]'",
 )
 FEW = functools.partial(WordCounts, most=200)
 NAMES = ("guide.md", "guide.zh.md", "pretraining.md")

@@ -15,7 +15,7 @@ WORDS = {"walking": 9, "walked": 8, "talking": 7, "talked": 6, "the": 30, "a": 9
 LETTERS = {*"".join(WORDS)}
 needs_learner = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow_text") is None,
-    reason="tensorflow-text is not here: pip install -e '.[vocab]'",
+    reason="tensorflow-text is not here: pip install -e '.[tf_text]'",
 )
 
 

@@ -5,6 +5,8 @@ import json
 import pathlib
 import re
 import shutil
+import subprocess
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,7 @@ TEXTS = ["", "sun", "雨 loss好, rain.", *(a for _, a, _ in rows(20, 3)), "SUN 
 HEAD_TAIL = {"truncation": "head_tail", "head_tokens": 3, "max_seq_length": 11}
 LONG = {"max_segments": 3, "max_seq_length": 8, "doc_stride": 5, "onnx": True}
 LONG |= {"segment_pooling": "attention", "truncation": "head_tail", "head_tokens": 3}
+LONG |= {"export_tokenizer": "tf_text"}
 ALL = {"onnx": True, "threshold": 0.9, "ema_decay": 0.5, "padding": "pack"}
 LABEL = {"single": ["yes", "no"], "multi": ["a,b", "b"], "regression": ["1", "-1"]}
 
@@ -96,6 +99,8 @@ def ask(model, texts):
             (False, HEAD_TAIL),
             (True, {"ema_decay": 0.5, "padding": "pack"}),
             (False, {"threshold": 0.9}),
+            (False, LONG | {"export_tokenizer": "tf"}),
+            (True, HEAD_TAIL | {"export_tokenizer": "tf_text"}),
         ),
     ],
     ids=str,
@@ -148,24 +153,26 @@ def test_a_number(served):
     np.testing.assert_allclose(ask(model, texts)["value"], wanted, 0, 1e-5)
 
 
-def test_it_needs_nothing_of_bert_mgpu(served, tmp_path, script):
+@pytest.mark.parametrize(
+    ("flags", "needed"), [(ALL, ""), (LONG, ", tensorflow_text")], ids=["tf", "tf_text"]
+)
+def test_it_needs_nothing_of_bert_mgpu(served, tmp_path, flags, needed):
     """In a process of its own, from another place."""
-    import subprocess
-    import sys
-
-    folder = served("single", False, **ALL).root / "served"
+    folder = served("single", False, **flags).root / "served"
     shutil.move(folder, tmp_path / "moved")
     code = (
-        "import sys, tensorflow as tf; m = tf.saved_model.load(sys.argv[1]);"
+        f"import sys, tensorflow as tf{needed}; m = tf.saved_model.load(sys.argv[1]);"
         "f = m.signatures['serving_default'](text_a=tf.constant(['sun', 'rain']));"
-        "assert f['label'].shape == (2,); assert 'bert_mgpu' not in sys.modules"
+        "assert f['label'].shape == (2,); assert 'bert_mgpu' not in sys.modules;"
+        f"assert ('tensorflow_text' in sys.modules) == bool({needed!r})"
     )
     command = [sys.executable, "-c", code, tmp_path / "moved"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     shutil.move(tmp_path / "moved", folder)
     assert done.returncode == 0, done.stderr
     facts = json.loads((folder / "bert_mgpu.json").read_text())
-    assert facts["labels"] == ["no", "yes"] and facts["max_seq_length"] == 16
+    assert facts["labels"] == ["no", "yes"]
+    assert facts["max_seq_length"] == flags.get("max_seq_length", 16)
 
 
 def test_only_an_earlier_export_is_replaced(tiny, tmp_path, inside):

@@ -48,6 +48,7 @@ BAD_FLAGS = [
     ({"init_checkpoint": f"{__file__}/no"}, "/no: no such checkpoint: pass"),
     ({"export_hf": f"{__file__}/no"}, "/no: cannot export: ", "no folder to write"),
     ({"head_tokens": 5}, "--head_tokens does nothing without --truncation=head_tail"),
+    ({"export_tokenizer": "tf"}, "does nothing without --export_saved_model: pass"),
     ({"train_batch_size": 100}, "24 rows x 1 epochs", "batch of 100: lower"),
 ]
 

@@ -1,5 +1,6 @@
 """Exports for servers: what is refused before a run, and what is written after it."""
 
+import importlib.util
 import types
 
 import numpy as np
@@ -12,18 +13,38 @@ from bert_mgpu.runs import export
 from bert_mgpu.runs.run import FinetuningRun
 
 FLAGS = ("export_saved_model", "export_hf", "export_onnx")
+NONE = dict.fromkeys(FLAGS) | {"export_tokenizer": "tf"}
 
 
 @pytest.mark.parametrize("flag", FLAGS)
 def test_what_is_no_export_is_not_replaced(tmp_path, flag):
     """The first process alone looks, and writes."""
     folder = tmp_path / "served"
-    flags = dict.fromkeys(FLAGS) | {flag: str(folder)}
+    flags = NONE | {flag: str(folder)}
     export.check(0, True, **flags)
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
     export.check(1, True, **flags)
     with pytest.raises(UserError, match=f"{folder}: exists and is not just an export"):
+        export.check(0, True, **flags)
+
+
+def test_a_tokenizer_without_its_package_is_refused(tmp_path, monkeypatch):
+    """Where it is asked for, in the process that exports."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, package=None: (
+            None if name == "tensorflow_text" else find(name, package)
+        ),
+    )
+    flags = NONE | {"export_saved_model": str(tmp_path / "served")}
+    export.check(0, True, **flags)
+    flags["export_tokenizer"] = "tf_text"
+    export.check(1, True, **flags)
+    expected = r"--export_tokenizer=tf_text needs tensorflow_text: pip .*\[tf_text\]'$"
+    with pytest.raises(UserError, match=expected):
         export.check(0, True, **flags)
 
 
@@ -33,8 +54,8 @@ def written(monkeypatch):
     calls = []
 
     class Served:
-        def __init__(self, task, params, tokenizer, truncation, head_tokens):
-            calls.append(("served", truncation, head_tokens))
+        def __init__(self, task, params, tokenizer, truncation, head_tokens, in_graph):
+            calls.append(("served", truncation, head_tokens, in_graph.__name__))
 
     def note(name, result=None):
         return lambda *args, **named: (calls.append((name, args[0])), result)[1]
@@ -117,6 +138,14 @@ def test_each_export_is_compared_by_what_it_takes(written):
     assert "given the ids of 64 examples" in calls[-1][1]
 
 
+def test_what_has_to_be_imported_is_said(written):
+    said = "  Python has to `import tensorflow_text` before it loads the model"
+    for name, made in (("tf", "GraphTokenizer"), ("tf_text", "KernelTokenizer")):
+        calls, _ = written(export_saved_model="x", export_tokenizer=name)
+        assert ("served", "head", 128, made) in calls
+        assert (("say", said) in calls) == (name == "tf_text")
+
+
 def test_without_rows_that_is_said(written):
     calls, forwarded = written(export_saved_model="x", export_onnx="y")
     output = [text for name, text in [c[:2] for c in calls] if name == "say"]
@@ -135,4 +164,4 @@ def test_the_first_process_alone_writes(written):
 def test_texts_are_cut_as_in_the_run(written):
     flags = {"truncation": "head_tail", "head_tokens": 3}
     calls, _ = written(export_onnx="y", **flags)
-    assert ("served", "head_tail", 3) in calls
+    assert ("served", "head_tail", 3, "GraphTokenizer") in calls

@@ -9,16 +9,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.marks import rarely
 from tests.support.questions import small
 
 LIKES = {"n_best_size": 5, "max_answer_length": 2, "null_score_diff_threshold": 0.5}
 
 
-@pytest.mark.parametrize("task", ["squad", "squad2"])
-def test_a_saved_model_answers_as_the_run(answerer, flags, inside, tmp_path, task):
+@pytest.mark.parametrize(
+    ("task", "tokenizer"),
+    [("squad", "tf_text"), ("squad2", "tf"), *rarely(("squad2", "tf_text"))],
+)
+def test_a_saved_model_answers_as_the_run(
+    answerer, flags, inside, tmp_path, task, tokenizer
+):
     """With the flags of the command that exports."""
     out, negative = shutil.copytree(answerer(task), tmp_path / "out"), task == "squad2"
     asked = {"do_predict": True, "export_saved_model": tmp_path / "served", **LIKES}
+    asked["export_tokenizer"] = tokenizer
     if importlib.util.find_spec("tf2onnx"):
         asked["export_onnx"] = tmp_path / "onnx"
     code, _, err = inside(flags(out, task, **asked))

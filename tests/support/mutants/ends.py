@@ -18,6 +18,7 @@ _RESUME = "runs/resume.py"
 _RESUME_TEST = "runs/test_resume.py"
 _MLFLOW = "runs/mlflow_log.py"
 _MLFLOW_TEST = "runs/test_mlflow_log.py"
+_KERNEL = "export/kernel_tokenizer.py"
 _SERVED = "export/saved_model.py"
 _SERVED_TEST = "export/test_saved_model.py"
 
@@ -105,6 +106,21 @@ MUTANTS: list[Mutant] = [
     Mutant("a served word of 200 characters is unknown", "export/graph_tokenizer.py",
            "whole = lengths <= MAX_WORD", "whole = lengths < MAX_WORD",
            "export/test_graph_tokenizer.py hard"),
+    Mutant("the kernel's word of 200 characters is unknown", _KERNEL,
+           "<= MAX_WORD", "< MAX_WORD", "export/test_graph_tokenizer.py hard"),
+    Mutant("the kernel's long words are counted in bytes", _KERNEL,
+           "_MOST_BYTES * MAX_WORD", "MAX_WORD", "export/test_graph_tokenizer.py odd"),
+    Mutant("the kernel's pieces have one character", _KERNEL,
+           "max_chars_per_token=self._longest", "max_chars_per_token=1",
+           "export/test_graph_tokenizer.py odd"),
+    Mutant("a missing tensorflow-text is found out at the end", _KERNEL,
+           "if needs and importlib.util.find_spec(needs) is None:", "if False:",
+           "runs/test_export.py package"),
+    Mutant("an export that needs tensorflow-text does not say so", "runs/export.py",
+           "if in_graph.needs:", "if False:", "runs/test_export.py imported"),
+    Mutant("every export has the same tokenizer", "runs/export.py",
+           "kernel_tokenizer.IN_GRAPH[config.export_tokenizer]",
+           'kernel_tokenizer.IN_GRAPH["tf"]', "runs/test_export.py imported"),
     # runs
     Mutant("a resume forgets the moments", _RESUME,
            "{name: state.slots.get(name, value) for name, value in first.items()}",
