@@ -238,7 +238,7 @@ def flags_of(arguments):
     if arguments[:1] == ["bert_mgpu"]:
         assert arguments[1] in {**main.COMMANDS, **main.SCRIPTS}
         if arguments[1:3] == ["doctor", "data"]:
-            return finetuning.FinetuneConfig, arguments[2:]
+            return task_data.TaskDataConfig, arguments[2:]
         if arguments[1] in ("convert", "serve"):
             rest = [part for part in arguments[2:] if part.startswith("-")]
             return docs.OTHERS[f"bert_mgpu {arguments[1]}"], ["", *rest]

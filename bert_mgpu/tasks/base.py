@@ -32,7 +32,7 @@ from bert_mgpu.core.task import (
 )
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks import dev_share
-from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.data_checks import CheckedSet, Doubts
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
@@ -137,12 +137,7 @@ class FinetuningTask(abc.ABC):
         return [self.line(scores)]
 
     def sections(
-        self,
-        name: str,
-        scored: Any,
-        path: pathlib.Path,
-        *,
-        examples: ReadExamples,
+        self, name: str, scored: Any, path: pathlib.Path, *, examples: ReadExamples
     ) -> list[ReportSection]:
         """The sections of a report on a set. examples: reads its texts."""
         rows = [("score", "value"), *self.scores(scored).items()]
@@ -270,6 +265,10 @@ class Family(abc.ABC):
     def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
         """Tables of labelled sets that `doctor data` prints below their sizes."""
         return []
+
+    def doubts(self, files: TaskFiles, examples: Sequence[Example]) -> Doubts:
+        """The labels that are likely wrong, for `doctor data --check_labels`."""
+        raise UserError(f"--check_labels: {files.name} has no single label for a row")
 
     def repaired(
         self,

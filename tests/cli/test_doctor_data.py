@@ -73,3 +73,33 @@ def test_the_same_text_is_no_near_one(doctor):
     _, out = doctor(train=train, dev=[*sound(20, 100), sound(2)[1]])
     assert [line for line in problems(out) if "nearly" in line] == []
     assert len(problems(out)) == 2
+
+
+def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
+    train = sound(60)
+    train[10] = train[10][:-1] + "b"
+    code, out = doctor("--check_labels=true", train=train, dev=sound(20, 100))
+    assert code == 0
+    (row,) = [line for line in out.splitlines() if "train.tsv:11 " in line]
+    assert row.split()[1:3] == ["b", "a"] and "10 times I saw" in row
+    assert "right in 98.8% of 80 rows" in " ".join(out.split())
+    assert problems(out) == [
+        "train.tsv:11: 1 row (1.7%) whose label a quick model doubts: read the first"
+        " ones"
+    ]
+    assert all(len(line) <= 80 for line in out.splitlines() if line[:2] != "- ")
+
+
+def test_a_model_that_learns_nothing_doubts_nothing(doctor):
+    rows = [f"{line[:-1]}{'ab'[n % 3 == 0]}" for n, line in enumerate(sound(60))]
+    _, out = doctor("--check_labels=true", train=rows)
+    assert "labels are not doubted: a quick model is right in" in out
+    assert problems(out) == []
+
+
+def test_labels_of_another_type_are_not_doubted(doctor):
+    rows = [f"{line[:-1]}{n}" for n, line in enumerate(sound(20))]
+    flags = ["--check_labels=true", "--task_type=regression"]
+    code, out = doctor(*flags, train=rows)
+    assert code == 2
+    assert "--check_labels: mine has no single label for a row" in out

@@ -60,6 +60,10 @@ PARTS = {
     "text/spelling.py": ("text/realise.py", "the case of what it writes"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
     "cli/doctor/task_sets.py": ("cli/doctor/task_data.py", "the sets that it reads"),
+    "cli/doctor/doubted_labels.py": (
+        "cli/doctor/task_data.py",
+        "a table of its report",
+    ),
     "cli/doctor/near_rows.py": ("cli/doctor/task_data.py", "lines of its report"),
     "runs/predictor.py": ("runs/predict_stream.py", "the model of a stream"),
     "runs/pretrain.py": ("cli/run_pretraining.py", "its whole runs"),

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.cli import script
-from bert_mgpu.cli.doctor import near_rows, task_sets
+from bert_mgpu.cli.doctor import doubted_labels, near_rows, task_sets
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.task_data import TaskDataConfig
@@ -116,6 +116,10 @@ def _report(config: TaskDataConfig) -> None:
     print(f"\n{_unknown(known, sets) if known else _NO_MODEL}")
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
+    if config.check_labels:
+        doubted = doubted_labels.Doubted(sets, family, files)
+        print("", *doubted.lines, sep="\n")
+        warnings += doubted.warnings()
     warnings += near_rows.warnings(near_rows.find(sets))
     lines = [line for read in sets for line in _shown(read.faults)] + warnings
     print("\nproblems:" if lines else "\nno problems found")

@@ -6,6 +6,8 @@ from tests.support.mutants.mutant import Mutant
 
 _NEAR, _NEAR_TEST = "text/near_duplicates.py", "text/test_near_duplicates.py"
 _ROWS, _DOCTOR_TEST = "cli/doctor/near_rows.py", "cli/test_doctor_data.py"
+_WRONG = "tasks/classification/wrong_labels.py"
+_WRONG_TEST = "tasks/classification/test_wrong_labels.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
@@ -33,5 +35,19 @@ MUTANTS: list[Mutant] = [
            _DOCTOR_TEST),
     Mutant("near rows of two labels are told as those of one", _ROWS,
            "return bool(labels[0] == labels[1])", "return True", _DOCTOR_TEST),
+    Mutant("a model has seen the row that it doubts", _WRONG,
+           "model.fit(matrix[~held], truth[~held])", "model.fit(matrix, truth)", _WRONG_TEST),
+    Mutant("copies of a text are in several folds", _WRONG,
+           "held = fold[text] == number", "held = np.arange(len(truth)) % FOLDS == number",
+           _WRONG_TEST + " witness"),
+    Mutant("a label is doubted below the other's threshold", _WRONG,
+           "np.where(probabilities >= thresholds, probabilities, -1.0)", "probabilities",
+           _WRONG_TEST),
+    Mutant("rare labels are doubted", _WRONG, "counts[truth] >= _FEW", "counts[truth] > 0",
+           _WRONG_TEST),
+    Mutant("a pair is read as two texts", _WRONG,
+           "[first.multiply(second), apart, first, second]", "[first, second]", _WRONG_TEST),
+    Mutant("a model that learns nothing doubts labels", "cli/doctor/doubted_labels.py",
+           "self._all.right > self._all.most_common", "True", _DOCTOR_TEST),
 ]
 # fmt: on
