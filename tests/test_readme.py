@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from bert_mgpu.cli import main
-from bert_mgpu.config import base, finetuning, parsing
+from bert_mgpu.config import base, finetuning, parsing, task_data
 from bert_mgpu.core import run_files
 from bert_mgpu.tasks import task_keys
 from bert_mgpu.tasks.classification.builtin import BUILTIN

@@ -277,8 +277,8 @@ class Family(abc.ABC):
         examples: Sequence[Example],
         *,
         path: Any,
-    ) -> Iterator[str]:
-        """The lines of a labelled file with the labels that were read from it.
+    ) -> Iterator[tuple[int, str]]:
+        """The numbered lines of a labelled file with the labels that were read from it.
 
         Raises UserError where they cannot be repaired.
         """

@@ -29,6 +29,11 @@ def doctor(tmp_path, capsys):
         for name, lines in sets.items():
             text = "".join(f"{line}\n" for line in lines)
             (data / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+        if not sets:
+            (data / "task.json").unlink(missing_ok=True)
+            code = task_data.main(["--task_name=mine", *flags])
+            printed = capsys.readouterr()
+            return code, printed.out + printed.err
         task = {name: f"{name}.{suffix}" for name in sets}
         columns = {"text_a": 0, "label": 1}
         if suffix == "jsonl":
@@ -103,3 +108,91 @@ def test_labels_of_another_type_are_not_doubted(doctor):
     code, out = doctor(*flags, train=rows)
     assert code == 2
     assert "--check_labels: mine has no single label for a row" in out
+
+
+VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"\"'.,-?!",
+    "it",
+    "is",
+    "good",
+]
+
+
+@pytest.fixture
+def vocab(tmp_path):
+    words = {word.lower() for line in [*sound(8), LONG] for word in line.split()}
+    tokens = [
+        *VOCABULARY,
+        *sorted(words),
+        *"0123456789",
+        *(f"##{n}" for n in range(10)),
+    ]
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in dict.fromkeys(tokens)))
+    return f"--vocab_file={path}"
+
+
+def rewritten(lines, suffix):
+    """The lines of TSV in another format."""
+    cells = [line.split("\t") for line in lines]
+    if suffix == "jsonl":
+        return [
+            json.dumps({"text": text, "label": label}, ensure_ascii=False)
+            for text, label in cells
+        ]
+    return [f"{text},{label}" for text, label in cells] if suffix == "csv" else lines
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_a_mended_copy_is_sound(doctor, vocab, tmp_path, suffix):
+    """Repeated rows, rows that leak and signs of print go; other rows stay."""
+    train, dev = sound(40), sound(20, 100)
+    plain = ["\"it\" is good - 'good'...\ta", "it 'is' \"good\"?\tb"]
+    print_ = ["“it” is good — ‘good’…\ta", "it ‘is’ “good”?\tb"]
+    planted = [*train, *print_, train[3], train[4], dev[5], f"{dev[6][:-2]}!\ta"]
+    sets = {"train": rewritten(planted, suffix), "dev": rewritten(dev, suffix)}
+    new = tmp_path / "new"
+    code, out = doctor(vocab, f"--repaired_dir={new}", suffix=suffix, **sets)
+    assert code == 0, out
+    (signs,) = [line for line in problems(out) if "become [UNK]" in line]
+    assert signs.startswith(f"train.{suffix}:41: ‘ ’ “ ” — … become [UNK], 10 times")
+    assert signs.endswith(", in new texts too; --repaired_dir=NEW writes such copies")
+    assert len(problems(out)) == 4, out
+    assert "rows of train: 2 repeated, 2 in other files" in out
+    assert f"train.{suffix}: 4 rows left out, signs written plainly in 2 rows" in out
+    text = (new / f"train.{suffix}").read_text(encoding="utf-8")
+    if suffix == "tsv":
+        assert text.splitlines() == [*train, *plain]
+        assert (new / "dev.tsv").read_text().splitlines() == dev
+    before = text
+    (tmp_path / "data").rename(tmp_path / "old")
+    code, out = doctor(vocab, f"--data_dir={new}", suffix=suffix)
+    assert code == 0 and problems(out) == [], out
+    assert (new / f"train.{suffix}").read_text(encoding="utf-8") == before
+
+
+def test_signs_that_the_vocabulary_has_stay(doctor, vocab, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text(path.read_text() + "“\n”\n", encoding="utf-8")
+    _, out = doctor(vocab, train=[*sound(40), "“it” is good\ta"])
+    assert "become [UNK]," not in out
+
+
+def test_a_folder_that_is_there_is_not_written_to(doctor, tmp_path):
+    (tmp_path / "new").mkdir()
+    code, out = doctor(f"--repaired_dir={tmp_path / 'new'}", train=sound(20))
+    assert code == 2 and "it exists already" in out
+    assert [*(tmp_path / "new").iterdir()] == []
+
+
+def test_a_text_of_two_labels_is_not_mended(doctor, tmp_path):
+    """Nobody knows which is wrong."""
+    train = [*sound(40), f"{sound(1)[0][:-1]}b"]
+    code, out = doctor(f"--repaired_dir={tmp_path / 'new'}", train=train)
+    assert code == 0 and "left out" not in out
+    assert (tmp_path / "new" / "train.tsv").read_text().splitlines() == train

@@ -64,6 +64,7 @@ PARTS = {
         "cli/doctor/task_data.py",
         "a table of its report",
     ),
+    "cli/doctor/repaired_files.py": ("cli/doctor/task_data.py", "the copies it writes"),
     "cli/doctor/near_rows.py": ("cli/doctor/task_data.py", "lines of its report"),
     "runs/predictor.py": ("runs/predict_stream.py", "the model of a stream"),
     "runs/pretrain.py": ("cli/run_pretraining.py", "its whole runs"),

@@ -8,6 +8,7 @@ _NEAR, _NEAR_TEST = "text/near_duplicates.py", "text/test_near_duplicates.py"
 _ROWS, _DOCTOR_TEST = "cli/doctor/near_rows.py", "cli/test_doctor_data.py"
 _WRONG = "tasks/classification/wrong_labels.py"
 _WRONG_TEST = "tasks/classification/test_wrong_labels.py"
+_COPIES = "cli/doctor/repaired_files.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
@@ -49,5 +50,21 @@ MUTANTS: list[Mutant] = [
            "[first.multiply(second), apart, first, second]", "[first, second]", _WRONG_TEST),
     Mutant("a model that learns nothing doubts labels", "cli/doctor/doubted_labels.py",
            "self._all.right > self._all.most_common", "True", _DOCTOR_TEST),
+    Mutant("a row of two labels is a repeated one", _COPIES,
+           "elif (key, repr(example.label)) in labels:", "elif key in {k for k, _ in labels}:",
+           _DOCTOR_TEST + " of_two_labels"),
+    Mutant("near rows of dev stay in train", _COPIES,
+           "if key in seen or 0 <= first < len(others):", "if key in seen:",
+           _DOCTOR_TEST + " mended"),
+    Mutant("quotes are not escaped in JSON", _COPIES,
+           "own.replace('\"', '\\\\\"')", "own", _DOCTOR_TEST + " mended"),
+    Mutant("a quote ends a cell of CSV", _COPIES,
+           'if kind == "csv" else', 'if kind == "" else', _DOCTOR_TEST + " mended"),
+    Mutant("only the first line of a row is left out", _COPIES,
+           "own = bisect.bisect_right(starts, number)",
+           "own = bisect.bisect_right(starts, number) * (number in starts)",
+           "tasks/tagging/test_repair.py repeated"),
+    Mutant("signs that the vocabulary has are unknown", "text/vocab_coverage.py",
+           "for sign in unknown\n", "for sign in _PLAIN\n", _DOCTOR_TEST + " signs"),
 ]
 # fmt: on
