@@ -297,7 +297,7 @@ def test_lines_are_at_most_88_columns_wide(name):
 def test_flags_are_named_as_they_are_written(name):
     """Nothing but flags of a documented script stands behind two dashes."""
     known = {f.name for fields in docs.sections().values() for f in fields}
-    known |= {field.name for field in base.fields(base.RunConfig)}
+    known |= {field.name for field in base.fields(task_data.TaskDataConfig)}
     known |= {"use_tpu", "use_one_hot_embeddings", "help", "NAME", "selftest"}
     named = set(re.findall(r"`--(\w+)", read(name)))
     assert named <= known, named - known

@@ -108,14 +108,14 @@ class _Rows:
 def _as_rows(parts: Sequence[Texts], numbers: Sequence[Texts]) -> _Rows:
     texts = ["\n".join(one) for one in parts]
     known = {own: index for index, own in enumerate(dict.fromkeys(numbers))}
+    edits = [sum(edits_allowed(len(part)) for part in one) for one in parts]
     rows = _Rows(
         texts,
-        np.array([len(text) for text in texts], np.int64),
-        np.array([sum(edits_allowed(len(part)) for part in one) for one in parts],
-                 np.int64),
-        np.array([known[own] for own in numbers], np.int64),
-        np.zeros((len(texts), _BINS), np.int16),
-    )  # fmt: skip
+        lengths=np.array([len(text) for text in texts], np.int64),
+        edits=np.array(edits, np.int64),
+        numbers=np.array([known[own] for own in numbers], np.int64),
+        counts=np.zeros((len(texts), _BINS), np.int16),
+    )
     for first, codes in rows.blocks():
         row, _ = _places(rows, first, len(codes))
         bins = (row - first) * _BINS + (codes % np.uint64(_BINS)).astype(np.int64)

@@ -33,7 +33,7 @@ def find(examples: Sequence[Example]) -> Doubts:
     known = np.flatnonzero(counts[truth] >= _FEW)
     labels, own = np.unique(truth[known], return_inverse=True)
     if len(labels) < 2:
-        return Doubts(0, 0.0, 0.0, [])
+        return Doubts(0, 0.0, 0.0, found=[])
     some = [examples[row] for row in known]
     probabilities = out_of_fold(some, own)
     right = float((probabilities.argmax(1) == own).mean())
@@ -48,7 +48,8 @@ def find(examples: Sequence[Example]) -> Doubts:
         )
         for row in rows
     ]
-    return Doubts(len(some), right, float(np.bincount(own).max() / len(own)), found)
+    most_common = float(np.bincount(own).max() / len(own))
+    return Doubts(len(some), right, most_common, found=found)
 
 
 def suggested(probabilities: np.ndarray, truth: np.ndarray) -> np.ndarray:
