@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from bert_mgpu.cli import main
-from bert_mgpu.config import base, finetuning, parsing
+from bert_mgpu.config import base, finetuning, parsing, task_data
 from bert_mgpu.core import run_files
 from bert_mgpu.tasks import task_keys
 from bert_mgpu.tasks.classification.builtin import BUILTIN
@@ -238,7 +238,7 @@ def flags_of(arguments):
     if arguments[:1] == ["bert_mgpu"]:
         assert arguments[1] in {**main.COMMANDS, **main.SCRIPTS}
         if arguments[1:3] == ["doctor", "data"]:
-            return finetuning.FinetuneConfig, arguments[2:]
+            return task_data.TaskDataConfig, arguments[2:]
         if arguments[1] in ("convert", "serve"):
             rest = [part for part in arguments[2:] if part.startswith("-")]
             return docs.OTHERS[f"bert_mgpu {arguments[1]}"], ["", *rest]
@@ -297,7 +297,7 @@ def test_lines_are_at_most_88_columns_wide(name):
 def test_flags_are_named_as_they_are_written(name):
     """Nothing but flags of a documented script stands behind two dashes."""
     known = {f.name for fields in docs.sections().values() for f in fields}
-    known |= {field.name for field in base.fields(base.RunConfig)}
+    known |= {field.name for field in base.fields(task_data.TaskDataConfig)}
     known |= {"use_tpu", "use_one_hot_embeddings", "help", "NAME", "selftest"}
     named = set(re.findall(r"`--(\w+)", read(name)))
     assert named <= known, named - known

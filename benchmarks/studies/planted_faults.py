@@ -6,6 +6,9 @@ Five sets of ../shared/data, 2,000 rows to train on and 400 to evaluate, as TSV 
 One fault at a time is planted into them, and the doctor is asked. A fault counts as
 found where a line that it does not say of the sound set names it: its place, where it
 has one. Rows that cannot be read have to end a training, too, with the same place.
+Then 100 of the 2,000 labels become another one: how many of them does --check_labels
+show first, and how many among all that it doubts? And a third of the labels are
+shuffled: of how many rows more is the label doubted?
 The result is benchmarks/results/planted_faults.json.
 """
 
@@ -22,7 +25,12 @@ from typing import Any, NamedTuple
 
 from benchmarks.harness import RESULTS, ROOT, SHARED, machine
 from benchmarks.studies.real_data import DATA, DEV, SETS, TRAIN, Real
+from bert_mgpu.core.rows import Example
+from bert_mgpu.tasks.classification import wrong_labels
 
+_NEARLY = "with nearly the text of a row of train"
+WRONG, SHOWN = 100, 20  # labels that are planted; of the doctor's that are shown
+ONE = ("single",)  # the types with a label in each row
 FOUND, MISSED, ABSENT = "found", "not found", ""
 
 
@@ -70,18 +78,16 @@ def _rare(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
     train[:] = [line for line in train if _label(line) != least] + rows[:3]
 
 
-def _shuffled(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
-    """A third of the labels are those of other rows."""
-    chosen = rng.sample(range(len(train)), len(train) // 3)
-    labels = [_label(train[index]) for index in chosen]
-    rng.shuffle(labels)
-    for index, label in zip(chosen, labels, strict=True):
-        train[index] = _joined(_texts(train[index]), label)
-
-
 def _nearly(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
     """Fifty rows of train stand in dev, with a full stop more."""
     dev += [_joined(_texts(line) + b".", _label(line)) for line in train[:50]]
+
+
+def _mistyped(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
+    """The fifty longest rows of train stand in dev, with a letter missing."""
+    for line in sorted(train, key=len)[-50:]:
+        text = _texts(line).decode()
+        dev.append(_joined((text[:9] + text[10:]).encode(), _label(line)))
 
 
 def _swapped(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
@@ -144,12 +150,13 @@ FAULTS = {
     ),
     "five texts with two labels": Planted(_relabel, "and another label"),
     "fifty rows of train in dev": Planted(
-        lambda train, dev, rng: dev.extend(train[:50]), "what is measured there is"
+        lambda train, dev, rng: dev.extend(train[:50]),
+        "with the text of a row of train",
     ),
-    "those, each with a full stop more": Planted(_nearly, "what is measured there is"),
+    "those, each with a full stop more": Planted(_nearly, _NEARLY),
+    "those, each with a typing error": Planted(_mistyped, _NEARLY),
     "a label of three rows": Planted(_rare, "labels of few rows", ("single",)),
     "text and label swapped": Planted(_swapped, "", ("single", "regression")),
-    "a third of the labels shuffled": Planted(_shuffled, "label"),
     "the vocabulary of another language": Planted(
         lambda train, dev, rng: None, "of the tokens are [UNK]", vocabulary="other"
     ),
@@ -251,6 +258,42 @@ def _outcome(name: str, real: Real) -> dict[str, dict[str, str]]:
     return {"doctor": found, "training": ends}
 
 
+def _labels(real: Real) -> dict[str, int | float]:
+    """How many of the labels that are doubted were planted wrong."""
+    rng = random.Random(1)
+    rows = rng.sample(sorted(set(real.rows())), TRAIN)
+    labels = [row[-1] for row in rows]
+    wrong = set(rng.sample(range(TRAIN), WRONG))
+    planted = [
+        rng.choice([one for one in labels if one != label]) if n in wrong else label
+        for n, label in enumerate(labels)
+    ]
+    third = rng.sample(range(TRAIN), TRAIN // 3)
+    shuffled = [*labels]
+    for index, other in zip(third, rng.sample(third, len(third)), strict=True):
+        shuffled[index] = labels[other]
+    sound, found, mixed = (
+        wrong_labels.find(
+            [
+                Example(n, row[0], row[1] if len(row) > 2 else None, label, n)
+                for n, (row, label) in enumerate(zip(rows, own, strict=True))
+            ]
+        )
+        for own in (labels, planted, shuffled)
+    )
+    doubted = [doubt.row for doubt in found.found]
+    return {
+        "right": round(sound.right, 3),
+        "most common label": round(sound.most_common, 3),
+        "doubted as it is": len(sound.found),
+        f"planted of the first {SHOWN}": len(wrong & {*doubted[:SHOWN]}),
+        f"planted of the first {WRONG}": len(wrong & {*doubted[:WRONG]}),
+        "doubted": len(doubted),
+        "planted of those": len(wrong & {*doubted}),
+        "doubted, a third shuffled": len(mixed.found),
+    }
+
+
 def main() -> int:
     if not SHARED.is_dir():
         print(f"nothing to plant faults into: {SHARED} is not there")
@@ -262,7 +305,11 @@ def main() -> int:
             cells = [outcome[who].get(title, ABSENT) for outcome in outcomes.values()]
             if any(cells):
                 print(f"| {who}: {title} | {' | '.join(cells)} |")
+    labels = {name: _labels(real) for name, real in SETS.items() if real.type in ONE}
+    for name, counts in labels.items():
+        print(name, counts)
     result = {"machine": machine(), "rows": [TRAIN, DEV], "found": outcomes}
+    result["labels"] = labels
     path = RESULTS / "planted_faults.json"
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     return 0

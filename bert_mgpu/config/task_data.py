@@ -1,10 +1,10 @@
-"""The flags of `bert_mgpu doctor data`: those of run_classifier_mgpu.py and one more."""
+"""The flags of `bert_mgpu doctor data`: those of run_classifier_mgpu.py and a few more."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from bert_mgpu.config.base import FILES, flag
+from bert_mgpu.config.base import FILES, INPUT, flag
 from bert_mgpu.config.finetuning import FinetuneConfig
 
 
@@ -13,5 +13,6 @@ class TaskDataConfig(FinetuneConfig):
     """All settings of `bert_mgpu doctor data`."""
 
     # fmt: off
-    repaired_dir: str | None = flag(None, FILES, "type tags: write the labelled files to this new folder, repaired as --repair_bio says")
+    check_labels: bool = flag(False, INPUT, "one label per row: learn from four fifths of the rows, five times, and list the other labels that are likely wrong")
+    repaired_dir: str | None = flag(None, FILES, "write mended copies of the labelled files to this new folder: train without repeated rows and without those of other files, signs that the vocabulary lacks as plain ones, and, of type tags, as --repair_bio says")
     # fmt: on

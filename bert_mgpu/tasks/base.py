@@ -32,7 +32,7 @@ from bert_mgpu.core.task import (
 )
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks import dev_share
-from bert_mgpu.tasks.data_checks import CheckedSet
+from bert_mgpu.tasks.data_checks import CheckedSet, Doubts
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
@@ -263,6 +263,10 @@ class Family(abc.ABC):
         """Tables of labelled sets that `doctor data` prints below their sizes."""
         return []
 
+    def doubts(self, files: TaskFiles, examples: Sequence[Example]) -> Doubts:
+        """The labels that are likely wrong, for `doctor data --check_labels`."""
+        raise UserError(f"--check_labels: {files.name} has no single label for a row")
+
     def repaired(
         self,
         files: TaskFiles,
@@ -270,8 +274,8 @@ class Family(abc.ABC):
         examples: Sequence[Example],
         *,
         path: Any,
-    ) -> Iterator[str]:
-        """The lines of a labelled file with the labels that were read from it.
+    ) -> Iterator[tuple[int, str]]:
+        """The numbered lines of a labelled file with the labels that were read from it.
 
         Raises UserError where they cannot be repaired.
         """

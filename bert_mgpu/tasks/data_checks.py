@@ -63,6 +63,24 @@ class CheckedSet(NamedTuple):
         return unknown / count if count else 0.0
 
 
+class Doubt(NamedTuple):
+    """A label that a model which has not seen the row takes for wrong."""
+
+    row: int  # among the examples
+    label: str
+    said: str  # by the model, with this probability
+    probability: float
+
+
+class Doubts(NamedTuple):
+    """What `Family.doubts` found among so many rows, and how good its model is."""
+
+    rows: int  # that it learnt from: none where it cannot learn
+    right: float  # the share of them that it answers as their label does
+    most_common: float  # that share of the most common label
+    found: list[Doubt]
+
+
 def warnings(
     sets: Mapping[str, CheckedSet], of_labels: Callable[[CheckedSet], Iterator[str]]
 ) -> list[str]:

@@ -23,6 +23,10 @@ MOST_WORDS = 1 << 19  # counted at once, about 150 MB
 _LONGEST_TOKEN = 40  # characters: what is longer is a key or an address, no word
 _UNUSED = re.compile(r"\[unused\d+\]")  # Google's names of free rows
 _CASED = Normalizer(lower_case=False)
+# Signs of print, and the plain ones that stand for them on a keyboard.
+_PLAIN = dict(
+    zip("“”„‟‘’‚‛–—−…", [*['"'] * 4, *["'"] * 4, *["-"] * 3, "..."], strict=True)
+)
 Row = tuple[str, str]  # location (file:line), text
 Segment = Callable[[str], Sequence[str]]
 
@@ -186,6 +190,16 @@ class Census:
             self.compounds.counts.items(), key=lambda item: (-item[1], item[0])
         )
         return [CandidateWord(word, n, places[word]) for word, n in ranked[:most]]
+
+
+def plain_signs(tokenizer: Tokenizer, unknown: Iterable[str]) -> dict[str, str]:
+    """Unknown words that are signs of print -> plain ones, where those are tokens."""
+    tokens = {*tokenizer.tokens}
+    return {
+        sign: _PLAIN[sign]
+        for sign in unknown
+        if sign in _PLAIN and {*_PLAIN[sign]} <= tokens
+    }
 
 
 def count_words(rows: Iterable[Sequence[str]]) -> collections.Counter[str]:

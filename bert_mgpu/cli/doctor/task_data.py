@@ -5,8 +5,8 @@
 
 Takes the flags of run_classifier_mgpu.py, of which those on data and text count,
 reads the train, dev and test files (or --predict_file) as a training would, and
-changes nothing; of entities, --repair_bio=begin --repaired_dir=NEW writes mended
-copies. Exit codes: 0 done; 2 unreadable rows or files, or wrong flags.
+changes nothing; --repaired_dir=NEW writes mended copies. Exit codes: 0 done; 2
+unreadable rows or files, or wrong flags.
 """
 
 from __future__ import annotations
@@ -16,27 +16,25 @@ import functools
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.cli import script
-from bert_mgpu.cli.doctor import task_sets
+from bert_mgpu.cli.doctor import doubted_labels, near_rows, repaired_files, task_sets
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.task_data import TaskDataConfig
-from bert_mgpu.core import terminal, text_files
+from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.files import make_folder, write_bytes
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.tasks import data_checks, registry, sources, task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import TaskFiles
-from bert_mgpu.tasks.predict_format import encoding_of
 from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.text.vocab_coverage import Census, in_blocks
+from bert_mgpu.text.vocab_coverage import CandidateWord, Census, in_blocks, plain_signs
 
 _MOST_FAULTS, _MOST_UNKNOWN = 20, 20  # shown
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -64,13 +62,9 @@ def main(argv: Sequence[str]) -> int:
 def _report(config: TaskDataConfig) -> None:
     """Prints sizes, labels, unknown words and problems of all sets."""
     check_needed(config, ["task_name", "data_dir"])
-    target = config.repaired_dir and pathlib.Path(config.repaired_dir)
-    if target and (target.exists() or not config.repair_bio):
-        raise UserError(
-            f"--repaired_dir={target}: it exists already: pass a new folder"
-            if target.exists()
-            else "--repaired_dir does nothing without --repair_bio: pass both"
-        )
+    target = pathlib.Path(config.repaired_dir) if config.repaired_dir else None
+    if target:
+        repaired_files.check(target)
     files, known = registry.find_task_files(config), _tokenizer(config)
     if known is None:  # nothing is known of tokens
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
@@ -113,9 +107,17 @@ def _report(config: TaskDataConfig) -> None:
     with_labels = [each for each in checked.values() if each.labelled]
     for table in family.tables(with_labels, files) if checked else ():
         print(f"\n{table}")
-    print(f"\n{_unknown(known, sets) if known else _NO_MODEL}")
+    unknown = _unknown_words(known, sets) if known else []
+    print(f"\n{_shown_words(unknown) if known else _NO_MODEL}")
+    plain = known and plain_signs(known, [word.word for word in unknown]) or {}
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
+    if config.check_labels:
+        doubted = doubted_labels.Doubted(sets, family, files)
+        print("", *doubted.lines, sep="\n")
+        warnings += doubted.warnings()
+    warnings += _signs(unknown, plain, copied=not family.has_windows)
+    warnings += near_rows.warnings(near_rows.find(sets))
     lines = [line for read in sets for line in _shown(read.faults)] + warnings
     print("\nproblems:" if lines else "\nno problems found")
     for line in lines:
@@ -126,9 +128,7 @@ def _report(config: TaskDataConfig) -> None:
             f"{count} {faults} in rows that cannot be read: a training would end there"
         )
     if target:
-        own = pathlib.Path(str(config.data_dir), task_json.FILE)
-        rest = [own] if own.is_file() else []
-        _write_repaired(target, sets, files, family=family, rest=rest)
+        _write_repaired(target, sets, files, family=family, config=config, plain=plain)
 
 
 def _write_repaired(
@@ -137,21 +137,46 @@ def _write_repaired(
     task: TaskFiles,
     *,
     family: Family,
-    rest: Sequence[pathlib.Path],
+    config: TaskDataConfig,
+    plain: Mapping[str, str],
 ) -> None:
-    """Writes copies of the labelled files to a new folder; rest: copied as they are."""
+    """Writes mended copies of the labelled files, and task.json, to a new folder."""
+    repeated, leaking = repaired_files.left_out(sets)
     print()
-    for read in sets:
-        if read.labelled:
+    if repeated or leaking:
+        print(f"rows of train: {len(repeated)} repeated, {len(leaking)} in other files")
+    for read in filter(lambda read: read.labelled, sets):
+        lines = None
+        if config.repair_bio:
             lines = family.repaired(task, read.columns, read.examples, path=read.path)
-            make_folder(target)
-            name = read.path.name.removesuffix(".gz").removesuffix(".xz")
-            codec = text_files.ENCODINGS[encoding_of(read.columns)]
-            write_bytes(target / name, (line.encode(codec) for line in lines))
-            print(f"wrote {target / name}")
-    for path in rest:
-        shutil.copyfile(path, target / path.name)
-        print(f"copied {path.name}")
+        said = repaired_files.write(
+            target,
+            read,
+            lines,
+            dropped=repeated | leaking if read.split == "train" else set(),
+            # A label with places in the text would have others then.
+            plain={} if family.has_windows else plain,
+        )
+        print(said)
+    own = pathlib.Path(str(config.data_dir), task_json.FILE)
+    if own.is_file():
+        shutil.copyfile(own, target / own.name)
+        print(f"copied {own.name}")
+
+
+def _signs(
+    unknown: Sequence[CandidateWord], plain: Mapping[str, str], *, copied: bool
+) -> Iterator[str]:
+    """One line on signs of print that the vocabulary lacks."""
+    lost = [word for word in unknown if word.word in plain]
+    if lost:
+        count = sum(word.count for word in lost)
+        own = " ".join(dict.fromkeys(plain[word.word] for word in lost))
+        yield (
+            f"{lost[0].location}: {' '.join(word.word for word in lost)} become [UNK],"
+            f" {count} times; the vocabulary has {own}: write them so, in new texts"
+            " too" + "; --repaired_dir=NEW writes such copies" * copied
+        )
 
 
 def _shown(faults: Sequence[str]) -> list[str]:
@@ -215,7 +240,9 @@ def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
     return terminal.align(lines, [_NUMBER_WIDTH] * len(sets))
 
 
-def _unknown(tokenizer: Tokenizer, sets: Sequence[task_sets.ReadSet]) -> str:
+def _unknown_words(
+    tokenizer: Tokenizer, sets: Sequence[task_sets.ReadSet]
+) -> list[CandidateWord]:
     """The words that become [UNK], the most frequent first."""
     census = Census(tokenizer)
     texts = (
@@ -227,9 +254,12 @@ def _unknown(tokenizer: Tokenizer, sets: Sequence[task_sets.ReadSet]) -> str:
     for block in in_blocks(texts):
         census.add(block)
     unknown = [candidate for candidate in census.candidates() if not candidate.pieces]
+    return sorted(unknown, key=lambda word: (-word.count, word.word))
+
+
+def _shown_words(unknown: Sequence[CandidateWord]) -> str:
     if not unknown:
         return "every word is in the vocabulary"
-    unknown.sort(key=lambda word: (-word.count, word.word))
     shown = "  ".join(f"{word.word} {word.count}" for word in unknown[:_MOST_UNKNOWN])
     hidden = len(unknown) - _MOST_UNKNOWN
     more = f"  and {hidden} more" if hidden > 0 else ""

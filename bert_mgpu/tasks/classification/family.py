@@ -25,13 +25,14 @@ from bert_mgpu.tasks.classification import (
     naive_bayes,
     ranking,
     reader,
+    wrong_labels,
 )
 from bert_mgpu.tasks.classification import task as classification
 from bert_mgpu.tasks.classification.problem_type import Loss, ProblemType
 from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.tasks.classification.task import Classification
-from bert_mgpu.tasks.data_checks import CheckedSet
-from bert_mgpu.tasks.files import Columns, TaskFiles
+from bert_mgpu.tasks.data_checks import CheckedSet, Doubts
+from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
 
 _NUMBER_WIDTH = 12  # columns of the terminal
@@ -201,6 +202,11 @@ class ClassificationFamily(Family):
             numbers = (str(rows[index]) for rows in counts)
             lines.append((f"{index} {label}", *numbers))
         return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets))]
+
+    def doubts(self, files: TaskFiles, examples: Sequence[Example]) -> Doubts:
+        if files.task_type != DEFAULT_TYPE:
+            return super().doubts(files, examples)
+        return wrong_labels.find(examples)
 
     def baseline(
         self,

@@ -183,7 +183,7 @@ class TaggingFamily(Family):
         examples: Sequence[Example],
         *,
         path: Any,
-    ) -> Iterator[str]:
+    ) -> Iterator[tuple[int, str]]:
         assert columns.table is not None
         kind = columns.table.form.format_of(path)
         if kind == "conll":

@@ -20,8 +20,8 @@ _BLANKS = re.compile("( +)")
 
 def conll(
     path: Any, columns: Columns, examples: Sequence[Example], *, scheme: str | None
-) -> Iterator[str]:
-    """The lines of a CoNLL file with other tags; scheme: of the file, if known."""
+) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a CoNLL file with other tags; scheme: of the file, if known."""
     assert columns.table is not None and columns.label is not None
     column = columns.table.columns[columns.label]
     lines = [*read_lines(path, encoding_of(columns))]
@@ -46,12 +46,12 @@ def conll(
             at = range(0, len(cells), 2)[int(column)]
             cells[at] = written[number]
             line = "".join(cells)
-        yield f"{line}\n"
+        yield number, line
 
 
 def json_objects(
     path: Any, columns: Columns, examples: Sequence[Example]
-) -> Iterator[str]:
+) -> Iterator[tuple[int, str]]:
     """The objects of a file, one on each line, with other spans."""
     assert columns.table is not None and columns.label is not None
     key = columns.table.columns[columns.label]
@@ -62,7 +62,7 @@ def json_objects(
             record = json.loads(text)
             record[key] = [list(span) for span in example.label.spans]
             text = json.dumps(record, ensure_ascii=False)
-        yield f"{text}\n"
+        yield number, text
 
 
 def _cells(line: str) -> list[str]:

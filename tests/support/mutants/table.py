@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.support.mutants import (
     base,
+    data_checks,
     edit_tasks,
     editing,
     ends,
@@ -167,6 +168,7 @@ MUTANTS = [
            '"arithmetic_optimization": False', '"arithmetic_optimization": True',
            "distributed/test_pairwise.py in_pairs"),
     *base.MUTANTS,
+    *data_checks.MUTANTS,
     *edit_tasks.MUTANTS,
     *engine.MUTANTS,
     *tasks.MUTANTS,

@@ -148,7 +148,7 @@ MUTANTS: list[Mutant] = [
            "    if not columns.nested:\n        first", "    if True:\n        first",
            "end_to_end/tagging/test_predicting.py pattern_of_words"),
     Mutant("mended copies are no task", "cli/doctor/task_data.py",
-           "rest = [own] if own.is_file() else []", "rest = []",
+           "    if own.is_file():\n", "    if False:\n",
            "tasks/tagging/test_repair.py new_folder"),
     Mutant("tags of a test file are not looked at", "cli/doctor/task_sets.py",
            "if has_labels and family.shows_labels and not source.labelled:", "if False:",

@@ -82,9 +82,7 @@ def test_spans_that_overlap(doctor):
 
 
 REFUSED = [
-    ({"repair_bio": None}, b"a O\nb B-X\n", "does nothing without --repair_bio"),
     ({}, b"a Q-X\n\nb B-X\n", "1 fault in rows that cannot be read"),
-    ({"task_type": "single", "repair_bio": None}, b"a O\nb B-X\n", "--repair_bio"),
 ]
 
 
@@ -103,3 +101,12 @@ def test_an_earlier_folder_is_not_written_to(doctor, tmp_path):
 def test_cells_are_joined_as_they_were():
     for line in ("a  b c", "a\t b\tc", "a", "\ta"):
         assert "".join(repair._cells(line)) == line
+
+
+def test_repeated_sentences_are_left_out_with_their_lines(doctor):
+    content = b"a b\n\nEU B-X\nis O\n\nno O\n\nEU B-X\nis O\n\nend O\n"
+    content = content.replace(b"a b\n", b"a O\n")
+    code, out, new = doctor("train.txt", content, repair_bio=None)
+    assert code == 0 and "1 rows left out" in out
+    wanted = "a O\n\nEU B-X\nis O\n\nno O\n\nend O\n"
+    assert (new / "train.txt").read_text() == wanted

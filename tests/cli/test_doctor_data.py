@@ -1,0 +1,198 @@
+"""What `bert_mgpu doctor data` says of rows that were planted, and of sound ones."""
+
+import json
+
+import pytest
+
+from bert_mgpu.cli.doctor import task_data
+
+LONG = "the film is a joy from its first minute on"
+SUBJECTS = ("film", "hotel", "phone", "book", "meal", "song", "game", "shirt")
+ENDS = ("and so do all of my friends", "though it was not cheap at all")
+
+
+def sound(count, start=0):
+    """Lines of texts that are all different, and two labels."""
+    return [
+        f"{start + n} times I saw this {SUBJECTS[n % 8]} {ENDS[n % 2]}\t{'ab'[n % 2]}"
+        for n in range(count)
+    ]
+
+
+@pytest.fixture
+def doctor(tmp_path, capsys):
+    """doctor(train=lines, ...) -> (exit code, all that is printed)."""
+
+    def run(*flags, suffix="tsv", **sets):
+        data = tmp_path / "data"
+        data.mkdir(exist_ok=True)
+        for name, lines in sets.items():
+            text = "".join(f"{line}\n" for line in lines)
+            (data / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+        if not sets:
+            (data / "task.json").unlink(missing_ok=True)
+            code = task_data.main(["--task_name=mine", *flags])
+            printed = capsys.readouterr()
+            return code, printed.out + printed.err
+        task = {name: f"{name}.{suffix}" for name in sets}
+        columns = {"text_a": 0, "label": 1}
+        if suffix == "jsonl":
+            columns = {"text_a": "text", "label": "label"}
+        (data / "task.json").write_text(json.dumps(task | columns))
+        given = ["--task_name=mine", f"--data_dir={data}", *flags]
+        code = task_data.main(given)
+        printed = capsys.readouterr()
+        return code, (printed.out + printed.err).replace(f"{data}/", "")
+
+    return run
+
+
+def problems(out):
+    return [line[2:] for line in out.splitlines() if line.startswith("- ")]
+
+
+def test_nothing_is_said_of_sound_rows(doctor):
+    code, out = doctor(train=sound(40), dev=sound(20, 100))
+    assert code == 0 and problems(out) == [] and "no problems found" in out
+
+
+def test_near_rows_by_place_and_label(doctor):
+    train = [*sound(40), f"{LONG}\ta", f"{LONG.title()}!\ta", f"{LONG[1:]}\tb"]
+    near = [line.replace("\t", ".\t") for line in sound(4)]
+    code, out = doctor(train=train, dev=[*sound(15, 100), *near, f"{LONG}s\tb"])
+    assert code == 0
+    assert problems(out) == [
+        "train.tsv:42 like 41: 1 row with nearly the text of an earlier row and its"
+        " label",
+        "train.tsv:43 like 41: 1 row with nearly the text of an earlier row and another"
+        " label",
+        "dev.tsv:16 like 1, 17 like 2, 18 like 3 and 1 more: 4 rows (20.0%) with nearly"
+        " the text of a row of train.tsv, and its label: a leak",
+        "dev.tsv:20 like 41: 1 row (5.0%) with nearly the text of a row of train.tsv,"
+        " and another label",
+    ]
+
+
+def test_the_same_text_is_no_near_one(doctor):
+    train = [*sound(40), sound(1)[0]]
+    _, out = doctor(train=train, dev=[*sound(20, 100), sound(2)[1]])
+    assert [line for line in problems(out) if "nearly" in line] == []
+    assert len(problems(out)) == 2
+
+
+def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
+    train = sound(60)
+    train[10] = train[10][:-1] + "b"
+    code, out = doctor("--check_labels=true", train=train, dev=sound(20, 100))
+    assert code == 0
+    (row,) = [line for line in out.splitlines() if "train.tsv:11 " in line]
+    assert row.split()[1:3] == ["b", "a"] and "10 times I saw" in row
+    assert "right in 98.8% of 80 rows" in " ".join(out.split())
+    assert problems(out) == [
+        "train.tsv:11: 1 row (1.7%) whose label a quick model doubts: read the first"
+        " ones"
+    ]
+    assert all(len(line) <= 80 for line in out.splitlines() if line[:2] != "- ")
+
+
+def test_a_model_that_learns_nothing_doubts_nothing(doctor):
+    rows = [f"{line[:-1]}{'ab'[n % 3 == 0]}" for n, line in enumerate(sound(60))]
+    _, out = doctor("--check_labels=true", train=rows)
+    assert "labels are not doubted: a quick model is right in" in out
+    assert problems(out) == []
+
+
+def test_labels_of_another_type_are_not_doubted(doctor):
+    rows = [f"{line[:-1]}{n}" for n, line in enumerate(sound(20))]
+    flags = ["--check_labels=true", "--task_type=regression"]
+    code, out = doctor(*flags, train=rows)
+    assert code == 2
+    assert "--check_labels: mine has no single label for a row" in out
+
+
+VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"\"'.,-?!",
+    "it",
+    "is",
+    "good",
+]
+
+
+@pytest.fixture
+def vocab(tmp_path):
+    words = {word.lower() for line in [*sound(8), LONG] for word in line.split()}
+    tokens = [
+        *VOCABULARY,
+        *sorted(words),
+        *"0123456789",
+        *(f"##{n}" for n in range(10)),
+    ]
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in dict.fromkeys(tokens)))
+    return f"--vocab_file={path}"
+
+
+def rewritten(lines, suffix):
+    """The lines of TSV in another format."""
+    cells = [line.split("\t") for line in lines]
+    if suffix == "jsonl":
+        return [
+            json.dumps({"text": text, "label": label}, ensure_ascii=False)
+            for text, label in cells
+        ]
+    return [f"{text},{label}" for text, label in cells] if suffix == "csv" else lines
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_a_mended_copy_is_sound(doctor, vocab, tmp_path, suffix):
+    """Repeated rows, rows that leak and signs of print go; other rows stay."""
+    train, dev = sound(40), sound(20, 100)
+    plain = ["\"it\" is good - 'good'...\ta", "it 'is' \"good\"?\tb"]
+    print_ = ["“it” is good — ‘good’…\ta", "it ‘is’ “good”?\tb"]
+    planted = [*train, *print_, train[3], train[4], dev[5], f"{dev[6][:-2]}!\ta"]
+    sets = {"train": rewritten(planted, suffix), "dev": rewritten(dev, suffix)}
+    new = tmp_path / "new"
+    code, out = doctor(vocab, f"--repaired_dir={new}", suffix=suffix, **sets)
+    assert code == 0, out
+    (signs,) = [line for line in problems(out) if "become [UNK]" in line]
+    assert signs.startswith(f"train.{suffix}:41: ‘ ’ “ ” — … become [UNK], 10 times")
+    assert signs.endswith(", in new texts too; --repaired_dir=NEW writes such copies")
+    assert len(problems(out)) == 4, out
+    assert "rows of train: 2 repeated, 2 in other files" in out
+    assert f"train.{suffix}: 4 rows left out, signs written plainly in 2 rows" in out
+    text = (new / f"train.{suffix}").read_text(encoding="utf-8")
+    if suffix == "tsv":
+        assert text.splitlines() == [*train, *plain]
+        assert (new / "dev.tsv").read_text().splitlines() == dev
+    before = text
+    (tmp_path / "data").rename(tmp_path / "old")
+    code, out = doctor(vocab, f"--data_dir={new}", suffix=suffix)
+    assert code == 0 and problems(out) == [], out
+    assert (new / f"train.{suffix}").read_text(encoding="utf-8") == before
+
+
+def test_signs_that_the_vocabulary_has_stay(doctor, vocab, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text(path.read_text() + "“\n”\n", encoding="utf-8")
+    _, out = doctor(vocab, train=[*sound(40), "“it” is good\ta"])
+    assert "become [UNK]," not in out
+
+
+def test_a_folder_that_is_there_is_not_written_to(doctor, tmp_path):
+    (tmp_path / "new").mkdir()
+    code, out = doctor(f"--repaired_dir={tmp_path / 'new'}", train=sound(20))
+    assert code == 2 and "it exists already" in out
+    assert [*(tmp_path / "new").iterdir()] == []
+
+
+def test_a_text_of_two_labels_is_not_mended(doctor, tmp_path):
+    """Nobody knows which is wrong."""
+    train = [*sound(40), f"{sound(1)[0][:-1]}b"]
+    code, out = doctor(f"--repaired_dir={tmp_path / 'new'}", train=train)
+    assert code == 0 and "left out" not in out
+    assert (tmp_path / "new" / "train.tsv").read_text().splitlines() == train
