@@ -107,6 +107,11 @@ def note(text: str) -> str:
     return f'<p class="note">{escaped(text)}</p>'
 
 
+def lines(text: str) -> str:
+    """Lines whose columns are aligned by blanks."""
+    return f'<div class="wide"><pre>{escaped(text)}</pre></div>'
+
+
 def heading(text: str, anchor: str) -> str:
     """A small one, which links can lead to."""
     return f'<h3 id="{escaped(anchor)}">{escaped(text)}</h3>'

@@ -1,6 +1,8 @@
 """What `bert_mgpu doctor data` says of rows that were planted, and of sound ones."""
 
+import html
 import json
+import re
 
 import pytest
 
@@ -196,3 +198,31 @@ def test_a_text_of_two_labels_is_not_mended(doctor, tmp_path):
     code, out = doctor(f"--repaired_dir={tmp_path / 'new'}", train=train)
     assert code == 0 and "left out" not in out
     assert (tmp_path / "new" / "train.tsv").read_text().splitlines() == train
+
+
+def test_the_page_has_what_is_printed(doctor, tmp_path):
+    page = tmp_path / "new" / "page.html"
+    rows = [*sound(40), f"{LONG} <b>\ta", f"{LONG.title()} <b>!\ta"]
+    code, out = doctor(f"--html={page}", train=rows, dev=sound(20, 100))
+    assert code == 0 and f"wrote {page}" in out
+    text = page.read_text(encoding="utf-8")
+    found = problems(out)
+    assert found and f"{len(found)} problem" in text and 'class="verdict bad"' in text
+    shown = html.unescape(re.sub("<[^>]*>", "", text))
+    for line in [*found, *out.partition("\nproblems:")[0].splitlines()]:
+        assert line in shown.replace(str(tmp_path / "data") + "/", ""), line
+    code, out = doctor(f"--html={page}", train=sound(40), dev=sound(20, 100))
+    assert code == 0 and "no problems found" in page.read_text(encoding="utf-8")
+
+
+def test_a_page_is_written_of_rows_that_cannot_be_read(doctor, tmp_path):
+    page = tmp_path / "page.html"
+    code, out = doctor(f"--html={page}", train=[*sound(9), "no label"])
+    assert code == 2 and "train.tsv:10" in out
+    assert "train.tsv:10" in page.read_text(encoding="utf-8")
+
+
+def test_a_page_that_cannot_be_written_is_told_of_first(doctor, tmp_path):
+    (tmp_path / "file").write_text("x")
+    code, out = doctor(f"--html={tmp_path}/file/page.html", train=sound(9))
+    assert code == 2 and "per example" not in out and f"{tmp_path}/file" in out

@@ -21,11 +21,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.cli import script
 from bert_mgpu.cli.doctor import doubted_labels, near_rows, repaired_files, task_sets
+from bert_mgpu.cli.doctor.findings import Findings
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.task_data import TaskDataConfig
 from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.files import check_writable
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.tasks import data_checks, registry, sources, task_json
@@ -65,6 +67,8 @@ def _report(config: TaskDataConfig) -> None:
     target = pathlib.Path(config.repaired_dir) if config.repaired_dir else None
     if target:
         repaired_files.check(target)
+    if config.html:
+        check_writable(pathlib.Path(config.html), "html")
     files, known = registry.find_task_files(config), _tokenizer(config)
     if known is None:  # nothing is known of tokens
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
@@ -101,27 +105,29 @@ def _report(config: TaskDataConfig) -> None:
         for read in sets
         if read.examples
     }
+    findings = Findings()
     if checked:
         length = config.length_in_words if known else None
-        print(_sizes([*checked.values()], length))
+        findings.show("sizes", _sizes([*checked.values()], length))
     with_labels = [each for each in checked.values() if each.labelled]
     for table in family.tables(with_labels, files) if checked else ():
-        print(f"\n{table}")
+        findings.show("labels", table)
     unknown = _unknown_words(known, sets) if known else []
-    print(f"\n{_shown_words(unknown) if known else _NO_MODEL}")
+    findings.show("vocabulary", _shown_words(unknown) if known else _NO_MODEL)
     plain = known and plain_signs(known, [word.word for word in unknown]) or {}
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
     if config.check_labels:
         doubted = doubted_labels.Doubted(sets, family, files)
-        print("", *doubted.lines, sep="\n")
+        findings.show("labels that are doubted", "\n".join(doubted.lines))
         warnings += doubted.warnings()
     warnings += _signs(unknown, plain, copied=not family.has_windows)
     warnings += near_rows.warnings(near_rows.find(sets))
     lines = [line for read in sets for line in _shown(read.faults)] + warnings
-    print("\nproblems:" if lines else "\nno problems found")
-    for line in lines:
-        print(f"- {line}")
+    findings.list_problems(lines)
+    if config.html:
+        title = f"{config.task_name}: {config.data_dir}"
+        findings.write(pathlib.Path(config.html), title)
     if count := sum(len(read.faults) for read in sets):
         faults = "fault" if count == 1 else "faults"
         raise UserError(

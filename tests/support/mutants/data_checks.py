@@ -66,5 +66,10 @@ MUTANTS: list[Mutant] = [
            "tasks/tagging/test_repair.py repeated"),
     Mutant("signs that the vocabulary has are unknown", "text/vocab_coverage.py",
            "for sign in unknown\n", "for sign in _PLAIN\n", _DOCTOR_TEST + " signs"),
+    Mutant("the doctor's page has no problems", "cli/doctor/findings.py",
+           "self._problems = [*lines]", "pass", f"{_DOCTOR_TEST} page"),
+    Mutant("the doctor's page lacks the last table", "cli/doctor/findings.py",
+           "sections=self._sections)", "sections=self._sections[:-1])",
+           f"{_DOCTOR_TEST} page"),
 ]
 # fmt: on
