@@ -277,7 +277,7 @@ def notes(model: Pretrained, hidden_act: str | None) -> list[str]:
     """Lines for the log about a model; hidden_act: the flag that overrides its own."""
     bert_config = model.bert_config
     start = (
-        f"{bert_config.num_hidden_layers} layers x {bert_config.hidden_size},"
+        f"{bert_config.size_in_words},"
         f" {bert_config.num_attention_heads} heads, {bert_config.hidden_act}"
         f" ({'--hidden_act' if hidden_act else model.config_file}),"
     )

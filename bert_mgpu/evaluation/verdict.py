@@ -72,7 +72,8 @@ def _facts(
         epochs = records[-1].get("epoch")
         text = f"{records[-1]['step']:,} of {facts.batch}"
         yield "steps", text + (f"; {epochs:g} epochs" if epochs else "")
-    yield "model", facts.model
+    start = run.get("flags", {}).get("init_checkpoint") or facts.config.init_checkpoint
+    yield "model", f"{facts.model}, from {start or 'random weights'}"
     counts = {name: len(rows.first_rows) for name, rows in facts.sets.items()}
     counts |= {own.name: own.total for own in evaluated}
     yield "examples", ", ".join(f"{name} {count:,}" for name, count in counts.items())

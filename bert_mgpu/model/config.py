@@ -53,6 +53,12 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
 
+    @property
+    def size_in_words(self) -> str:
+        """Such as "12 layers x 768"."""
+        layers = self.num_hidden_layers
+        return f"{layers} layer{'s' * (layers != 1)} x {self.hidden_size}"
+
     @classmethod
     def from_json_file(
         cls, path: str | pathlib.Path, hidden_act: str | None = None

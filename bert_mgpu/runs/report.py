@@ -47,7 +47,6 @@ def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> N
             orders, train.lengths, run.batching, steps=_PADDED_STEPS
         )
     metric = config.best_metric or task.metric
-    shape = run.model.bert_config
     facts = ReportFacts(
         output_dir=run.output_dir,
         config=config,
@@ -57,10 +56,7 @@ def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> N
         main_metric=task.metric,
         shown=task.shown,
         baseline_name=data.family.baseline_name,
-        model=(
-            f"{config.init_checkpoint or 'new weights'}: {shape.num_hidden_layers}"
-            f" layers x {shape.hidden_size}, {config.length_in_words} tokens"
-        ),
+        model=f"{run.model.bert_config.size_in_words}, {config.length_in_words} tokens",
         devices=run.devices,
         batch=run.batch_in_words,
         sets=sets,

@@ -80,9 +80,11 @@ def test_what_it_was_made_of(facts, tmp_path, lower, best):
     (tmp_path / "metrics.jsonl").write_text('{"step": 1234, "epoch": 2.5}\n')
     training = {"began": "2026-11-26T18:03:59+00:00", "seconds": 1, "host": "box",
                 "devices": ["a card", "a card"]}  # fmt: skip
-    (tmp_path / "run.json").write_text(json.dumps({"training": training}))
+    run = {"training": training, "flags": {"init_checkpoint": "/a/start"}}
+    (tmp_path / "run.json").write_text(json.dumps(run))
     page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
-    for words in ("1,234 of 8 per step; 2.5 epochs", "box: a card, a card", "a model",
+    for words in ("1,234 of 8 per step; 2.5 epochs", "box: a card, a card",
+                  "a model, from /a/start",
                   "train 7, dev 3", "of 3 evaluations",
                   f"eval_accuracy {best[0]:.4f} at step {best[1]}"):  # fmt: skip
         assert words in page, words
