@@ -61,4 +61,4 @@ class SetReport(NamedTuple):
     """What a family shows of a labelled set beside its scores."""
 
     blocks: Sequence[Block]
-    mistakes: Mistakes
+    mistakes: Mistakes | None = None  # None: nothing is said of them

@@ -12,6 +12,7 @@ from bert_mgpu.core import run_files
 from bert_mgpu.core.report import (
     ConfusionMatrix,
     Mistake,
+    Mistakes,
     ReportTable,
     ScoreCurves,
     SetReport,
@@ -41,18 +42,23 @@ class EvaluatedSet(NamedTuple):
     shown: SetReport
     records: Sequence[Mapping[str, Any]]  # the predictions, as in predictions.jsonl
 
+    @property
+    def mistakes(self) -> Sequence[Mistake]:
+        """The examples that are wrong, as far as the family says it."""
+        return self.shown.mistakes.worst_first if self.shown.mistakes else []
+
 
 def sections(
     own: EvaluatedSet, folder: pathlib.Path, *, anchor: str, baseline_name: str
 ) -> Sections:
-    """Two sections: the scores, and what is wrong.
+    """Two sections: the scores, and what is wrong, where a family says it.
 
     folder: for pictures; anchor: begins those of the set, unlike any other's.
     """
-    mistakes = own.shown.mistakes.worst_first
+    mistakes = own.mistakes
     places = collections.Counter(place for one in mistakes for place in one.places)
-    listed = [place for place, _ in places.most_common(_MAX_PLACES)]
-    anchors = {place: f"{anchor}-{place[0]}-{place[1]}" for place in listed}
+    shown = [place for place, _ in places.most_common(_MAX_PLACES)]
+    anchors = {place: f"{anchor}-{place[0]}-{place[1]}" for place in shown}
     content = [html.note(f"{own.total:,} examples of {own.path}")]
     content.append(_scores(own, baseline_name))
     for block in own.shown.blocks:
@@ -63,10 +69,11 @@ def sections(
             content.append(html.image(path, words))
         else:
             content.append(_block(block, anchors))
-    return [
-        (own.name, "\n".join(content)),
-        (f"{own.name}: what is wrong", "\n".join(_mistakes(own, anchors))),
-    ]
+    found = [(own.name, "\n".join(content))]
+    if own.shown.mistakes:
+        listed = _mistakes(own, own.shown.mistakes, anchors)
+        found.append((f"{own.name}: what is wrong", "\n".join(listed)))
+    return found
 
 
 def _scores(own: EvaluatedSet, baseline_name: str) -> str:
@@ -123,8 +130,9 @@ def _confusion(block: ConfusionMatrix, anchors: Mapping[Place, str]) -> str:
     return html.note("confused most often") + html.table(rows, "wwnn")
 
 
-def _mistakes(own: EvaluatedSet, anchors: Mapping[Place, str]) -> Iterator[str]:
-    found = own.shown.mistakes
+def _mistakes(
+    own: EvaluatedSet, found: Mistakes, anchors: Mapping[Place, str]
+) -> Iterator[str]:
     every = found.worst_first
     if not every:
         yield html.note("nothing: every example is right")
@@ -134,7 +142,7 @@ def _mistakes(own: EvaluatedSet, anchors: Mapping[Place, str]) -> Iterator[str]:
         f"{len(worst)} of {len(every):,}, with {found.order}; lines of {own.path}; all"
         f" are in {run_files.ERRORS}"
     )
-    yield _table(own, worst)
+    yield _table(own, found, worst)
     for (true, said), anchor in anchors.items():
         those = [one for one in every if (true, said) in one.places]
         labels = next(
@@ -143,11 +151,10 @@ def _mistakes(own: EvaluatedSet, anchors: Mapping[Place, str]) -> Iterator[str]:
         shown = f", {_MAX_OF_PLACE} of them" * (len(those) > _MAX_OF_PLACE)
         title = f"{labels[true]}, taken for {labels[said]}: {len(those):,}{shown}"
         yield html.heading(title, anchor)
-        yield _table(own, those[:_MAX_OF_PLACE])
+        yield _table(own, found, those[:_MAX_OF_PLACE])
 
 
-def _table(own: EvaluatedSet, mistakes: Sequence[Mistake]) -> str:
-    found = own.shown.mistakes
+def _table(own: EvaluatedSet, found: Mistakes, mistakes: Sequence[Mistake]) -> str:
     rows: list[tuple[object, ...]] = [("line", *found.columns)]
     rows += [(own.examples[one.number].line, *one.cells) for one in mistakes]
     return html.table(rows, f"n{found.letters}")
@@ -155,7 +162,7 @@ def _table(own: EvaluatedSet, mistakes: Sequence[Mistake]) -> str:
 
 def error_lines(own: EvaluatedSet) -> Iterator[str]:
     """Each example that is wrong as a line of JSON, the worst first."""
-    for one in own.shown.mistakes.worst_first:
+    for one in own.mistakes:
         example = own.examples[one.number]
         record: dict[str, Any] = {
             "set": own.name,

@@ -82,7 +82,7 @@ def _evaluated(
         name,
         run.data.path(name),
         total=len(records),
-        examples=read() if shown.mistakes.worst_first else [],
+        examples=read() if shown.mistakes and shown.mistakes.worst_first else [],
         scores=run.task.scores(scored),
         trust=trust,
         baseline=baseline.get(name, {}),

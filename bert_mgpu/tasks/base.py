@@ -136,9 +136,12 @@ class FinetuningTask(abc.ABC):
         """The texts that the log gets of an evaluation, of one or several lines."""
         return [self.line(scores)]
 
-    @abc.abstractmethod
     def report(self, scored: Any, examples: ReadExamples) -> SetReport:
-        """What report.html shows of a labelled set. examples: reads its texts."""
+        """What report.html shows of a labelled set beside its scores.
+
+        examples: reads its texts.
+        """
+        return SetReport([])
 
 
 class TaskData(Protocol):

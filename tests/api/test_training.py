@@ -143,6 +143,8 @@ def test_the_training_is_told_once(tmp_path, end):
         cwd=tmp_path,
         start_new_session=True,
         stderr=subprocess.DEVNULL,
+        # Tests that a shell runs in the background ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert appears(tmp_path / "ready")
     os.killpg(parent.pid, end)

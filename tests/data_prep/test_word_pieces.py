@@ -107,6 +107,6 @@ def test_of_too_many_words_the_most_frequent_are_taken(monkeypatch):
 def test_what_to_install_is_said(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
-        UserError, match=r"needs the package tensorflow-text.*\[vocab\]"
+        UserError, match=r"needs the package tensorflow-text.*\[tf_text\]"
     ):
         word_pieces.check_learner()

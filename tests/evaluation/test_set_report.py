@@ -113,6 +113,12 @@ def test_a_set_without_a_mistake(tmp_path):
     assert "<a " not in page
 
 
+def test_a_family_need_not_say_what_is_wrong(tmp_path):
+    own = evaluated()._replace(shown=SetReport([]))
+    ((title, _),) = written(own, tmp_path)
+    assert title == "dev" and not [*set_report.error_lines(own)]
+
+
 def test_lines_of_errors():
     own = evaluated(count=2)
     lines = [json.loads(line) for line in set_report.error_lines(own)]

@@ -1,6 +1,7 @@
 """What a training will do, and what it says where a step does not fit."""
 
 import dataclasses
+import pathlib
 import types
 
 import pytest
@@ -13,8 +14,10 @@ from bert_mgpu.distributed.topology import single_process
 from bert_mgpu.runs import memory, train
 from bert_mgpu.runs.run import Run
 
+NOWHERE = pathlib.Path("no such folder")
 
-def job_of(run, towers=2, output_dir=None):
+
+def job_of(run, towers=2, output_dir=NOWHERE):
     return Run(
         run,
         None,

@@ -129,7 +129,11 @@ def test_report_and_exports(out, tmp_path, capfd):
     )[1]
     assert float(far) < 1e-5
     report = (out / "report.html").read_text()
-    assert "points: dev eval_accuracy" in report and "the first word" in report
+    assert (
+        "points: " in report
+        and "dev eval_accuracy" in report
+        and "the first word" in report
+    )
     served = out.with_name("pointed-served")
     assert json.loads((served / "bert_mgpu.json").read_text())["type"] == "pointing"
     args = [f"--init_checkpoint={out}", f"--export_google={tmp_path / 'google'}"]
