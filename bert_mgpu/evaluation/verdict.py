@@ -71,7 +71,7 @@ def _facts(
     if records:
         epochs = records[-1].get("epoch")
         text = f"{records[-1]['step']:,} of {facts.batch}"
-        yield "steps", text + (f"; {epochs:g} epochs" if epochs else "")
+        yield "steps", text + (f"; {round(epochs, 1):g} epochs" if epochs else "")
     start = run.get("flags", {}).get("init_checkpoint") or facts.config.init_checkpoint
     yield "model", f"{facts.model}, from {start or 'random weights'}"
     counts = {name: len(rows.first_rows) for name, rows in facts.sets.items()}
