@@ -54,7 +54,7 @@ class TrainingPlan:
             warmup=self.warmup,
             power=self.decay_power,
         )
-        return rate * 0.5 ** sum(step >= since for since in self.halvings)
+        return rate * 0.5 ** len(self.halvings)  # no earlier step is done again
 
 
 @dataclasses.dataclass(frozen=True)

@@ -119,6 +119,10 @@ def test_a_family_need_not_say_what_is_wrong(tmp_path):
     assert title == "dev" and not [*set_report.error_lines(own)]
 
 
+def test_every_mistake_has_a_line():
+    assert len([*set_report.error_lines(evaluated(count=25))]) == 25
+
+
 def test_lines_of_errors():
     own = evaluated(count=2)
     lines = [json.loads(line) for line in set_report.error_lines(own)]

@@ -210,3 +210,11 @@ def test_rates_are_shares_in_percent():
     assert values["pieces of such a word"] == "3.000"
     empty = vocab_report.rates([("", vocab_coverage.CoverageTotals())])
     assert empty.count("-\n") + empty.endswith("-") == 6
+
+
+def test_only_unknown_signs_become_plain_ones(tmp_path):
+    path = tmp_path / "signs.txt"
+    path.write_text('[UNK]\n"\n.\n“\n')
+    unknown = ["”", "…", "‘", "好"]  # no token is like the third
+    found = vocab_coverage.plain_signs(Tokenizer(path), unknown)
+    assert found == {"”": '"', "…": "..."}

@@ -136,6 +136,24 @@ def test_such_a_step_moves_nothing(two_layer_params, monkeypatch, xla):
 
 
 @pytest.mark.parametrize(
+    ("faulty", "place"),
+    [
+        (["embeddings/x", "encoder/layer_0/x", "encoder/layer_1/x"], "layer 1"),
+        (["embeddings/x", "encoder/layer_0/x"], "layer 0"),
+        (["embeddings/x", "pooler/x"], "the pooler"),
+        (["embeddings/x"], "embeddings"),
+    ],
+)
+def test_gradients_are_followed_backwards(faulty, place):
+    names = ["embeddings/x", "encoder/layer_0/x", "encoder/layer_1/x", "pooler/x"]
+    grads = {
+        f"bert/{name}": tf.constant(np.inf if name in faulty else 0.0) for name in names
+    }
+    found = divergence.first_place({}, {}, [], losses={}, grads=grads)
+    assert found.startswith(f"the gradient of {place} (")
+
+
+@pytest.mark.parametrize(
     ("found", "towers", "words"),
     [
         ({}, 4, ""),
