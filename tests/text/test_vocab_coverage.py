@@ -214,7 +214,7 @@ def test_rates_are_shares_in_percent():
 
 def test_only_unknown_signs_become_plain_ones(tmp_path):
     path = tmp_path / "signs.txt"
-    path.write_text('[UNK]\n"\n.\n“\n')
+    path.write_text('[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"\n.\n“\n')
     unknown = ["”", "…", "‘", "好"]  # no token is like the third
     found = vocab_coverage.plain_signs(Tokenizer(path), unknown)
     assert found == {"”": '"', "…": "..."}
