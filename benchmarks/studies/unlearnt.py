@@ -159,6 +159,12 @@ def run(case: Case, is_english: bool, folder: pathlib.Path) -> str:
         path = folder / "vocab.txt"
         path.write_text("\n".join([*words[:first], *rest]) + "\n", "utf-8")
         flags["vocab_file"] = path
+        # Beside the vocabulary that they were trained with it would be refused.
+        bare = folder / "weights"
+        bare.mkdir()
+        for own in (*model.glob("*.safetensors"), model / "config.json"):
+            (bare / own.name).symlink_to(own)
+        flags["init_checkpoint"] = bare
     given = [f"--{name}={value}" for name, value in flags.items()]
     done = subprocess.run(
         [sys.executable, ROOT / "run_classifier_mgpu.py", *given],
