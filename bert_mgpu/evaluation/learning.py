@@ -36,6 +36,7 @@ class MainScore(NamedTuple):
     metric: str
     value: float
     lower_is_better: bool
+    interval: Sequence[float] | None  # its 95 % interval: low, high
     constant: Mapping[str, float]  # of one answer for all, by what it is
     baseline: Mapping[str, float]  # of the family's baseline, by its name
     one_answer: str  # see `core.task.Trust`
@@ -48,8 +49,10 @@ def findings(scores: MainScore, training: Training | None) -> list[str]:
     if ahead:
         value = f"{scores.metric} {scores.value:.4f}"
         found.append(f"{value} is not better than {' or '.join(ahead)}")
+    elif line := _by_chance(scores):
+        found.append(line)
     has_floor = bool(scores.constant or scores.baseline)
-    learns = has_floor and not ahead and not scores.one_answer
+    learns = has_floor and not found
     if training and not learns and (line := _unfallen(training.losses)):
         found.append(line)
     if found:
@@ -66,6 +69,20 @@ def _ahead(scores: MainScore) -> Iterator[str]:
     for name, floor in scores.baseline.items():
         if sign * scores.value < sign * floor:
             yield f"{floor:.4f} of {name}"
+
+
+def _by_chance(scores: MainScore) -> str | None:
+    """Whether the score may be that of one answer for all, with a lucky set of rows."""
+    if scores.interval is None:
+        return None
+    low, high = scores.interval
+    for name, floor in scores.constant.items():
+        if low <= floor <= high:
+            return (
+                f"{scores.metric} {scores.value:.4f} (95 %: {low:.4f} to {high:.4f}) may"
+                f" be no better than {floor:.4f} of {name}"
+            )
+    return None
 
 
 def _unfallen(losses: Sequence[float]) -> str | None:

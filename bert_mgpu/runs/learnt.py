@@ -77,6 +77,7 @@ def tell(
             metric,
             run.task.scores(own)[metric],
             lower_is_better=metric in run.task.lower_is_better,
+            interval=trust.intervals.get(metric),
             constant=trust.floors if metric == "eval_accuracy" else {},
             baseline={} if floor is None else {run.data.family.baseline_name: floor},
             one_answer=trust.one_answer,

@@ -15,11 +15,14 @@ GOOD = Training(
 FLAT = [0.70, 0.69, 0.70, 0.68]
 
 
-def scores(value, *, metric="eval_accuracy", baseline=0.8, one_answer=""):
+def scores(
+    value, *, metric="eval_accuracy", interval=None, baseline=0.8, one_answer=""
+):
     return MainScore(
         metric,
         value,
         metric == "eval_loss",
+        interval,
         constant={'"good" for all': 0.51},
         baseline={"naive Bayes": baseline},
         one_answer=one_answer,
@@ -42,6 +45,18 @@ def test_what_it_does_not_beat_is_named():
     assert advice.startswith("to try: ")
 
 
+def test_few_rows_may_be_luck():
+    """0.545 of 400 rows, where one answer for all has 0.51."""
+    line, *_ = findings(scores(0.545, interval=(0.496, 0.593), baseline=0.52), GOOD)
+    assert line == (
+        "eval_accuracy 0.5450 (95 %: 0.4960 to 0.5930) may be no better than 0.5100"
+        ' of "good" for all'
+    )
+    assert findings(scores(0.545, interval=(0.5101, 0.593), baseline=0.52), GOOD) == []
+    # The interval may hold the baseline: that learns too.
+    assert findings(scores(0.81, interval=(0.79, 0.83)), GOOD) == []
+
+
 def test_one_answer_is_told_first():
     said = "99 of 100 rows are predicted as good, which 50 are"
     assert findings(scores(0.9, one_answer=said), GOOD)[0] == said
@@ -53,7 +68,7 @@ def test_a_loss_that_does_not_fall():
     few = GOOD._replace(losses=FLAT[:3])
     assert not any("did not fall" in line for line in findings(scores(0.5), few))
     # Without anything to beat it is all that there is.
-    alone = MainScore("eval_loss", 1.0, True, constant={}, baseline={}, one_answer="")
+    alone = MainScore("eval_loss", 1.0, True, None, {}, {}, one_answer="")
     assert len(findings(alone, GOOD._replace(losses=FLAT))) == 2
     assert findings(alone, GOOD) == []
 
@@ -86,7 +101,7 @@ def test_labels_that_nothing_can_learn():
 
 
 def test_a_loss_is_better_when_it_is_lower():
-    low = MainScore("eval_loss", 0.3, True, {}, baseline={"x": 0.5}, one_answer="")
+    low = MainScore("eval_loss", 0.3, True, None, {}, {"x": 0.5}, one_answer="")
     assert findings(low, GOOD) == []
     assert (
         "eval_loss 0.6000 is not better" in findings(low._replace(value=0.6), GOOD)[0]

@@ -49,6 +49,8 @@ MUTANTS: list[Mutant] = [
     Mutant("a model as bad as one answer is fine", "evaluation/learning.py",
            "if sign * scores.value <= sign * floor:",
            "if sign * scores.value < sign * floor:", _LEARNING),
+    Mutant("a lucky set of rows is fine", "evaluation/learning.py",
+           "if low <= floor <= high:", "if False:", _LEARNING),
     Mutant("a loss that rises has fallen", "evaluation/learning.py",
            "sign = -1 if scores.lower_is_better else 1", "sign = 1", _LEARNING),
     Mutant("a loss that stays is fine", "evaluation/learning.py",
