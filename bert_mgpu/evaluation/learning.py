@@ -79,8 +79,8 @@ def _by_chance(scores: MainScore) -> str | None:
     for name, floor in scores.constant.items():
         if low <= floor <= high:
             return (
-                f"{scores.metric} {scores.value:.4f} (95 %: {low:.4f} to {high:.4f}) may"
-                f" be no better than {floor:.4f} of {name}"
+                f"{scores.metric} {scores.value:.4f} (95 %: {low:.4f} to {high:.4f})"
+                f" may be no better than {floor:.4f} of {name}"
             )
     return None
 

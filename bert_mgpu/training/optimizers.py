@@ -1,4 +1,4 @@
-"""Parameter updates as pure functions of tensors (or numpy arrays).
+"""Parameter updates as pure functions of tensors (or numpy arrays) of any shape.
 
 To add one: a function, a row of OPTIMIZERS, and the choices of --optimizer in
 config/base.py.
@@ -32,14 +32,21 @@ class ParameterSettings(NamedTuple):
     weight_decay: float
     layer_adaptation: bool  # LAMB: is the step as long as the parameter?
     step: Any  # int64, 0 for the first one
+    moves: Any  # bool; else the slots stay, as their parameter will
+
+    def kept(self, new: Slots, old: Slots) -> Slots:
+        """The slots after this step."""
+        return {name: tf.where(self.moves, new[name], old[name]) for name in new}
 
 
-def _moments(grad: Any, slots: Slots) -> Slots:
+def _moments(grad: Any, slots: Slots, settings: ParameterSettings) -> Slots:
     """Exponential averages of the gradient and of its square."""
-    return {
+    new = {
         "adam_m": BETA_1 * slots["adam_m"] + (1.0 - BETA_1) * grad,
         "adam_v": BETA_2 * slots["adam_v"] + (1.0 - BETA_2) * (grad * grad),
     }
+    # Chosen before they are used, so that XLA overwrites the old ones: no third moment.
+    return settings.kept(new, slots)
 
 
 def _unbiased_ratio(slots: Slots, step: Any, epsilon: float) -> Any:
@@ -59,9 +66,9 @@ def adamw_google_update(
     """AdamWeightDecayOptimizer of google-research/bert -> (param, slots).
 
     Adam (Kingma & Ba 2015) without bias correction, and with decay decoupled
-    from the gradient. Any shape.
+    from the gradient.
     """
-    slots = _moments(grad, slots)
+    slots = _moments(grad, slots, settings)
     update = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + 1e-6)
     return param - settings.rate * (update + settings.weight_decay * param), slots
 
@@ -69,11 +76,8 @@ def adamw_google_update(
 def adamw_update(
     grad: Any, param: Any, slots: Slots, *, settings: ParameterSettings
 ) -> tuple[Any, Slots]:
-    """AdamW (Loshchilov & Hutter 2019), with bias correction -> (param, slots).
-
-    Any shape.
-    """
-    slots = _moments(grad, slots)
+    """AdamW (Loshchilov & Hutter 2019), with bias correction -> (param, slots)."""
+    slots = _moments(grad, slots, settings)
     update = _unbiased_ratio(slots, settings.step, 1e-8)
     return param - settings.rate * (update + settings.weight_decay * param), slots
 
@@ -84,9 +88,9 @@ def lamb_update(
     """LAMB (You et al. 2020), with bias correction -> (param, slots).
 
     With layer adaptation the step is as long as the tensor, times the rate; without,
-    it is Adam's. Any shape.
+    it is Adam's.
     """
-    slots = _moments(grad, slots)
+    slots = _moments(grad, slots, settings)
     update = _unbiased_ratio(slots, settings.step, 1e-6) + settings.weight_decay * param
     if not settings.layer_adaptation:
         return param - settings.rate * update, slots
@@ -112,18 +116,19 @@ def adafactor_update(
 
     squares = grad * grad + 1e-30
     if "adafactor_v" in slots:
-        slots = {"adafactor_v": average(slots["adafactor_v"], squares)}
-        update = grad * tf.math.rsqrt(slots["adafactor_v"])
+        new = {"adafactor_v": average(slots["adafactor_v"], squares)}
+        update = grad * tf.math.rsqrt(new["adafactor_v"])
     else:
         rows = average(slots["adafactor_vr"], tf.reduce_mean(squares, -1))
         columns = average(slots["adafactor_vc"], tf.reduce_mean(squares, -2))
-        slots = {"adafactor_vr": rows, "adafactor_vc": columns}
+        new = {"adafactor_vr": rows, "adafactor_vc": columns}
         factors = rows / tf.reduce_mean(rows, -1, keepdims=True)
         # One root after the other: the product of both may underflow.
         update = grad * tf.math.rsqrt(factors)[..., tf.newaxis]
         update = update * tf.math.rsqrt(columns)[..., tf.newaxis, :]
     rms = tf.sqrt(tf.reduce_mean(update * update))
     update = update / tf.maximum(1.0, rms)  # section 6, with d = 1
+    slots = settings.kept(new, slots)
     return param - settings.rate * (update + settings.weight_decay * param), slots
 
 
@@ -133,11 +138,11 @@ def lion_update(
     """Lion (Chen et al. 2023) -> (param, slots).
 
     Every element moves by the full rate, so a good rate is three to ten times smaller
-    than AdamW's. Any shape.
+    than AdamW's.
     """
     m = slots["lion_m"]
     update = tf.sign(0.9 * m + 0.1 * grad)
-    slots = {"lion_m": 0.99 * m + 0.01 * grad}
+    slots = settings.kept({"lion_m": 0.99 * m + 0.01 * grad}, slots)
     return param - settings.rate * (update + settings.weight_decay * param), slots
 
 
@@ -223,11 +228,13 @@ class Optimizer:
         *,
         rate: Any,
         step: Any,
+        moves: Any = True,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """One step by gradients that are clipped already -> (params, slots).
 
         A pure function. `rate` is the learning rate before the factors, `step` is 0 for
-        the first step. Old and new slots have the names of `zero_slots`.
+        the first step. Old and new slots have the names of `zero_slots`. Where `moves`
+        is false (a gradient that is not finite) all stay as they are.
         """
         decays = rules.resolve(rules.weight_decay(self.weight_decay), params)
         adaptations = rules.resolve(rules.LAYER_ADAPTATION, params)
@@ -240,9 +247,8 @@ class Optimizer:
         for name, param in params.items():
             quantized = name in in_8_bits
             own_slots = {s: slots[f"{name}/{s}"] for s in self._specs(param, quantized)}
-            settings = ParameterSettings(
-                rate * factors[name], decays[name], adaptations[name], step=step
-            )
+            own = rate * factors[name], decays[name], adaptations[name]
+            settings = ParameterSettings(*own, step=step, moves=moves)
             if quantized:
                 new, own_slots, dependency = quantized_moments.update_in_8_bits(
                     update,
@@ -254,15 +260,14 @@ class Optimizer:
                     settings=settings,
                 )
             else:
-                new, own_slots = update(
-                    grads[name], param, own_slots, settings=settings
-                )
-            new_params[name] = new
+                grad = grads[name]
+                new, own_slots = update(grad, param, own_slots, settings=settings)
+            new_params[name] = tf.where(moves, new, param)
             new_slots |= {f"{name}/{s}": value for s, value in own_slots.items()}
             if self.ema_decay:
-                average = slots[f"{name}/{AVERAGE}"]
+                average = slots[key := f"{name}/{AVERAGE}"]
                 change = (1.0 - self._ema_decay(step)) * (new - average)
-                new_slots[f"{name}/{AVERAGE}"] = average + change
+                new_slots[key] = tf.where(moves, average + change, average)
         return new_params, new_slots
 
     def _ema_decay(self, step: Any) -> Any:

@@ -85,13 +85,9 @@ def apply_gradients(
         step = step - tf.cast(scaling[tensor_names.SKIPPED], step.dtype)
     clipped = {name: grad * factor for name, grad in grads.items()}
     moments = {name: value for name, value in slots.items() if name not in scaling}
-    new_params, new_slots = optimizer.update(
-        params, moments, clipped, rate=rate, step=step
-    )
     finite = tf.math.is_finite(norm)
-
-    def kept(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-        return {name: tf.where(finite, new[name], old[name]) for name in new}
-
+    new_params, new_slots = optimizer.update(
+        params, moments, clipped, rate=rate, step=step, moves=finite
+    )
     after = precision.after_step(scaling, finite) if scaling else {}
-    return kept(new_params, params), kept(new_slots, moments) | after, norm
+    return new_params, new_slots | after, norm

@@ -19,6 +19,7 @@ SHAPES = {
     "stack/kernel": (2, 3, 4),
     "zero/kernel": (3, 5),
 }
+LARGE = {"a/kernel": (64, 65), "a/bias": (65,)}  # one is large enough for 8 bits
 RATES = ((r"layer_0", 0.25), (r"embeddings", 0.5), (r"", 1.0))
 
 
@@ -183,13 +184,42 @@ def test_infinite_gradient_gives_no_finite_norm():
     assert not np.isfinite(float(update.global_norm(tf.constant([1.0, np.inf, 2.0]))))
 
 
-@pytest.mark.parametrize(
-    ("name", "bits"),
-    [(name, 32) for name in REFERENCES] + [("adamw_google", 8), ("lamb", 8)],
-)
+KINDS = [(name, 32) for name in REFERENCES] + [("adamw_google", 8), ("lamb", 8)]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize(("name", "bits"), KINDS)
+def test_a_step_that_is_not_finite_moves_nothing(name, bits, number):
+    """Not a bit of weights, moments and averages; the next step goes on from there."""
+    optimizer = Optimizer(name, bits, ema_decay=0.9)
+    rng = np.random.default_rng(2)
+    params = {k: rng.standard_normal(s).astype("f") for k, s in LARGE.items()}
+    slots = optimizer.zero_slots(params)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def update(*state, step, moves):
+        rate = tf.constant(0.1)
+        return optimizer.update(*state, rate=rate, step=step, moves=moves)
+
+    def grads():
+        return {k: rng.standard_normal(s).astype("f") for k, s in LARGE.items()}
+
+    for step in range(3):
+        at = tf.constant(step, tf.int64)
+        spoilt = {k: g * np.float32(number) for k, g in grads().items()}
+        kept = update(params, slots, spoilt, step=at, moves=tf.constant(False))
+        for old, new in zip((params, slots), kept, strict=True):
+            assert old.keys() == new.keys()
+            for key, value in old.items():
+                np.testing.assert_array_equal(new[key], value, err_msg=key)
+        params, slots = update(params, slots, grads(), step=at, moves=tf.constant(True))
+        assert all(np.isfinite(value).all() for value in params.values())
+
+
+@pytest.mark.parametrize(("name", "bits"), KINDS)
 def test_an_update_returns_the_slots_it_was_given(name, bits):
     optimizer = Optimizer(name, bits, ema_decay=0.9)
-    params = {"a/kernel": np.ones((64, 65), "f"), "a/bias": np.ones(65, "f")}
+    params = {name: np.ones(shape, "f") for name, shape in LARGE.items()}
     slots = optimizer.zero_slots(params)
     _, after = optimizer.update(
         params, slots, params, rate=0.1, step=tf.constant(0, tf.int64)

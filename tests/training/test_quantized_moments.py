@@ -203,7 +203,11 @@ def test_xla_decodes_one_parameter_after_the_other():
     optimizer = Optimizer("adamw", 8)
     slots = optimizer.zero_slots({k: v.numpy() for k, v in params.items()})
     update = tf.function(optimizer.update, jit_compile=True, autograph=False)
-    scalars = {"rate": tf.constant(1e-3), "step": tf.constant(0, tf.int64)}
+    scalars = {
+        "rate": tf.constant(1e-3),
+        "step": tf.constant(0, tf.int64),
+        "moves": tf.constant(True),
+    }
     compiler_ir = update.experimental_get_compiler_ir(params, slots, params, **scalars)
     text = compiler_ir(stage="optimized_hlo")
     assert "is_scheduled=true" in text
