@@ -81,13 +81,17 @@ def _write(lines: list[str], colour: str | None) -> None:
 
 
 def progress_bar(
-    items: Iterable[Item], title: str, unit: str = "batch"
+    items: Iterable[Item], title: str, unit: str, total: int | None = None
 ) -> Iterable[Item]:
-    """The items, with a progress bar where standard error is a terminal."""
+    """The items, with a progress bar where standard error is a terminal.
+
+    unit: in the plural. total: their number, where they have no length.
+    """
     return tqdm.tqdm(
         items,
         desc=title,
-        unit=unit,
+        total=total,
+        unit=f" {unit}",
         disable=not sys.stderr.isatty(),
         leave=False,
     )

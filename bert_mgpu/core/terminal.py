@@ -25,14 +25,19 @@ def width(text: str) -> int:
 
 
 def columns_of(stream: Any) -> int:
-    """The columns of a stream's terminal, or of COLUMNS; 80 where there is neither."""
+    """The columns of a stream's terminal, or of COLUMNS; 80 where there is neither.
+
+    Less what horovodrun writes in front of each line of a process.
+    """
+    rank = os.environ.get("HOROVOD_RANK")
+    before = len(f"[{rank}]<stderr>:") if rank else 0
     asked = os.environ.get("COLUMNS", "")
     if asked.isdecimal() and int(asked):
-        return int(asked)
+        return int(asked) - before
     try:
         return os.get_terminal_size(stream.fileno()).columns or WIDTH
     except (OSError, ValueError, AttributeError):
-        return WIDTH
+        return WIDTH - before
 
 
 def coloured(text: str, colour: str, stream: Any) -> str:

@@ -36,7 +36,7 @@ def count(
     Raises:
       UserError: with file:line: not UTF-8, a NUL byte; a file that is damaged.
     """
-    rows = progress_bar(_rows(files), title, " lines")
+    rows = progress_bar(_rows(files), title, "lines")
     if sample is not None:
         rows = (row for number, row in enumerate(rows) if number in sample)
     for block in vocab_coverage.in_blocks(rows):
@@ -46,7 +46,7 @@ def count(
 
 def sample(files: Sequence[str], most: int, seed: int) -> frozenset[int] | None:
     """The numbers of at most `most` lines, drawn at random; None: all lines."""
-    total = sum(1 for _ in progress_bar(_rows(files), "count lines", " lines"))
+    total = sum(1 for _ in progress_bar(_rows(files), "count lines", "lines"))
     drawn = text_files.sample_rows(total, most, seed)
     return None if len(drawn) == total else frozenset(drawn.tolist())
 

@@ -139,7 +139,9 @@ def forward(
 
     def shown(batches: Iterable[Any]) -> Iterable[Any]:
         batches = _until(stopping, batches)
-        return batches if settings.streams else progress_bar(batches, settings.name)
+        if settings.streams:
+            return batches
+        return progress_bar(batches, settings.name, "batches", len(own))
 
     try:
         towers.refresh()

@@ -163,7 +163,7 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
         concurrent.futures.ThreadPoolExecutor(1) as thread,
     ):
         written: concurrent.futures.Future[bool] | None = None
-        for rows in log.progress_bar(parts, "features", "block"):
+        for rows in log.progress_bar(parts, "features", "blocks"):
             block = FeatureBlock(
                 lines, rows.ragged["input_ids"], extractor.values(rows)
             )

@@ -63,7 +63,7 @@ def training_state(
         if config.init_checkpoint and not config.freeze:
             for name, warning in new_head_warnings.items():
                 if params[name] is random[name]:
-                    weights_fact(warning)
+                    weights_fact(f"WARNING: {warning}")
         return TrainState(params, first_slots(params), 0, identity=identity)
     state, prefix = saved
     check_identity(config, state.identity, identity, output_dir=output_dir)

@@ -112,6 +112,23 @@ def test_columns_where_there_is_no_terminal(monkeypatch, asked, columns):
     assert terminal.columns_of(io.StringIO()) == columns
 
 
+def test_horovodrun_writes_before_each_line(screen, monkeypatch):
+    monkeypatch.setenv("HOROVOD_RANK", "0")
+    stream = screen(60)
+    log.say("a word " * 30)
+    for line in stream.getvalue().splitlines():
+        assert len(f"[0]<stderr>:{line}") <= 60
+
+
+def test_a_bar_knows_its_end(screen):
+    stream = screen(80, is_terminal=True)
+    assert list(log.progress_bar(iter("abc"), "dev", "batches", 3)) == [*"abc"]
+    assert "| 0/3 [" in stream.getvalue() and " batches/s" in stream.getvalue()
+    stream = screen(80)
+    assert list(log.progress_bar(iter("abc"), "dev", "batches", 3)) == [*"abc"]
+    assert not stream.getvalue()
+
+
 def test_nothing_is_said_to_other_programs(screen):
     stream = screen()
     with log.quiet():

@@ -95,7 +95,7 @@ def test_a_new_head_on_a_trained_encoder_has_a_warning(tmp_path, said):
     def warns(params, **flags):
         google_read.write(checkpoint, params)
         start(tmp_path / "out", init_checkpoint=checkpoint, **flags)
-        warned = any(ADVICE in line for line in said)
+        warned = any(line.split() == ["WARNING", *ADVICE.split()] for line in said)
         said.clear()
         return warned
 

@@ -153,7 +153,7 @@ class RecordDataset:
                         cache=cache,
                         writes=topology.group.rank == 0,
                     )
-                    for file in progress_bar(paths, "check records", "file")
+                    for file in progress_bar(paths, "check records", "files")
                 ]
             for file, index in zip(paths, self._indices[split], strict=True):
                 _check_count(file, len(index.sizes), config.skip_bad_records)
