@@ -34,6 +34,12 @@ def warnings(
         yield f"{checked.path}: no row has the label {listed(absent, _NAMES)}"
     if checked.split != "train":
         return
+    for alike in _alike(labels):
+        names = listed([repr(label) for label in alike], _NAMES)
+        yield (
+            f"{checked.path}: the labels {names} differ in case or blanks alone: a"
+            " training takes them for different ones"
+        )
     rare = [f"{label} ({count})" for label, count in zip(labels, rows, strict=True)
             if 0 < count < _FEW]  # fmt: skip
     if rare:
@@ -51,3 +57,11 @@ def warnings(
             f"{checked.path}: {some.max()} rows of {most!r}, {some.min()} of {least!r}:"
             " watch macro_f1, or pass --class_weights=balanced"
         )
+
+
+def _alike(labels: Sequence[str]) -> Iterator[list[str]]:
+    """Labels that differ in case, or in blanks at their ends, alone."""
+    groups: dict[str, list[str]] = {}
+    for label in labels:
+        groups.setdefault(label.strip().casefold(), []).append(label)
+    return (group for group in groups.values() if len(group) > 1)

@@ -101,6 +101,8 @@ MUTANTS = [
            'settings["family"] = own', "pass", _CACHE),
     Mutant("a cache of other rows", "tasks/dataset.py",
            '"data": hashing.file_hash(source.path),', '"data": 0,', _CACHE),
+    Mutant("labels with a blank are labels", "tasks/classification/label_checks.py",
+           "label.strip().casefold()", "label.casefold()", _CHECKS),
     Mutant("ten times as many rows are not told", "tasks/classification/label_checks.py",
            "some.max() >= _IMBALANCE", "some.max() > _IMBALANCE", _CHECKS),
     Mutant("a [SEP] of pairs counts as a word", "tasks/data_checks.py",

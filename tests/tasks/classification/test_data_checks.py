@@ -96,6 +96,16 @@ def test_labels_that_are_rare_or_absent(looked_at):
     assert looked_at(train=fine(40), dev=dev) == ["dev.tsv: no row has the label yes"]
 
 
+def test_labels_that_differ_in_case_or_blanks_are_told(looked_at):
+    labels = ["No", "no", "yes", "yes "]
+    rows = [(text, labels[n % 4]) for n, (text, _) in enumerate(fine(40))]
+    end = "differ in case or blanks alone: a training takes them for different ones"
+    assert looked_at(labels=labels, train=rows) == [
+        f"train.tsv: the labels 'No', 'no' {end}",
+        f"train.tsv: the labels 'yes', 'yes ' {end}",
+    ]
+
+
 def test_ten_times_as_many_rows_of_a_label_are_told(looked_at):
     texts = [text for text, _ in fine(120)]
 
