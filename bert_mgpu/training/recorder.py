@@ -58,11 +58,13 @@ class Recorder:
             disable=not sys.stderr.isatty(),
         )
         self._unrecorded: list[StepRecord] = []
+        self._began, self._done = time.perf_counter(), 0
         self._last_line = -_LINE_SECONDS
         self._steady, self._seconds = 0, 0.0  # steps that did not compile, their time
 
     def step(self, done: StepRecord) -> None:
         self._bar.update()
+        self._done += 1
         self._unrecorded.append(done)
         self._log_special(done)
         if done.step % self._every and done.step != self._steps:
@@ -147,6 +149,17 @@ class Recorder:
     def __exit__(self, *error: object) -> None:
         self._bar.close()
         self._file.close()
+        if self._done and error[0] is None:
+            took = units.duration_text(time.perf_counter() - self._began)
+            plural = "s" * (self._done > 1)
+            say(f"trained {self._done} step{plural} in {took}{self._mean_speed()}")
+
+    def _mean_speed(self) -> str:
+        """The mean speed of the steps that did not compile, in words."""
+        if not self._seconds:
+            return ""
+        speed = self._steady * self._batch / self._seconds
+        return f", {speed:.1f} ex/s" + " once compiled" * self._compiles
 
 
 class NullRecorder:

@@ -84,7 +84,20 @@ def test_the_time_left_is_by_the_mean_of_all_steps(tmp_path, monkeypatch):
     assert lines[1] == "step 1/40  epoch 0.50  loss 1.0000  lr 5.00e-01"
     assert lines[3].startswith("step 3/40  epoch 1.50  loss 0.2500  lr")
     assert "  8.0 ex/s  " in lines[3] and lines[3].endswith("  1:14 left")  # 37 x 2 s
-    assert "left" not in said(tmp_path, monkeypatch, record(40, 1.0))[-1]
+    assert lines[4] == "trained 3 steps in 0 seconds, 4.0 ex/s once compiled"
+    last, _ = said(tmp_path, monkeypatch, record(40, 1.0))
+    assert last.startswith("step 40/40") and "left" not in last
+
+
+def test_a_training_that_fails_does_not_say_that_it_trained(tmp_path, monkeypatch):
+    lines = []
+    monkeypatch.setattr(log.tqdm.tqdm, "write", lambda line, file: lines.append(line))
+    made = recorder.Recorder(
+        tmp_path, Events(tmp_path), start=0, steps=40, batch=8, rows=16, every=1
+    )
+    made.step(record(1, 1.0))
+    made.__exit__(RuntimeError, RuntimeError(), None)
+    assert lines[-1].startswith("step 1/40")
 
 
 def test_nothing_is_compiled_without_xla(tmp_path, monkeypatch):
