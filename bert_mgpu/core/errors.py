@@ -31,12 +31,14 @@ def listed(items: Sequence[str], most: int = 10) -> str:
     """The first names, for a message, and how many more there are.
 
     Names may come from a file: long ones are cut, and those that are not plain text,
-    whose line ends or colours would look like our own messages, are quoted.
+    whose line ends, colours or outer blanks would look like our own messages, are
+    quoted.
     """
-    names = [
-        name if name.isprintable() and len(name) <= _LONGEST else short_repr(name)
-        for name in items[:most]
-    ]
+
+    def is_plain(name: str) -> bool:
+        return name.isprintable() and name == name.strip() and len(name) <= _LONGEST
+
+    names = [name if is_plain(name) else short_repr(name) for name in items[:most]]
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(names) + more
 

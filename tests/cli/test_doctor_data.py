@@ -56,6 +56,7 @@ def problems(out):
 def test_nothing_is_said_of_sound_rows(doctor):
     code, out = doctor(train=sound(40), dev=sound(20, 100))
     assert code == 0 and problems(out) == [] and "no problems found" in out
+    assert "looked for: lines that cannot be read, " in out
 
 
 def test_near_rows_by_place_and_label(doctor):

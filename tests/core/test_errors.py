@@ -31,3 +31,4 @@ def test_names_of_a_message_are_few_short_and_on_one_line():
     text = errors.listed(names)
     assert text.startswith("a, 'b\\nerror: c', 'xxx") and text.endswith(" and 2 more")
     assert "\n" not in text and len(text) < 300
+    assert errors.listed(["no", "no ", " no"]) == "no, 'no ', ' no'"

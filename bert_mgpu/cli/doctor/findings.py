@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 from collections.abc import Sequence
 
-from bert_mgpu.core import files
+from bert_mgpu.core import files, terminal
 from bert_mgpu.evaluation import html
+
+_LOOKED_FOR = (
+    "looked for: lines that cannot be read, rows without text, texts that are cut off,"
+    " words that become [UNK], texts that stand there twice, nearly twice or in two"
+    " files, and doubtful labels"
+)
 
 
 class Findings:
@@ -23,9 +30,11 @@ class Findings:
 
     def list_problems(self, lines: Sequence[str]) -> None:
         """Prints what is wrong with the rows, or that nothing is."""
-        print("\nproblems:" if lines else "\nno problems found")
+        print()
+        _print_line(_LOOKED_FOR)
+        print("problems:" if lines else "no problems found")
         for line in lines:
-            print(f"- {line}")
+            _print_line(f"- {line}")
         self._problems = [*lines]
 
     def write(self, path: pathlib.Path, title: str) -> None:
@@ -36,6 +45,14 @@ class Findings:
             if count
             else "no problems found"
         )
-        top = html.verdict(said, self._problems, good=not count)
+        told = [*self._problems, _LOOKED_FOR]
+        top = html.verdict(said, told, good=not count)
         files.write_text(path, html.page(title, top=top, sections=self._sections))
         print(f"\nwrote {path}")
+
+
+def _print_line(line: str) -> None:
+    """Prints it, wrapped on a terminal alone: elsewhere programs may read it."""
+    is_terminal = sys.stdout.isatty()
+    columns = terminal.columns_of(sys.stdout) if is_terminal else terminal.width(line)
+    print("\n".join(terminal.hanging(line, columns, 2)))
