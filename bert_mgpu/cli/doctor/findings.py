@@ -11,8 +11,8 @@ from bert_mgpu.evaluation import html
 
 _LOOKED_FOR = (
     "looked for: lines that cannot be read, rows without text, texts that are cut off,"
-    " words that become [UNK], texts that stand there twice, nearly twice or in two"
-    " files, and doubtful labels"
+    " unknown words, texts that stand there twice, nearly twice or in two files, and"
+    " doubtful labels"
 )
 
 
@@ -30,11 +30,12 @@ class Findings:
 
     def list_problems(self, lines: Sequence[str]) -> None:
         """Prints what is wrong with the rows, or that nothing is."""
-        print()
-        _print_line(_LOOKED_FOR)
+        columns = terminal.columns_of(sys.stdout)
+        print("\n" + "\n".join(terminal.hanging(_LOOKED_FOR, columns, 2)))
         print("problems:" if lines else "no problems found")
-        for line in lines:
-            _print_line(f"- {line}")
+        for line in lines:  # wrapped on a terminal alone: elsewhere programs may read it
+            wide = columns if sys.stdout.isatty() else terminal.width(line) + 2
+            print("\n".join(terminal.hanging(f"- {line}", wide, 2)))
         self._problems = [*lines]
 
     def write(self, path: pathlib.Path, title: str) -> None:
@@ -49,10 +50,3 @@ class Findings:
         top = html.verdict(said, told, good=not count)
         files.write_text(path, html.page(title, top=top, sections=self._sections))
         print(f"\nwrote {path}")
-
-
-def _print_line(line: str) -> None:
-    """Prints it, wrapped on a terminal alone: elsewhere programs may read it."""
-    is_terminal = sys.stdout.isatty()
-    columns = terminal.columns_of(sys.stdout) if is_terminal else terminal.width(line)
-    print("\n".join(terminal.hanging(line, columns, 2)))
