@@ -33,7 +33,9 @@ class Findings:
         columns = terminal.columns_of(sys.stdout)
         print("\n" + "\n".join(terminal.hanging(_LOOKED_FOR, columns, 2)))
         print("problems:" if lines else "no problems found")
-        for line in lines:  # wrapped on a terminal alone: elsewhere programs may read it
+        for (
+            line
+        ) in lines:  # wrapped on a terminal alone: elsewhere programs may read it
             wide = columns if sys.stdout.isatty() else terminal.width(line) + 2
             print("\n".join(terminal.hanging(f"- {line}", wide, 2)))
         self._problems = [*lines]
