@@ -21,6 +21,7 @@ Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -63,7 +64,10 @@ def with_dev_file(config: SquadConfig) -> SquadConfig:
     """The settings; unless another is given, the file to predict is evaluated."""
     if config.dev_file is not None or config.predict_file is None:
         return config
-    return dataclasses.replace(config, dev_file=config.predict_file)
+    path = config.predict_file
+    if "data_dir" in config.given:  # to which a file to evaluate would be relative
+        path = os.path.abspath(path)
+    return dataclasses.replace(config, dev_file=path)
 
 
 if __name__ == "__main__":

@@ -204,7 +204,8 @@ def _of_record(
     except (ValueError, RecursionError) as error:
         return ValueError(f"not a JSON object: {error}")
     if not isinstance(record, dict):
-        return ValueError(f"not a JSON object: {line[:40]!r}")
+        one = ": write each object on a line of its own" * line.startswith("[")
+        return ValueError(f"not a JSON object: {line[:40]!r}{one}")
     if may_lack is not None:
         record.setdefault(may_lack, "")
     for name in names:

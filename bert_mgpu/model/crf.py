@@ -53,16 +53,19 @@ def log_partition(
     """The log of the sum of exp(score) over all sequences, of all chains of a row: [R].
 
     emissions: float32 [R, T, L], `with_edges`; units: bool [R, T]; starts: bool [R, T],
-    the first unit of each chain; follow: as in `Transitions`.
+    the first unit of each chain; follow: as in `Transitions`. What is carried along is
+    kept small, so that the derivatives are exact in long rows, too.
     """
     rows, _, tags = layers.shape_list(emissions)
 
-    def step(alpha: tf.Tensor, inputs: tuple[tf.Tensor, ...]) -> tf.Tensor:
-        emission, is_unit, is_start = inputs  # [R, L], [R, 1], [R, 1]
+    def step(state: tuple[tf.Tensor, tf.Tensor], inputs: tuple[tf.Tensor, ...]) -> Any:
+        (alpha, past), (emission, is_unit, is_start) = state, inputs  # is_: [R, 1]
         chains = tf.reduce_logsumexp(alpha, -1, keepdims=True)  # those before this one
         inside = tf.reduce_logsumexp(alpha[:, :, None] + follow, 1)
         new = emission + tf.where(is_start, chains, inside)
-        return tf.where(is_unit, new, alpha)
+        new = tf.where(is_unit, new, alpha)
+        most = tf.stop_gradient(tf.reduce_max(new, -1, keepdims=True))
+        return new - most, past + most
 
     # log(1) before the first chain
     none = tf.one_hot(0, tags, 0.0, _NEVER, dtype=emissions.dtype)
@@ -71,8 +74,9 @@ def log_partition(
         tf.transpose(units)[..., None],
         tf.transpose(starts)[..., None],
     ]
-    alpha = tf.foldl(step, by_token, tf.broadcast_to(none, [rows, tags]))
-    return tf.reduce_logsumexp(alpha, -1)
+    first = tf.broadcast_to(none, [rows, tags]), tf.zeros([rows, 1], emissions.dtype)
+    alpha, past = tf.foldl(step, by_token, first)
+    return tf.reduce_logsumexp(alpha, -1) + past[:, 0]
 
 
 def losses(
@@ -124,6 +128,7 @@ def viterbi(emissions: tf.Tensor, lengths: tf.Tensor, follow: tf.Tensor) -> tf.T
         scores = best[:, :, None] + follow  # [R, L, L]
         inside = (place < lengths)[:, None]
         new = tf.where(inside, emission + tf.reduce_max(scores, 1), best)
+        new -= tf.reduce_max(new, -1, keepdims=True)  # exact in long sentences, too
         origin = tf.argmax(scores, 1, tf.int32)
         return new, tf.where(inside, origin, tf.range(tags))
 

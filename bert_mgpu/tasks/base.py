@@ -174,7 +174,7 @@ class Family(abc.ABC):
     def complete(
         self, files: TaskFiles, path: Any, examples: list[Example], *, faults: Faults
     ) -> list[Example]:
-        """The examples of a labelled file, whose labels may depend on all of it.
+        """The examples of a file, whose labels, if any, may depend on all of it.
 
         faults: gets those that are found; path is for its messages.
         """

@@ -26,7 +26,7 @@ from bert_mgpu.text import words
 # (task, columns, cells of a row) -> its label, or None to skip the row. Raises
 # ValueError where the cell holds no label.
 LabelReader = Callable[[TaskFiles, Columns, Sequence[Any]], Any]
-# The same examples of a labelled file: see `Family.complete`, without its files.
+# The same examples of a file: see `Family.complete`, without its files.
 Completion = Callable[..., list[Example]]
 _MOST_SHOWN, _MOST_FAULTS = 20, 1000  # of a file; after the latter it is not read on
 
@@ -78,7 +78,7 @@ def read_examples(
         faults=take,
     )
     examples = [*read]
-    if complete is not None and with_label:
+    if complete is not None:
         examples = complete(path, examples, faults=take)
     if found:
         _refuse(found)
@@ -273,6 +273,8 @@ def _cleaned(columns: Columns, given: Sequence[str]) -> list[str]:
     for index, word in enumerate(given):
         try:
             cleaned.append(columns.clean(word))
+            if not word.strip(" \t"):
+                raise ValueError("the word is empty")
             if not {*word}.isdisjoint("\n\r"):
                 raise ValueError("the word has a line break")
         except ValueError as error:

@@ -61,6 +61,15 @@ def test_files_that_are_needed(tmp_path, flags, missing):
         run_squad.check(parsed(f"--output_dir={tmp_path}", *flags))
 
 
+def test_the_file_to_predict_is_evaluated_wherever_the_data_lies(monkeypatch, tmp_path):
+    """Its name counts from here, that of a file to evaluate from --data_dir."""
+    monkeypatch.chdir(tmp_path)
+    asked = parsed("--data_dir=squad", "--predict_file=squad/dev.json")
+    assert run_squad.with_dev_file(asked).dev_file == str(tmp_path / "squad/dev.json")
+    asked = parsed("--predict_file=squad/dev.json")
+    assert run_squad.with_dev_file(asked).dev_file == "squad/dev.json"
+
+
 @pytest.mark.parametrize("negative", [False, True])
 def test_googles_commands(tiny, started, tmp_path, negative):
     """Those of its README, on drawn data; a second one predicts with a threshold."""

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_mgpu.model import crf
+from tests.support.marks import rarely
 
 TAGS = 3
 
@@ -18,6 +19,33 @@ def transitions():
     return crf.Transitions(
         *(tf.constant(draw.normal(size=shape), tf.float32) for shape in shapes)
     )
+
+
+@pytest.mark.parametrize("units", [1000, *rarely(20000)])
+def test_long_sentences_are_exact(transitions, units):
+    """Beside the same recursions in float64: scores that grow would lose digits."""
+    emissions = np.random.default_rng(3).normal(8, 1, (units, TAGS)).astype("f")
+    follow = np.float64(transitions.follow)
+    best, alpha, origins, alphas = emissions[0], np.float64(emissions[0]), [], []
+    beta, betas = np.zeros(TAGS), []
+    for now in np.float64(emissions[1:]):
+        alphas.append(alpha)
+        moves = best[:, None] + follow
+        origins.append(moves.argmax(0))
+        best = now + moves.max(0)
+        alpha = now + np.logaddexp.reduce(alpha[:, None] + follow, 0)
+    for now in np.float64(emissions[:0:-1]):
+        betas.append(beta)
+        beta = np.logaddexp.reduce(follow + now + beta, 1)
+    path = [int(best.argmax())]
+    for origin in reversed(origins):
+        path.append(int(origin[path[-1]]))
+    logs = np.array([*alphas, alpha]) + np.array([*betas, beta])[::-1]
+    shares = np.exp(logs - np.logaddexp.reduce(logs, 1, keepdims=True))
+    given = emissions[None], np.array([units], np.int32), transitions.follow
+    assert crf.viterbi(*given)[0].numpy().tolist() == path[::-1]
+    found = crf.marginals(tf.constant(given[0]), *given[1:])[0]
+    np.testing.assert_allclose(found, shares, atol=2e-5)
 
 
 class Enumerated:

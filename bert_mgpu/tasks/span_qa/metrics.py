@@ -111,10 +111,13 @@ def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
 def of_questions(
     truth: Sequence[Sequence[str]], predicted: Sequence[str], score: Score
 ) -> np.ndarray:
-    """The score of each prediction: float64 [Q]. Of no true answer "" is the text."""
+    """The score of each prediction: float64 [Q]. Of no true answer "" is the text.
+
+    No answer is right there by every score; CMRC's script has no such questions.
+    """
     return np.array(
         [
-            max(score(text, said) for text in texts or ("",))
+            max(score(text, said) for text in texts or ("",)) if texts or said else 1.0
             for texts, said in zip(truth, predicted, strict=True)
         ]
     )
@@ -161,10 +164,18 @@ def scores(
         "exact_match": _percent(of_questions(truth, predicted, exact)),
         "f1": _percent(of_questions(truth, predicted, f1)),
     }
-    if chinese:
-        found["cmrc_em"] = _percent(of_questions(truth, predicted, cmrc_exact))
-        found["cmrc_f1"] = _percent(of_questions(truth, predicted, cmrc_f1))
-    return found
+    cmrc = _cmrc(truth, predicted) if chinese else {}
+    return found | {name: _percent(own) for name, own in cmrc.items()}
+
+
+def _cmrc(
+    truth: Sequence[Sequence[str]], predicted: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """CMRC's scores of each question."""
+    return {
+        "cmrc_em": of_questions(truth, predicted, cmrc_exact),
+        "cmrc_f1": of_questions(truth, predicted, cmrc_f1),
+    }
 
 
 def scores_with_negative(
@@ -173,6 +184,7 @@ def scores_with_negative(
     *,
     answers: Sequence[str],
     odds: np.ndarray,
+    chinese: bool = False,
 ) -> dict[str, Any]:
     """The scores of a set some of whose questions have no answer.
 
@@ -185,6 +197,8 @@ def scores_with_negative(
         name: of_questions(truth, predicted, score)
         for name, score in (("exact", exact), ("f1", f1))
     }
+    if chinese:
+        each |= _cmrc(truth, predicted)
     found: dict[str, Any] = {name: _percent(own) for name, own in each.items()}
     found["total"] = len(has)
     for part, mask in (("HasAns", has), ("NoAns", ~has)):

@@ -26,6 +26,7 @@ def decide(scored: AnsweredSet) -> Predictions:
     """
     texts, values, records = list[str](), list[np.ndarray](), list[dict[str, Any]]()
     chosen_texts, lists = dict[str, str](), dict[str, list[dict[str, Any]]]()
+    odds = dict[str, float]()
     for number, example in enumerate(scored.examples):
         chosen, n_best = scored.chosen[number], scored.n_best[number]
         shares = answers.probabilities(n_best)
@@ -33,10 +34,11 @@ def decide(scored: AnsweredSet) -> Predictions:
         texts.append(chosen.text)
         values.append(np.array([chosen.start, chosen.end, share], object))
         record = {**_place(example.text_b or "", chosen), "probability": share}
-        if scored.odds is not None:
-            record["null_odds"] = round(float(scored.odds[number]), _DIGITS)
-        records.append(record)
         name = str(example.guid)
+        if scored.odds is not None:
+            odds[name] = float(scored.odds[number])
+            record["null_odds"] = round(odds[name], _DIGITS)
+        records.append(record)
         chosen_texts[name] = chosen.text
         lists[name] = [
             {
@@ -49,8 +51,6 @@ def decide(scored: AnsweredSet) -> Predictions:
         ]
     files = {run_files.ANSWERS: _json(chosen_texts), run_files.N_BEST: _json(lists)}
     if scored.odds is not None:
-        names = chosen_texts.keys()
-        odds = dict(zip(names, scored.odds.tolist(), strict=True))
         files[run_files.NULL_ODDS] = _json(odds)
     return Predictions(texts, values, records, files=files)
 

@@ -57,9 +57,9 @@ def read_label(files: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Answ
 
 def check_ids(path: Any, examples: Sequence[Example], faults: Faults) -> None:
     """Reports each id that is that of an earlier question: answers go by their ids."""
-    lines = dict[str | int, int]()
+    lines = dict[str, int]()
     for example in examples:
-        first = lines.setdefault(example.guid, example.line)
+        first = lines.setdefault(str(example.guid), example.line)
         if first != example.line:
             fault = f"the id {short_repr(example.guid)} is that of line {first}, too"
             report_faults(path, example.line, ValueError(fault), faults=faults)

@@ -59,7 +59,7 @@ class SpanQa(FinetuningTask):
         own = (
             ("exact", "f1") if choice.version_2_with_negative else ("exact_match", "f1")
         )
-        if chinese and not choice.version_2_with_negative:
+        if chinese:
             own = "cmrc_em", "cmrc_f1"
         self.metric = own[-1]
         self.shown = "eval_loss", *own
@@ -125,17 +125,17 @@ class SpanQa(FinetuningTask):
         truth = [example.label.texts for example in examples]
         if odds is None:
             return metrics.scores(truth, said, chinese=self._chinese)
-        return metrics.scores_with_negative(truth, said, answers=best, odds=odds)
+        return metrics.scores_with_negative(
+            truth, said, answers=best, odds=odds, chinese=self._chinese
+        )
 
     def report(self, scored: AnsweredSet, examples: ReadExamples) -> SetReport:
-        chinese = self._chinese and scored.odds is None
-        return report.of_set(scored, chinese=chinese)
+        return report.of_set(scored, chinese=self._chinese)
 
     def trust(self, scored: AnsweredSet) -> Trust:
         truth = [example.label.texts for example in scored.examples]
         said = [answer.text for answer in scored.chosen]
-        chinese = self._chinese and scored.odds is None
-        return metrics.trust(truth, said, chinese=chinese)
+        return metrics.trust(truth, said, chinese=self._chinese)
 
     def decide(self, scored: AnsweredSet) -> Predictions:
         return predictions.decide(scored)

@@ -131,11 +131,14 @@ def tags_of(types: Iterable[str], scheme: str) -> list[str]:
 def types_of(labels: Sequence[str]) -> list[str]:
     """The types of entities, in their order, of a model's tags; types stay as they are.
 
-    Tags have O among them, which is no type.
+    O is no type, whichever stand beside it.
     """
-    if OUTSIDE not in labels:
-        return [*labels]
-    return [*dict.fromkeys(tag[2:] for tag in labels if tag != OUTSIDE)]
+    named = [label for label in labels if label != OUTSIDE]
+    if not (all(map(is_tag, named)) and any(tag[0] in "BS" for tag in named)):
+        return named
+    types = [*dict.fromkeys(tag[2:] for tag in named)]
+    # "E-commerce" and "S-Bahn" are types.
+    return types if len(named) < len(labels) or len(types) < len(named) else named
 
 
 class Rules(NamedTuple):
@@ -161,13 +164,22 @@ def rules_of(tags: Sequence[str]) -> Rules:
 def _parsed(tag: str, scheme: str) -> tuple[str | None, str | None]:
     """(B, I, E or S, type) of a tag; None of one that is outside, or no tag."""
     match = _TAG.fullmatch(tag)
-    if match is None or match[1] not in _LETTERS[scheme]:
+    if match is None or match[1] not in _LETTERS[scheme] or not _is_name(match[2]):
         return None, None
     return _SAME.get(match[1], match[1]), match[2]
 
 
+def _is_name(kind: str) -> bool:
+    """Whether a type may stand in files whose columns blanks separate."""
+    return kind.isprintable() and " " not in kind
+
+
 def _not_a_tag(index: int, tag: str, scheme: str) -> TagFault:
     name = short_repr(tag)
+    match = _TAG.fullmatch(tag)
+    if match and not _is_name(match[2]):
+        why = f"{short_repr(match[2])} is no type: write a name without blanks"
+        return TagFault(index, f"{name}: {why}", repairable=False)
     if tag in _ALIKE:
         return TagFault(index, f"{name} ({_ALIKE[tag]}) where 'O' is meant")
     letters = ", ".join(f"{letter}-TYPE" for letter in _LETTERS[scheme])

@@ -89,8 +89,16 @@ class TaggingFamily(Family):
             types = types or _types([examples])
             as_words = any(example.words is not None for example in examples)
             options.setdefault("units", WORDS if as_words else PIECES)
+        elif "units" not in options:  # weights of others, which learn words
+            options["units"] = WORDS
+            fact("types", f"of words; --tag_units={PIECES} tags each piece of a word")
         if model.labels and (used or set(bio.types_of(model.labels)) == {*types}):
             tags = model.labels
+            if not all(map(bio.is_tag, tags)):
+                raise UserError(
+                    f"the labels of {config.init_checkpoint}, {listed(tags)}, are no"
+                    " tags, such as O, B-PER, I-PER: pass another model"
+                )
             if types and {*types} != {*bio.types_of(tags)}:
                 raise UserError(
                     f"the task {files.name} has the types {listed(types)}, the trained"

@@ -25,7 +25,7 @@ def decide(scored: TaggedSet) -> Predictions:
     """
     texts, values, records = list[str](), list[np.ndarray](), list[dict[str, Any]]()
     for number, example in enumerate(scored.examples):
-        shares = scored.decoded[1].row(number).round(_DIGITS)
+        shares = scored.decoded[1].row(number).astype(float).round(_DIGITS)
         record: dict[str, Any] = {"entities": _entities(scored, number, shares)}
         if example.words is None:
             spans = scored.entities[number]

@@ -16,7 +16,10 @@ from bert_mgpu.tasks.tagging import spans as spans_lib
 from bert_mgpu.tasks.tagging.bio import Span, TagFault
 
 _ADVICE = "--repair_bio=begin lets an entity begin there, outside leaves it out"
-_AS_OUTSIDE = "--repair_bio reads it as that"  # of what people write for O
+_OTHERS = (  # of what people write for O, and of BIOES
+    ("'O' is meant", "--repair_bio reads it as that"),
+    (" after it", "--repair_bio lets the entity end there"),
+)
 _SWAPPED = "the words are tags: name the columns, --text_a_column and --label_column"
 _LONGER = "--repair_bio=begin keeps the longer one"
 
@@ -49,13 +52,14 @@ def _tags(words: Sequence[str], tags: Any) -> Tags:
             f"the words have the label {short_repr(tags)}: pass a tag for each"
         )
     if len(tags) != len(words):
-        raise ValueError(f"{len(words)} words and {len(tags)} tags")
+        one, other = (
+            f"{len(own)} {name}{'s' * (len(own) != 1)}"
+            for own, name in ((words, "word"), (tags, "tag"))
+        )
+        raise ValueError(f"{one} and {other}")
     for tag in tags:
         if not isinstance(tag, str):
             raise ValueError(f"{short_repr(tag)} is no tag: pass its name")
-    empty = [index for index, word in enumerate(words) if not word.strip(" \t")]
-    if empty:
-        raise RowFaults([(index, "the word is empty") for index in empty])
     return Tags(tags)
 
 
@@ -80,6 +84,8 @@ def complete(
     path: Any, examples: Sequence[Example], files: TaskFiles, *, faults: Faults
 ) -> list[Example]:
     """The examples of a file (a `tasks.reader.Completion`), with entities for tags."""
+    if all(one.label is None for one in examples):  # a file to predict
+        return [*examples]
     tags = [
         tag for one in examples if isinstance(one.label, Tags) for tag in {*one.label}
     ]
@@ -94,7 +100,7 @@ def complete(
             found += _unknown(example, label.spans, known)
         messages = list[tuple[int | None, str]]()
         for unit, message, repairable in found:
-            advice = _AS_OUTSIDE if "'O' is meant" in message else _ADVICE
+            advice = next((own for said, own in _OTHERS if said in message), _ADVICE)
             if repairable and advice not in advised:
                 message = f"{message}: {advice}"
                 advised.add(advice)

@@ -168,6 +168,22 @@ def test_a_stream_of_questions(answerer, tiny, tmp_path):
     assert (second["id"], second["answer"], second["start"]) == ("two", "", None)
 
 
+def test_questions_with_one_id(answerer, inside, tmp_path):
+    """From Python none has an id; those of a file would hide each other's answers."""
+    out = shutil.copytree(answerer("squad2"), tmp_path / "model")
+    with bert_mgpu.load(out) as model:
+        first, second = model.predict([("it", "the of loss a"), ("it", "the of a")])
+    assert (first.answer, second.answer) == ("loss", "")
+    record = {"question": "it", "context": "the of a"}
+    lines = [json.dumps({"id": own, **record}) for own in (1, "1")]
+    (tmp_path / "new.jsonl").write_text("\n".join(lines))
+    made = [f"--output_dir={out}", f"--predict_file={tmp_path / 'new.jsonl'}"]
+    assert_refused(
+        inside([*made, "--do_predict=true", "--xla=off"]),
+        "new.jsonl:2: the id '1' is that of line 1, too",
+    )
+
+
 @pytest.mark.parametrize("chosen", [0.25, -1e6])
 def test_a_report_has_the_curve_of_thresholds(
     answerer, flags, inside, tmp_path, chosen

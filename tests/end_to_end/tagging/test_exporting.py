@@ -30,7 +30,7 @@ def test_exports_and_conversions_predict_the_same(tagger, flags, inside, tmp_pat
         f"--export_google={tmp_path / 'google'}",
     ]
     assert convert.main(made) == 0
-    asked = ["sun joy the rain", "the of", "win"]
+    asked = ["sun joy the rain", "the of", "win", "the suns joys rain"]  # ##s: a piece
     with bert_mgpu.load(out) as model:
         wanted = model.predict(asked)
     for folder in ("hf", "google"):

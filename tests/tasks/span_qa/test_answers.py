@@ -86,7 +86,7 @@ def test_n_best_lists_are_those_of_run_squad(tmp_path, name, count, negative):
     )
     if negative:
         assert made["null_odds.json"][0] == (tmp_path / "null_odds.json").read_text()
-        assert np.mean([not text for text in ours["predictions.json"].values()]) > 0.1
+        assert np.mean([not text for text in ours["predictions.json"].values()]) > 0.05
     contexts = {example.guid: example.text_b for example in examples}
     same = others = 0
     for name_, wanted in theirs["nbest_predictions.json"].items():

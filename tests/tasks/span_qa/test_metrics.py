@@ -89,6 +89,19 @@ def test_scores_with_negative():
     assert found["best_exact"] == 75 and found["best_exact_thresh"] == -3.0
 
 
+def test_chinese_scores_with_negative():
+    found = metrics.scores_with_negative(
+        [["北京大学"], ["上海"], [], []],
+        ["北京大学", "", "", "上海"],
+        answers=["北京大学", "上海", "上海", "上海"],
+        odds=np.array([-3.0, 1.0, 2.0, -1.0]),
+        chinese=True,
+    )
+    assert found["cmrc_em"] == found["cmrc_f1"] == 50
+    assert found["HasAns_cmrc_f1"] == found["NoAns_cmrc_f1"] == 50
+    assert found["exact"] == 50 and found["best_f1"] == 75
+
+
 # Answers of cmrc2018 dev, changed; EM and F1 by CMRC's cmrc2018_evaluate.py of
 # squad-style-data, with NLTK's NLTKWordTokenizer for nltk.word_tokenize, whose data no
 # registry has (Python 3, NLTK 3.10.4).

@@ -110,6 +110,29 @@ def test_rules_allow_what_reads_without_a_fault(scheme):
             assert allowed == (not bio.read_spans(names, scheme).faults)
 
 
+@pytest.mark.parametrize(
+    ("labels", "types"),
+    [
+        (["O", "B-A", "I-A", "B-B", "I-B"], ["A", "B"]),
+        (["B-A", "I-A", "B-B", "I-B"], ["A", "B"]),
+        (["O", "PER", "LOC"], ["PER", "LOC"]),  # O beside types is no type
+        (["PER", "O", "B-A"], ["PER", "B-A"]),
+        (["E-commerce", "S-Bahn"], ["E-commerce", "S-Bahn"]),
+        (["O", "S-A"], ["A"]),
+        ([], []),
+    ],
+)
+def test_the_types_of_labels(labels, types):
+    assert bio.types_of(labels) == types
+
+
+@pytest.mark.parametrize("kind", ["job title", "a\u3000b", "a\x01"])
+def test_a_type_is_one_word(kind):
+    """Files whose columns blanks separate could not hold it."""
+    ((unit, message, repairable),) = bio.read_spans(["O", f"B-{kind}"], "bio").faults
+    assert unit == 1 and not repairable and "write a name without blanks" in message
+
+
 def test_the_scheme_of_a_file():
     assert bio.scheme_of(["O", "B-A", "I-A", "junk", "E"]) == bio.BIO
     assert bio.scheme_of(["O", "I-A"]) == bio.BIO  # unless IOB1 is asked for

@@ -98,6 +98,10 @@ def test_cluener_as_it_lies(split, texts, entities, overlaps):
             assert example.text_a[span.start : span.end] == mentions[tuple(span)]
 
 
+SINGLE = (
+    "'B-X' has no E-X after it: write S-X for one unit alone: --repair_bio lets the"
+    " entity end there"
+)
 TAGS = {  # the lines of a file: lines of faults, and words of the first
     "orphan": ("a O\nb I-X\n", [2], "'I-X' without a B-X before it: --repair_bio="),
     "type": ("a B-X\nb I-Y\n", [2], "'I-Y' after 'B-X': the type changes inside"),
@@ -105,7 +109,7 @@ TAGS = {  # the lines of a file: lines of faults, and words of the first
     "unknown": ("a O\n\nb Q-X\n\nc O\n", [3], "'Q-X' is not a tag of BIO: write O"),
     "columns": ("a O\nb\nc O\n\nd\n", [2, 5], "1 column, but 2 are needed"),
     "empty": ("a\tO\n\tO\n", [2], "the word is empty"),
-    "no E": ("a B-X\nb E-X\n\nc B-X\nd O\n", [4], "'B-X' has no E-X after it"),
+    "no E": ("a B-X\nb O\n\nc B-X\nd E-X\n", [1], SINGLE),
 }
 
 
@@ -185,7 +189,7 @@ def test_lists_of_words_and_tags(tmp_path):
         Span(3, 11, "LOC"),
     )
     assert [fault.split(":")[0] for _, fault in faults] == [
-        "2 words and 1 tags",
+        "2 words and 1 tag",
         "['O'] is no tag",
         "the words have the label 'B-LOC'",
     ]
