@@ -81,7 +81,7 @@ def _write(lines: list[str], colour: str | None) -> None:
 
 
 def progress_bar(
-    items: Iterable[Item], title: str, unit: str, total: int | None = None
+    items: Iterable[Item], title: str, unit: str, *, total: int | None = None
 ) -> Iterable[Item]:
     """The items, with a progress bar where standard error is a terminal.
 

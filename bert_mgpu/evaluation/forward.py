@@ -141,7 +141,7 @@ def forward(
         batches = _until(stopping, batches)
         if settings.streams:
             return batches
-        return progress_bar(batches, settings.name, "batches", len(own))
+        return progress_bar(batches, settings.name, "batches", total=len(own))
 
     try:
         towers.refresh()

@@ -23,6 +23,8 @@ _TURNING = frozenset(
 )
 _FULL = 50  # per cent of a row, from which a cell is too dark for dark letters
 
+DOCTYPE = "<!doctype html>"
+
 
 class Link(NamedTuple):
     """A text that leads to an `anchor` of the page."""
@@ -133,7 +135,7 @@ def page(title: str, *, top: str, sections: Sequence[tuple[str, str]]) -> str:
         f'<h2 id="s{i}">{escaped(name)}</h2>\n{content}'
         for i, (name, content) in enumerate(sections)
     )
-    return f"""<!doctype html>
+    return f"""{DOCTYPE}
 <html><head><meta charset="utf-8"><title>{escaped(title)}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy"

@@ -14,6 +14,8 @@ from bert_mgpu.core.files import make_folder, write_text
 from bert_mgpu.core.rows import Features
 from bert_mgpu.core.task import Predictions
 
+_OF = "rows"  # of baseline.json: which rows they were
+
 
 def write_evaluation(
     output_dir: pathlib.Path, values: Mapping[str, Any], name: str | None = None
@@ -46,16 +48,28 @@ def over_seeds(runs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float
     }
 
 
-def write_baseline(output_dir: pathlib.Path, scores: Mapping[str, Any]) -> None:
-    """Writes baseline.json: the baseline's scores of each set."""
-    write_text(output_dir / run_files.BASELINE, json.dumps(scores, indent=2) + "\n")
+def write_baseline(
+    output_dir: pathlib.Path, scores: Mapping[str, Any], contents: Mapping[str, str]
+) -> None:
+    """Writes baseline.json: the baseline's scores of each set.
+
+    contents: of each set, what tells it from others of its name.
+    """
+    facts = {name: {**own, _OF: contents[name]} for name, own in scores.items()}
+    write_text(output_dir / run_files.BASELINE, json.dumps(facts, indent=2) + "\n")
 
 
-def read_baseline(output_dir: pathlib.Path) -> dict[str, dict[str, float]]:
-    """Set -> what `write_baseline` wrote; nothing where it cannot be read."""
+def read_baseline(
+    output_dir: pathlib.Path, contents: Mapping[str, str] | None = None
+) -> dict[str, dict[str, float]]:
+    """Set -> what `write_baseline` wrote; nothing where it cannot be read.
+
+    contents: of the sets that are wanted; None: those that there are.
+    """
     return {
         name: {n: v for n, v in scores.items() if isinstance(v, int | float)}
         for name, scores in read_objects(output_dir / run_files.BASELINE).items()
+        if contents is None or contents.get(name) == scores.get(_OF, "")
     }
 
 

@@ -66,7 +66,7 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
     if not config.do_train and run.topology.group.rank == 0:
         resume.keep_task(data.task, run.output_dir)
     # 3. Their use.
-    scored, told = {}, learnt.Told({}, [])
+    scored, told = {}, learnt.Told({}, [], {})
     if config.do_eval:
         scored = stages.evaluate(run, towers, state.step, names=data.evaluated)
         trained = train.planned(run) if config.do_train else None

@@ -45,6 +45,7 @@ class Told(NamedTuple):
 
     trust: Mapping[str, Trust]
     doubts: Sequence[str]  # of the main one
+    baseline: Mapping[str, Mapping[str, float]]  # set -> its scores
 
 
 def tell(
@@ -54,13 +55,13 @@ def tell(
 
     scored: see `stages.evaluate`; plan: of the training, where there was one.
     """
-    if plan is None or run.config.eval_steps:  # it is written
-        baseline = result_files.read_baseline(run.output_dir)
+    sets = {name: run.data.read(name)[0] for name in scored or run.data.evaluated}
+    if plan is None or run.config.eval_steps:
+        baseline = stages.earlier_baseline(run, sets)
     else:
-        sets = {name: run.data.read(name)[0] for name in scored or run.data.evaluated}
         baseline = stages.baseline(run, sets)
     if run.topology.group.rank > 0:
-        return Told({}, [])
+        return Told({}, [], {})
     doubts = list[str]()
     trusts = {name: run.task.trust(own) for name, own in scored.items()}
     for name, own in scored.items():
@@ -85,7 +86,13 @@ def tell(
         doubts = learning.findings(scores, _training(run, plan) if plan else None)
     for line in doubts:
         fact("", f"WARNING: {line}")
-    return Told(trusts, doubts)
+    return Told(trusts, doubts, baseline)
+
+
+def _start(run: FinetuningRun) -> str | None:
+    """The weights that the run, or the one that it goes on with, began from."""
+    flags = result_files.read_objects(run.output_dir / run_files.RUN).get("flags", {})
+    return flags.get("init_checkpoint") or run.config.init_checkpoint
 
 
 def _training(run: FinetuningRun, plan: loop.TrainingPlan) -> learning.Training:
@@ -98,6 +105,6 @@ def _training(run: FinetuningRun, plan: loop.TrainingPlan) -> learning.Training:
         losses=[
             loss for row in records if (loss := recorder.total_loss(row)) is not None
         ],
-        from_weights=run.config.init_checkpoint is not None,
+        from_weights=_start(run) is not None,
         trains_encoder=any(name.startswith("bert/encoder/") for name in trained),
     )

@@ -9,7 +9,7 @@ from typing import Any
 from bert_mgpu.core.log import say
 from bert_mgpu.core.task import Trust
 from bert_mgpu.data import batching, pipeline
-from bert_mgpu.evaluation import report, result_files
+from bert_mgpu.evaluation import report
 from bert_mgpu.evaluation.set_report import EvaluatedSet
 from bert_mgpu.evaluation.verdict import ReportFacts
 from bert_mgpu.runs import learnt
@@ -34,9 +34,8 @@ def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> N
     warnings = data.warnings
     if run.topology.group.rank > 0:
         return
-    baseline = result_files.read_baseline(run.output_dir)
     evaluated = [
-        _evaluated(run, name, rows, trust=told.trust[name], baseline=baseline)
+        _evaluated(run, name, rows, trust=told.trust[name], baseline=told.baseline)
         for name, rows in scored.items()
     ]
     fractions = {}

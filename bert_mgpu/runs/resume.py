@@ -208,13 +208,13 @@ def _training(output_dir: pathlib.Path) -> dict[str, Any]:
         return {}
 
 
-def note_end(output_dir: pathlib.Path, seconds: float) -> None:
-    """Adds the end of a training to run.json, and the seconds that it took."""
+def note_time(output_dir: pathlib.Path, seconds: float, *, ended: bool) -> None:
+    """Adds the seconds that a part of a training took to run.json, and its end."""
     path = output_dir / run_files.RUN
     facts = files.read_json(path)
     before = facts[_TRAINING]["seconds"]
-    ended = {"ended": _now(), "seconds": round(before + seconds, 1)}
-    facts[_TRAINING] = facts[_TRAINING] | ended
+    own = {"seconds": round(before + seconds, 1)} | ({"ended": _now()} if ended else {})
+    facts[_TRAINING] = facts[_TRAINING] | own
     write_text(path, _as_json(facts))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -54,20 +53,24 @@ def located(
 def read(run: Run) -> list[Rollback]:
     """Those of the run in output_dir, which the first process reads."""
     group = run.topology.group
-    own = {"rollbacks": _read(run.output_dir) if group.rank == 0 else []}
+    own = {"rollbacks": _read(run) if group.rank == 0 else []}
     found = collective.all_gather_json(group, own)[0]["rollbacks"]
     return [Rollback(*one) for one in found]
 
 
-def _read(output_dir: pathlib.Path) -> list[Rollback]:
+def _read(run: Run) -> list[Rollback]:
+    output_dir, rate = run.output_dir, run.config.learning_rate
     path = output_dir / run_files.ROLLBACKS
     if not files.lexists(path):
         return []
     newest = max(train_state.saved_steps(output_dir), default=0)
     try:
+        content = files.read_json(path)
+        if content["learning_rate"] != rate:  # of another training, begun anew
+            return []
         found = [
             Rollback(int(one["diverged"]), int(one["step"]), str(one["seen"]))
-            for one in files.read_json(path)["rollbacks"]
+            for one in content["rollbacks"]
         ]
     except (UserError, KeyError, TypeError, ValueError, OverflowError) as error:
         say(f"WARNING: {path} is not read, the learning rate is the full one: {error}")
@@ -93,7 +96,8 @@ def roll_back(error: DivergedStep, run: Run) -> None:
     if group.rank == 0:
         newest = max(train_state.saved_steps(run.output_dir), default=0)
         after = [*before, Rollback(error.step, newest, error.seen)]
-        content = {"rollbacks": [one._asdict() for one in after]}
+        content: dict[str, Any] = {"learning_rate": run.config.learning_rate}
+        content["rollbacks"] = [one._asdict() for one in after]
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         files.write_text(run.output_dir / run_files.ROLLBACKS, text)
         say(

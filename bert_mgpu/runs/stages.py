@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -13,8 +14,10 @@ from bert_mgpu.checkpoints import huggingface_write, pretrained, run_folder
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import files, run_files
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Features
+from bert_mgpu.distributed import collective
 from bert_mgpu.evaluation import evaluator as evaluations
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.evaluation.evaluator import EvaluationSettings, Evaluator
@@ -99,13 +102,14 @@ def _write_scores(run: Run, step: int, scored: Any, *, name: str, title: str) ->
 
 
 def baseline(
-    run: FinetuningRun, sets: Mapping[str, Features]
+    run: FinetuningRun, sets: Mapping[str, Features], *, written: bool = True
 ) -> dict[str, dict[str, float]]:
-    """Set -> the scores of the family's baseline; logs and writes them.
+    """Set -> the scores of the family's baseline; logs and, if asked to, writes them.
 
     By all processes; the first one gets them.
     """
     data, family = run.data, run.data.family
+    contents = set_contents(run, sets)
     trained, _ = data.read("train")  # by all, like every reading
     if run.topology.group.rank > 0:
         return {}
@@ -113,8 +117,33 @@ def baseline(
     for name, scores in found.items():
         line = f"{family.baseline_name}, {name}: {run.task.line(scores)}"
         fact("baseline", line)
-    result_files.write_baseline(run.output_dir, found)
+    if written:
+        result_files.write_baseline(run.output_dir, found, contents)
     return found
+
+
+def set_contents(run: FinetuningRun, names: Iterable[str]) -> dict[str, str]:
+    """Set -> what tells its rows from those of another file of its name."""
+    keep = run.config.max_eval_examples
+    return {name: f"{run.data.read(name)[1]}, {keep} rows" for name in names}
+
+
+def earlier_baseline(
+    run: FinetuningRun, sets: Mapping[str, Features]
+) -> dict[str, dict[str, float]]:
+    """The baseline that a training wrote; of other sets it is found anew.
+
+    Where there is no training file any more, nothing is known of those. By all
+    processes; the first one gets it.
+    """
+    contents = set_contents(run, sets)
+    found = result_files.read_baseline(run.output_dir, contents)
+    readable = False
+    if run.topology.group.rank == 0 and found.keys() != sets.keys():
+        with contextlib.suppress(UserError):
+            readable = run.data.path("train").is_file()
+    (first, *_) = collective.all_gather_json(run.topology.group, {"is": readable})
+    return baseline(run, sets, written=False) if first["is"] else found
 
 
 def evaluator(run: FinetuningRun) -> Evaluator | None:

@@ -204,7 +204,7 @@ def _train(
         assert evaluator
         return evaluator.evaluate_after(step, towers, stopping)
 
-    began = time.perf_counter()
+    began, ended = time.perf_counter(), False
     with (
         pipeline.prefetch(batches()) as prefetched,
         _recorder(run, events, plan, start=state.step, rows=len(rows)) as recorder,
@@ -221,12 +221,15 @@ def _train(
                 recorder=recorder,
                 evaluate=evaluate if evaluator else None,
             )
+            ended = True
         except Exception as error:
             if shortage := towers.out_of_memory(error):
                 raise memory.smaller_parts(run, shortage) from None
             raise
-    if group.rank == 0:
-        resume.note_end(run.output_dir, time.perf_counter() - began)
+        finally:
+            if group.rank == 0:
+                took = time.perf_counter() - began
+                resume.note_time(run.output_dir, took, ended=ended)
     say(f"saved: {train_state.stem(state.step)} in {run.output_dir}")
     return state
 

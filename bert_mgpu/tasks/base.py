@@ -162,6 +162,7 @@ class Family(abc.ABC):
     # What its type has or lacks, and the shared flags that therefore do nothing.
     refused_flags: Mapping[str, Collection[str]] = types.MappingProxyType({})
     titles = ("text", "second")  # of an example's texts, among the words of page.js
+    labels_are_texts = False  # such as a better text: no classes
     # Whether predictions of a file show its labels, too, where it has them.
     shows_labels = False
 

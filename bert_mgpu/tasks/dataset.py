@@ -182,8 +182,8 @@ class TaskDataset:
         if shown and self.family.shows_labels and not source.labelled:
             examples = reader.labelled(examples, read)
         if source.share:
-            is_dev, texts = split != "train", self.family.kept_together
-            examples = dev_share.part(examples, source.share, dev=is_dev, texts=texts)
+            family, is_dev = self.family, split != "train"
+            examples = dev_share.of_family(family, examples, source.share, dev=is_dev)
         keep = getattr(config, self._sample_flag(split))
         return reader.sample(
             examples, keep, self._seed, random_numbers=config.random_numbers

@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
@@ -36,21 +36,43 @@ def both(example: Example) -> Sequence[str]:
     return example.text_a, example.text_b or ""
 
 
+class Divided(Protocol):
+    """What of a `base.Family` says how its rows are divided."""
+
+    labels_are_texts: bool
+
+    def kept_together(self, example: Example) -> Sequence[str]: ...
+
+
+def of_family(
+    family: Divided, examples: list[Example], share: float, *, dev: bool
+) -> list[Example]:
+    """The examples of the dev set, or the others: see `part`."""
+    texts, by_label = family.kept_together, not family.labels_are_texts
+    return part(examples, share, dev=dev, texts=texts, by_label=by_label)
+
+
 def part(
-    examples: Sequence[Example], share: float, *, dev: bool, texts: Texts = both
+    examples: Sequence[Example],
+    share: float,
+    *,
+    dev: bool,
+    texts: Texts = both,
+    by_label: bool = True,
 ) -> list[Example]:
     """The examples of the dev set, or the others, in their order.
 
     texts: of an example; those with the same ones are in one part.
 
     Training keeps a text of every label; the dev set has those labels whose share of
-    the rows is rounded up to one or more. Numbers, and sets of labels, are not divided
-    by their values.
+    the rows is rounded up to one or more. Numbers, sets of labels and, unless by_label,
+    labels are not divided by their values.
 
     Raises:
       UserError: one of the two has no row.
     """
-    chosen = _chosen(examples, share, texts)
+    labels = _labels if by_label else _no_labels
+    chosen = _chosen(examples, share, texts, labels_of=labels)
     parts: dict[bool, list[Example]] = {True: [], False: []}
     for example in examples:
         parts[_text(example, texts) in chosen].append(example)
@@ -69,7 +91,13 @@ def _text(example: Example, texts: Texts) -> bytes:
     return hashlib.blake2b(own.encode(), digest_size=16).digest()
 
 
-def _chosen(examples: Sequence[Example], share: float, texts: Texts) -> set[bytes]:
+def _chosen(
+    examples: Sequence[Example],
+    share: float,
+    texts: Texts,
+    *,
+    labels_of: Callable[[Any], Sequence[str]],
+) -> set[bytes]:
     """The texts of the dev set."""
     rows: collections.Counter[bytes] = collections.Counter()
     labels = collections.defaultdict[bytes, set[str]](set)
@@ -77,10 +105,10 @@ def _chosen(examples: Sequence[Example], share: float, texts: Texts) -> set[byte
     for example in examples:
         text = _text(example, texts)
         rows[text] += 1
-        labels[text].update(_labels(example.label))
+        labels[text].update(labels_of(example.label))
+    one = isinstance(examples[0].label, str)
     for text, own in labels.items():
-        one = isinstance(examples[0].label, str)
-        groups[min(own) if one else ""].add(text)
+        groups[min(own) if one and own else ""].add(text)
     in_training = collections.Counter(label for own in labels.values() for label in own)
     missing = max(1, round(share * len(examples)))
     chosen: set[bytes] = set()
@@ -100,6 +128,10 @@ def _labels(label: Any) -> Sequence[str]:
         return [label]
     several = isinstance(label, tuple) and all(isinstance(one, str) for one in label)
     return label if several else []
+
+
+def _no_labels(label: Any) -> Sequence[str]:
+    return []
 
 
 def _by_need(

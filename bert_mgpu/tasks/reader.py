@@ -26,7 +26,7 @@ from bert_mgpu.text import words
 # (task, columns, cells of a row) -> its label, or None to skip the row. Raises
 # ValueError where the cell holds no label.
 LabelReader = Callable[[TaskFiles, Columns, Sequence[Any]], Any]
-# The same examples of a file: see `Family.complete`, without its files.
+# See `Family.complete`, without its files.
 Completion = Callable[..., list[Example]]
 _MOST_SHOWN, _MOST_FAULTS = 20, 1000  # of a file; after the latter it is not read on
 
@@ -46,11 +46,11 @@ def read_examples(
 
     With labels, as training and evaluation want them, rows are skipped where the
     task says so and every label is checked. Without, as prediction wants them, the
-    label is never read and each line below the header gives one
-    example, a blank line one with an empty text, so that predictions can be
-    pasted beside the file; xnli's rows of other languages are left out even
-    then, and a blank line there has no language. If the text is in the last
-    column it is counted from the end, so prediction files may lack the label column.
+    label is never read and each line below the header gives one example, a blank line
+    one with an empty text, so that predictions can be pasted beside the file; xnli's
+    rows of other languages are left out even then, and a blank line there has no
+    language. If the text is in the last column it is counted from the end, so
+    prediction files may lack the label column.
 
     Args:
       label: reads the label of a row; complete: of a whole file, see `Family.complete`.
@@ -111,9 +111,8 @@ def _refuse(faults: Sequence[str]) -> NoReturn:
         say(fault)
     if len(faults) > _MOST_SHOWN:
         say(f"and {len(faults) - _MOST_SHOWN} more")
-    count = str(len(faults))
-    if len(faults) > _MOST_FAULTS:
-        count = f"more than {_MOST_FAULTS}"
+    are_more = len(faults) > _MOST_FAULTS
+    count = f"more than {_MOST_FAULTS}" if are_more else f"{len(faults)}"
     more = f" (the first of {count} faults, see above)" if others else ""
     raise UserError(f"{first}{more}")
 
@@ -273,10 +272,10 @@ def _cleaned(columns: Columns, given: Sequence[str]) -> list[str]:
     for index, word in enumerate(given):
         try:
             cleaned.append(columns.clean(word))
-            if not word.strip(" \t"):
-                raise ValueError("the word is empty")
-            if not {*word}.isdisjoint("\n\r"):
-                raise ValueError("the word has a line break")
+            if (empty := not word.strip(" \t")) or not {*word}.isdisjoint("\n\r"):
+                raise ValueError(
+                    f"the word {'is empty' if empty else 'has a line break'}"
+                )
         except ValueError as error:
             faults.append((index, str(error)))
     if faults:

@@ -41,7 +41,10 @@ class TrainingPlan:
     @property
     def rate_in_words(self) -> str:
         warmup = f" after a warm-up until step {self.warmup}" * (self.warmup > 0)
-        steps = ", ".join(map(str, self.halvings))
+        steps = ", ".join(
+            f"{step}" + f" ({count} times)" * (count > 1)
+            for step, count in collections.Counter(self.halvings).items()
+        )
         halved = f", halved after step {steps}" * bool(steps)
         return f"{self.peak_rate:g}{warmup}{halved}"
 

@@ -232,38 +232,40 @@ class Optimizer:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """One step by gradients that are clipped already -> (params, slots).
 
-        A pure function. `rate` is the learning rate before the factors, `step` is 0 for
-        the first step. Old and new slots have the names of `zero_slots`. Where `moves`
-        is false (a gradient that is not finite) all stay as they are.
+        A pure function. `rate` comes before the factors, `step` is 0 for the first one.
+        Slots are named as by `zero_slots`. Without `moves` all stays as it is.
         """
         decays = rules.resolve(rules.weight_decay(self.weight_decay), params)
         adaptations = rules.resolve(rules.LAYER_ADAPTATION, params)
         factors = rules.resolve(self.rates, params)
         in_8_bits = self._in_8_bits(params)
         update, signed = self._method.update, self._method.signed
-        new_params: dict[str, Any] = {}
-        new_slots: dict[str, Any] = {}
+        new_params, new_slots = dict[str, Any](), dict[str, Any]()
         dependency: Any = 0.0
         for name, param in params.items():
             quantized = name in in_8_bits
-            own_slots = {s: slots[f"{name}/{s}"] for s in self._specs(param, quantized)}
-            own = rate * factors[name], decays[name], adaptations[name]
-            settings = ParameterSettings(*own, step=step, moves=moves)
+            own = {s: slots[f"{name}/{s}"] for s in self._specs(param, quantized)}
+            settings = ParameterSettings(
+                rate * factors[name],
+                decays[name],
+                adaptations[name],
+                step=step,
+                moves=moves,
+            )
             if quantized:
-                new, own_slots, dependency = quantized_moments.update_in_8_bits(
+                new, own, dependency = quantized_moments.update_in_8_bits(
                     update,
                     signed,
                     dependency,
                     grad=grads[name],
                     param=param,
-                    slots=own_slots,
+                    slots=own,
                     settings=settings,
                 )
             else:
-                grad = grads[name]
-                new, own_slots = update(grad, param, own_slots, settings=settings)
+                new, own = update(grads[name], param, own, settings=settings)
             new_params[name] = tf.where(moves, new, param)
-            new_slots |= {f"{name}/{s}": value for s, value in own_slots.items()}
+            new_slots |= {f"{name}/{s}": value for s, value in own.items()}
             if self.ema_decay:
                 average = slots[key := f"{name}/{AVERAGE}"]
                 change = (1.0 - self._ema_decay(step)) * (new - average)
@@ -284,8 +286,7 @@ class Optimizer:
         shape = tuple(param.shape)
         if quantized:
             return quantized_moments.specs(self._method.signed, math.prod(shape))
-        slots = self._method.slots(shape)
-        return {suffix: (shape, np.float32) for suffix, shape in slots.items()}
+        return {s: (own, np.float32) for s, own in self._method.slots(shape).items()}
 
     def _in_8_bits(self, params: Mapping[str, Any]) -> set[str]:
         """The names of the parameters whose slots have 8 bits."""

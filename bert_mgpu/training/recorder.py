@@ -155,11 +155,12 @@ class Recorder:
             say(f"trained {self._done} step{plural} in {took}{self._mean_speed()}")
 
     def _mean_speed(self) -> str:
-        """The mean speed of the steps that did not compile, in words."""
+        """The mean speed of the steps but the first ones of a shape, in words."""
         if not self._seconds:
             return ""
         speed = self._steady * self._batch / self._seconds
-        return f", {speed:.1f} ex/s" + " once compiled" * self._compiles
+        when = "once compiled" if self._compiles else "after the first step"
+        return f", {speed:.1f} ex/s {when}"
 
 
 class NullRecorder:

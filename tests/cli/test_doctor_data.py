@@ -1,8 +1,12 @@
 """What `bert_mgpu doctor data` says of rows that were planted, and of sound ones."""
 
+import csv
+import gzip
 import html
+import io
 import json
 import re
+import shutil
 
 import pytest
 
@@ -99,6 +103,18 @@ def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
     assert all(len(line) <= 80 for line in tables.splitlines())
 
 
+def test_the_same_text_again_and_again_is_one_to_learn_from(doctor):
+    """A reply that a machine writes: five folds of one text there are not."""
+    rows = [*sound(40), *["thank you for your call\tc"] * 40]
+    code, out = doctor("--check_labels=true", train=rows)
+    assert code == 0 and "Traceback" not in out
+    assert "train.tsv:42, 43, 44 and 36 more: 39 rows with the text" in out
+    code, out = doctor("--check_labels=true", train=["a b\ta", "c d\tb"] * 20)
+    assert code == 0 and "labels are not doubted" in out
+    code, out = doctor("--check_labels=true", train=sound(80))
+    assert code == 0 and "no label is doubted by a quick model, right in" in out
+
+
 def test_a_model_that_learns_nothing_doubts_nothing(doctor):
     rows = [f"{line[:-1]}{'ab'[n % 3 == 0]}" for n, line in enumerate(sound(60))]
     _, out = doctor("--check_labels=true", train=rows)
@@ -180,6 +196,84 @@ def test_a_mended_copy_is_sound(doctor, vocab, tmp_path, suffix):
     assert (new / f"train.{suffix}").read_text(encoding="utf-8") == before
 
 
+QUOTED = ["“it” is good\ta", "it ‘is’ good\tb’", "it is ‘good’\ta"]
+
+
+def mended(doctor, tmp_path, vocab, *flags, **files):
+    """The mended copies of files with headers, by name; a name holds / as _."""
+    data, new = tmp_path / "own", tmp_path / "new"
+    task = {"text_a": "text", "label": "label"}
+    for name, (where, lines) in files.items():
+        (data / where).parent.mkdir(parents=True, exist_ok=True)
+        text = "\n".join(lines) + "\n"
+        pack = gzip.compress if where.endswith(".gz") else bytes
+        (data / where).write_bytes(pack(text.encode()))
+        task[name] = where
+    (data / "task.json").write_text(json.dumps(task))
+    code, out = doctor(vocab, f"--data_dir={data}", f"--repaired_dir={new}", *flags)
+    assert code == 0, out
+    shutil.rmtree(data)
+    (new / "task.json").unlink()
+    (data).mkdir()
+    (data / "task.json").write_text(json.dumps(task))
+    for where in [*new.rglob("*")]:
+        if where.is_file():
+            own = data / where.relative_to(new)
+            own.parent.mkdir(exist_ok=True)
+            shutil.copyfile(where, own)
+    code, again = doctor(vocab, f"--data_dir={data}", *flags)
+    assert code == 0 and not any("become [UNK]" in line for line in problems(again))
+    found = {}
+    for name, (where, _) in files.items():
+        raw = (data / where).read_bytes()
+        raw = gzip.decompress(raw) if where.endswith(".gz") else raw
+        found[name] = raw.decode().splitlines()
+    return found
+
+
+def test_a_mended_folder_has_the_files_that_task_json_names(doctor, vocab, tmp_path):
+    """Also of one name in two folders, packed, and without labels."""
+    rows = [line.replace("I saw", "“I” saw") for line in sound(40)]
+    files = {
+        "train": ("tr/data.tsv", ["text\tlabel", *rows]),
+        "dev": ("de/data.tsv.gz", ["text\tlabel", *sound(20, 100), *QUOTED[::2]]),
+        "test": ("test.tsv", ["text", *(line[:-2] for line in QUOTED[::2])]),
+    }
+    found = mended(doctor, tmp_path, vocab, **files)
+    assert found["train"] == ["text\tlabel", *(r.replace("“I”", '"I"') for r in rows)]
+    assert found["dev"][-2:] == ['"it" is good\ta', "it is 'good'\ta"]
+    assert found["test"] == ["text", '"it" is good', "it is 'good'"]
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_labels_and_headers_stay(doctor, vocab, tmp_path, suffix):
+    """A label that loses its quote is another label; JSON may escape the sign."""
+    train = [line.replace("\tb", "\tb’") for line in sound(40)] + QUOTED
+    text, label = "text’", "label’"
+    if suffix == "jsonl":
+        cells = [line.split("\t") for line in train]
+        lines = [json.dumps({text: one, label: two}) for one, two in cells]
+    else:
+        lines = rewritten([f"{text}\t{label}", *train], suffix)
+    data, new = tmp_path / "own", tmp_path / "new"
+    data.mkdir()
+    task = {"train": f"train.{suffix}", "text_a": text, "label": label}
+    (data / "task.json").write_text(json.dumps(task))
+    (data / f"train.{suffix}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    code, out = doctor(vocab, f"--data_dir={data}", f"--repaired_dir={new}")
+    assert code == 0 and "signs written plainly in 3 rows" in out, out
+    made = (new / f"train.{suffix}").read_text(encoding="utf-8")
+    plain = ['"it" is good\ta', "it 'is' good\tb’", "it is 'good'\ta"]
+    if suffix == "jsonl":
+        rows = [[*json.loads(line).values()] for line in made.splitlines()]
+        assert ["\t".join(row) for row in rows] == [*train[:40], *plain]
+    elif suffix == "csv":
+        rows = ["\t".join(row) for row in csv.reader(io.StringIO(made))]
+        assert rows == [f"{text}\t{label}", *train[:40], *plain]
+    else:
+        assert made.splitlines() == [f"{text}\t{label}", *train[:40], *plain]
+
+
 def test_signs_that_the_vocabulary_has_stay(doctor, vocab, tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text(path.read_text() + "“\n”\n", encoding="utf-8")
@@ -215,6 +309,11 @@ def test_the_page_has_what_is_printed(doctor, tmp_path):
         assert line in shown.replace(str(tmp_path / "data") + "/", ""), line
     code, out = doctor(f"--html={page}", train=sound(40), dev=sound(20, 100))
     assert code == 0 and "no problems found" in page.read_text(encoding="utf-8")
+    train = tmp_path / "data" / "train.tsv"
+    before = train.read_bytes()
+    code, out = doctor(f"--html={train}", train=sound(40))
+    assert code == 2 and "it exists and is no page: pass another" in out
+    assert train.read_bytes() == before
 
 
 def test_a_page_is_written_of_rows_that_cannot_be_read(doctor, tmp_path):

@@ -122,10 +122,10 @@ def test_horovodrun_writes_before_each_line(screen, monkeypatch):
 
 def test_a_bar_knows_its_end(screen):
     stream = screen(80, is_terminal=True)
-    assert list(log.progress_bar(iter("abc"), "dev", "batches", 3)) == [*"abc"]
+    assert list(log.progress_bar(iter("abc"), "dev", "batches", total=3)) == [*"abc"]
     assert "| 0/3 [" in stream.getvalue() and " batches/s" in stream.getvalue()
     stream = screen(80)
-    assert list(log.progress_bar(iter("abc"), "dev", "batches", 3)) == [*"abc"]
+    assert list(log.progress_bar(iter("abc"), "dev", "batches", total=3)) == [*"abc"]
     assert not stream.getvalue()
 
 

@@ -54,6 +54,11 @@ def test_a_model_that_learnt_nothing(said, tiny):
     (out / "eval_results.txt").unlink()
     err, _ = said(do_train=False, report=False)
     assert "is not better than" in err and "baseline  naive" not in err
+    # Another set has a baseline of its own.
+    before = (out / "baseline.json").read_bytes()
+    err, _ = said(do_train=False, report=False, max_eval_examples=5)
+    assert "baseline  naive Bayes, dev: eval_accuracy" in err
+    assert (out / "baseline.json").read_bytes() == before
 
 
 def test_a_model_that_did(said, work):

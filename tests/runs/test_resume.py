@@ -215,9 +215,10 @@ def test_run_files_say_how_it_began(tmp_path, said):
     assert began["began"] == "2026-01-01T00:00:00+00:00"
     assert began["host"] == platform.node() and began["devices"] == ["a card"]
     assert began["seconds"] == 0 and "ended" not in began
-    for seconds in (1.5, 2.25):
-        resume.note_end(tmp_path, seconds)
-    facts = json.loads((tmp_path / "run.json").read_text())
+    for seconds, ended in ((1.5, False), (2.25, True)):
+        resume.note_time(tmp_path, seconds, ended=ended)
+        facts = json.loads((tmp_path / "run.json").read_text())
+        assert ("ended" in facts["training"]) == ended
     assert facts["flags"]["init_checkpoint"].endswith("/start")
     ended = facts["training"]
     assert ended["began"] == began["began"] and ended["seconds"] == 3.8

@@ -18,18 +18,26 @@ def job(tmp_path):
     return types.SimpleNamespace(
         output_dir=tmp_path,
         topology=types.SimpleNamespace(group=SOLO),
-        config=types.SimpleNamespace(on_divergence="rollback"),
+        config=types.SimpleNamespace(on_divergence="rollback", learning_rate=1e-3),
     )
 
 
 def test_those_of_later_steps_are_of_another_run(job, tmp_path):
     steps = [{"diverged": s + 1, "step": s, "seen": "x"} for s in (0, 8, 12)]
-    (tmp_path / "rollbacks.json").write_text(json.dumps({"rollbacks": steps}))
+    kept = {"learning_rate": 1e-3, "rollbacks": steps}
+    (tmp_path / "rollbacks.json").write_text(json.dumps(kept))
     assert [one.step for one in rollbacks.read(job)] == [0, 8]
+    job.config.learning_rate = 1e-4  # nothing was saved, and it begins anew
+    assert rollbacks.read(job) == []
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"rollbacks": [1]}', '{"rollbacks": [{"step": 1e999}]}']
+    "text",
+    [
+        *("", "[]", "{}", '{"rollbacks": []}'),
+        '{"learning_rate": 1e-3, "rollbacks": [1]}',
+        '{"learning_rate": 1e-3, "rollbacks": [{"step": 1e999}]}',
+    ],
 )
 def test_what_cannot_be_read_counts_nothing(job, tmp_path, capsys, text):
     (tmp_path / "rollbacks.json").write_text(text)

@@ -9,6 +9,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks import dev_share, registry, sources
+from bert_mgpu.tasks.rewriting import family as rewriting
 
 
 def examples(counts, seed=0):
@@ -118,6 +119,19 @@ def test_two_parts_need_texts_for_both(rows):
     for dev in (False, True):
         with pytest.raises(UserError, match="^--dev_share=0.5: . rows have too few te"):
             dev_share.part(rows, 0.5, dev=dev)
+
+
+def test_texts_to_write_are_no_labels():
+    """Each is another one, and a part may have it or not."""
+    rows = [Example(str(n), f"a {n}", label=f"b {n}", line=n) for n in range(200)]
+    rows += [Example(f"x{n}", f"c {n}", label="the same", line=n) for n in range(20)]
+    train, dev = (
+        dev_share.part(rows, 0.1, dev=is_dev, by_label=False)
+        for is_dev in (False, True)
+    )
+    assert len(dev) == 22 and len(train) == 198
+    assert len({one.label for one in dev}) > 15
+    assert dev_share.of_family(rewriting.FAMILY, rows, 0.1, dev=True) == dev
 
 
 def test_it_is_for_tasks_without_a_dev_file(tmp_path):

@@ -43,6 +43,10 @@ class Doubted:
                 f"labels are not doubted: a quick model is right in {scores}, the most"
                 f" common label in {known.most_common:.1%}"
             )
+        if not self.found:
+            return terminal.wrap(
+                f"no label is doubted by a quick model, right in {scores}"
+            )
         head = terminal.wrap(
             f"labels that a quick model doubts, which did not see the row and is right"
             f" in {scores}, the most doubtful first:"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from bert_mgpu.core import files, terminal
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.evaluation import html
 
 _LOOKED_FOR = (
@@ -14,6 +15,16 @@ _LOOKED_FOR = (
     " unknown words, texts that stand there twice, nearly twice or in two files, and"
     " doubtful labels"
 )
+
+
+def check_page(path: pathlib.Path) -> None:
+    """Raises UserError where a file that is no page would be overwritten."""
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            if file.read(len(html.DOCTYPE)).decode("latin-1") != html.DOCTYPE:
+                raise UserError(
+                    f"--html={path}: it exists and is no page: pass another"
+                )
 
 
 class Findings:

@@ -10,12 +10,13 @@ mark, and end in one line feed.
 from __future__ import annotations
 
 import bisect
-import csv
-import io
+import gzip
+import lzma
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from bert_mgpu.cli.doctor.plain_signs import PlainSigns
 from bert_mgpu.cli.doctor.task_sets import ReadSet
 from bert_mgpu.core import hashing, text_files
 from bert_mgpu.core.errors import UserError
@@ -26,6 +27,10 @@ from bert_mgpu.tasks.predict_format import encoding_of
 from bert_mgpu.text import near_duplicates
 
 _BY_LINES = ("tsv", "csv", "jsonl", "conll")  # the formats whose rows have own lines
+_PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+}
 
 
 def check(target: pathlib.Path) -> None:
@@ -61,36 +66,45 @@ def _key(example: Example) -> int:
     return hashing.text_key(example.text_a, example.text_b)
 
 
+def target_of(path: pathlib.Path, data_dir: str, target: pathlib.Path) -> pathlib.Path:
+    """Where the copy of a file of the task goes: task.json names it as before."""
+    own, folder = path.resolve(), pathlib.Path(data_dir).resolve()
+    inside = own.is_relative_to(folder)
+    return target / (own.relative_to(folder) if inside else own.name)
+
+
 def write(
-    target: pathlib.Path,
+    copy: pathlib.Path,
     read: ReadSet,
     lines: Lines | None,
     *,
     dropped: set[int],
     plain: Mapping[str, str],
+    with_label: bool,
 ) -> str:
     """Writes the copy of a file; returns what was changed.
 
     lines: with other labels; None: those of the file. plain: signs -> what replaces
-    them.
+    them in texts and, if with_label, in labels.
     """
-    name = read.path.name
-    make_folder(target)
+    if copy.exists():
+        raise UserError(f"{read.path}: a file of its name is in {copy.parent} already")
+    make_folder(copy.parent)
     table = read.columns.table
     kind = table.form.format_of(read.path) if table else "tsv"
     if kind not in _BY_LINES:
-        shutil.copyfile(read.path, target / name)
-        return f"copied {name} as it is: rows of this format are not mended"
-    name = name.removesuffix(".gz").removesuffix(".xz")
+        shutil.copyfile(read.path, copy)
+        return f"copied {copy.name} as it is: rows of this format are not mended"
     encoding = encoding_of(read.columns)
     codec = text_files.ENCODINGS[encoding]
     lines = lines or text_files.read_lines(read.path, encoding)
-    changed = [0]
-    kept = _plain(_kept(lines, read.examples, dropped), kind, plain, changed=changed)
-    write_bytes(target / name, (line.encode(codec) for line in kept))
+    own = PlainSigns(plain, read.columns, kind, with_label=with_label)
+    kept = own.rows(_kept(lines, read.examples, dropped))
+    pack = _PACK.get(copy.suffix, bytes)
+    write_bytes(copy, pack(b"".join(line.encode(codec) for line in kept)))
     parts = [f"{len(dropped)} rows left out"] * bool(dropped)
-    parts += [f"signs written plainly in {changed[0]} rows"] * bool(changed[0])
-    return f"wrote {target / name}" + f": {', '.join(parts)}" * bool(parts)
+    parts += [f"signs written plainly in {own.changed} rows"] * bool(own.changed)
+    return f"wrote {copy}" + f": {', '.join(parts)}" * bool(parts)
 
 
 def _kept(
@@ -109,26 +123,3 @@ def _kept(
             held.append(f"{line}\n")
     if held:
         yield "".join(held)
-
-
-def _plain(
-    rows: Iterator[str], kind: str, plain: Mapping[str, str], *, changed: list[int]
-) -> Iterator[str]:
-    """The rows with plain signs; changed[0] counts those that have others."""
-    escaped = {sign: own.replace('"', '\\"') for sign, own in plain.items()}
-    own = str.maketrans(escaped if kind == "jsonl" else {**plain})
-    for row in rows:
-        if plain and not plain.keys().isdisjoint(row):
-            changed[0] += 1
-            row = _csv_row(row, own) if kind == "csv" else row.translate(own)
-        yield row
-
-
-def _csv_row(row: str, plain: Mapping[int, str]) -> str:
-    """The row with its cells quoted anew, since a quote may be among the signs."""
-    out = io.StringIO()
-    for cells in csv.reader(io.StringIO(row, newline="")):
-        csv.writer(out, lineterminator="\n").writerow(
-            [cell.translate(plain) for cell in cells]
-        )
-    return out.getvalue()

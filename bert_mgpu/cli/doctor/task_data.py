@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.cli import script
 from bert_mgpu.cli.doctor import doubted_labels, near_rows, repaired_files, task_sets
+from bert_mgpu.cli.doctor import findings as findings_lib
 from bert_mgpu.cli.doctor.findings import Findings
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -69,6 +70,7 @@ def _report(config: TaskDataConfig) -> None:
         repaired_files.check(target)
     if config.html:
         check_writable(pathlib.Path(config.html), "html")
+        findings_lib.check_page(pathlib.Path(config.html))
     files, known = registry.find_task_files(config), _tokenizer(config)
     if known is None:  # nothing is known of tokens
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
@@ -146,22 +148,23 @@ def _write_repaired(
     config: TaskDataConfig,
     plain: Mapping[str, str],
 ) -> None:
-    """Writes mended copies of the labelled files, and task.json, to a new folder."""
+    """Writes mended copies of the files, and task.json, to a new folder."""
     repeated, leaking = repaired_files.left_out(sets)
     print()
     if repeated or leaking:
         print(f"rows of train: {len(repeated)} repeated, {len(leaking)} in other files")
-    for read in filter(lambda read: read.labelled, sets):
+    for read in sets:
         lines = None
-        if config.repair_bio:
+        if config.repair_bio and read.labelled:
             lines = family.repaired(task, read.columns, read.examples, path=read.path)
         said = repaired_files.write(
-            target,
+            repaired_files.target_of(read.path, str(config.data_dir), target),
             read,
             lines,
             dropped=repeated | leaking if read.split == "train" else set(),
             # A label with places in the text would have others then.
             plain={} if family.has_windows else plain,
+            with_label=family.labels_are_texts,
         )
         print(said)
     own = pathlib.Path(str(config.data_dir), task_json.FILE)

@@ -29,7 +29,7 @@ def of_classes(
     if rows and counts.size <= _MOST_CELLS:
         found["macro_f1"] = intervals.of_cells(counts, macro_f1)
     if rows and len(labels) == 2:
-        found["f1"] = intervals.of_cells(counts, lambda drawn: _f1(drawn)[:, 1])
+        found["f1"] = intervals.of_cells(counts, positive_f1)
     if not rows:
         return Trust(found)
     most = int(counts.sum(1).argmax())
@@ -46,6 +46,11 @@ def _f1(counts: np.ndarray) -> np.ndarray:
     both = counts.sum(-1) + counts.sum(-2)
     right = 2 * np.diagonal(counts, axis1=-2, axis2=-1)
     return np.where(both > 0, right / np.maximum(both, 1), np.nan)
+
+
+def positive_f1(counts: np.ndarray) -> np.ndarray:
+    """As scikit-learn's of the second class, 0 where it does not occur: [T]."""
+    return np.nan_to_num(_f1(counts)[:, 1])
 
 
 def macro_f1(counts: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks.data_checks import Doubt, Doubts
 
 FOLDS = 5
-_FEW = 2 * FOLDS  # rows of a label, from which it is neither learnt nor doubted
+_FEW = 2 * FOLDS  # texts of a label, from which it is neither learnt nor doubted
 _LONGEST_GRAM, _MOST_GRAMS = 4, 50_000  # characters; kinds of them
 _READ = 1000  # characters of a text
 _DECAY, _EPOCHS, _SEED = 1e-4, 20, 0
@@ -29,7 +29,8 @@ _DECAY, _EPOCHS, _SEED = 1e-4, 20, 0
 def find(examples: Sequence[Example]) -> Doubts:
     """Rows whose label is doubted, the most doubtful first. examples: with labels."""
     names, truth = np.unique([str(one.label) for one in examples], return_inverse=True)
-    counts = np.bincount(truth)
+    _, first = np.unique(_keys(examples), return_index=True)
+    counts = np.bincount(truth[first], minlength=len(names))  # of different texts
     known = np.flatnonzero(counts[truth] >= _FEW)
     labels, own = np.unique(truth[known], return_inverse=True)
     if len(labels) < 2:
@@ -86,7 +87,7 @@ def out_of_fold(examples: Sequence[Example], truth: np.ndarray) -> np.ndarray:
     from sklearn.model_selection import StratifiedKFold
 
     matrix = _matrix(examples)
-    keys = [hashing.text_key(one.text_a, one.text_b) for one in examples]
+    keys = _keys(examples)
     _, first, text = np.unique(keys, return_index=True, return_inverse=True)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=_SEED)
     fold = np.empty(len(first), np.int64)  # of each text
@@ -106,6 +107,11 @@ def out_of_fold(examples: Sequence[Example], truth: np.ndarray) -> np.ndarray:
         rows = np.ix_(np.flatnonzero(held), model.classes_)
         probabilities[rows] = model.predict_proba(matrix[held])
     return probabilities
+
+
+def _keys(examples: Sequence[Example]) -> list[int]:
+    """Equal for equal texts."""
+    return [hashing.text_key(one.text_a, one.text_b) for one in examples]
 
 
 def _matrix(examples: Sequence[Example]) -> Any:

@@ -34,6 +34,7 @@ class RewritingFamily(Family):
     """The type "rewrite"."""
 
     baseline_name = "copying"
+    labels_are_texts = True
     exportable = False  # a text takes several passes
     titles = ("text", "context")
     refused_flags = types.MappingProxyType(_REFUSED)

@@ -19,6 +19,16 @@ def test_macro_f1_is_that_of_scikit_learn():
     assert trust.macro_f1(np.array(counts)) == pytest.approx(wanted, abs=1e-12)
 
 
+def test_a_class_that_hardly_occurs_has_an_interval():
+    """Of rows that are drawn, some have neither a true nor a predicted one."""
+    truth = np.array([0] * 198 + [1] * 2)
+    for said in (np.zeros(200, int), np.arange(200) == 3):
+        low, high = trust.of_classes(truth, said.astype(int), LABELS[:2]).intervals[
+            "f1"
+        ]
+        assert low == high == 0.0
+
+
 def test_the_intervals_hold_the_scores():
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 2, 300)
