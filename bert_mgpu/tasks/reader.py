@@ -93,14 +93,12 @@ def labelled(
     """The examples with labels; read: `read_examples` of their file."""
     first: dict[str, str] = {}
     try:
-        found = read(
-            with_label=True, faults=lambda _, fault: first.setdefault("fault", fault)
-        )
+        found = read(with_label=True, faults=lambda _, own: first.setdefault("is", own))
     except UserError:  # there are none, or none that can be read
         found = []
-    known = {example.line: example.label for example in found}
+    known = {one.line: one.label for one in found}
     if known and first:
-        say(f"no labels beside predictions, as some rows have none: {first['fault']}")
+        say(f"no labels beside predictions, as some rows have none: {first['is']}")
     return [dataclasses.replace(one, label=known.get(one.line)) for one in examples]
 
 
