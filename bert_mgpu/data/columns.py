@@ -60,12 +60,12 @@ def pick(
     cells: list[str], numbers: Sequence[int | None]
 ) -> list[str | None] | ValueError:
     wanted = [number for number in numbers if number is not None]
-    most = max(wanted, default=0)
-    if min(wanted, default=0) < 0 <= most:  # the last column is a further one
+    most, least = max(wanted, default=0), min(wanted, default=0)
+    if least < 0 <= most:  # the last column is a further one
         most += 1
-    if len(cells) <= most:
+    if len(cells) <= most or len(cells) < -least:
+        is_short = len(cells) <= most
+        needed = f"{most} (counted from 0)" if is_short else f"{least} (from the end)"
         plural = "s" * (len(cells) > 1)
-        return ValueError(
-            f"{len(cells)} column{plural}, but column {most} (counted from 0) is needed"
-        )
+        return ValueError(f"{len(cells)} column{plural}, but column {needed} is needed")
     return [None if number is None else cells[number] for number in numbers]

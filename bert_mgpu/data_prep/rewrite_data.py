@@ -107,7 +107,8 @@ def make(
         )
         rows = _write_rows(maker, blocks, made, workers=workers)
         check_rows(source, store.distinct, rows)
-        (made / TASK).write_text(_task(has_hint), encoding=UTF_8)
+        text = _task(has_hint, has_dev=bool(rows["ads_dev"]))
+        (made / TASK).write_text(text, encoding=UTF_8)
         publish(made, output_dir, OUTPUTS)
     return RewriteCounts(store.total, store.distinct, n_phrases, rows=rows)
 
@@ -237,11 +238,11 @@ def _append(path: pathlib.Path, target: BinaryIO) -> None:
         path.unlink()
 
 
-def _task(has_hint: bool) -> str:
+def _task(has_hint: bool, *, has_dev: bool) -> str:
     task = {
         "type": "rewrite",
         "train": "train.tsv",
-        "dev": "dev.tsv",
+        **({"dev": "dev.tsv"} if has_dev else {}),
         "header": True,
         "text_a": "source",
         **({"text_b": "context"} if has_hint else {}),

@@ -11,13 +11,14 @@ Letters: B pairs, N places of a source, M of a target.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Tokens = Sequence[int]  # ids, none below 0
 Pair = tuple[Tokens, Tokens]  # the source and the target
 _CELLS = 1 << 19  # of the table of pairs that are worked on together; 8 bytes each
+_AS_LISTS = 1 << 20  # cells of a table that is read as lists
 _NEVER = -(2**30)
 
 
@@ -76,7 +77,9 @@ def _blocks(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
 def _script(source: Tokens, target: Tokens, values: np.ndarray) -> Edits:
     """The best script of a pair; values: see `_values`, of this pair."""
     size, goal = len(source), len(target)
-    own: list[list[list[int]]] = values[:, -size - 1 :, -goal - 1 :].tolist()
+    own: Any = values[:, -size - 1 :, -goal - 1 :]
+    if own.size <= _AS_LISTS:
+        own = own.tolist()  # faster, and in a large table most is never looked at
     keeps, counts, written = [False] * size, [0] * (size + 1), list[int]()
     at = place = slot = opened = 0  # slot: where what is written now stands
     while at < size or place < goal:

@@ -43,8 +43,9 @@ class Spacing:
         for end, (start, _) in zip(ends, places[1:], strict=False):
             gap = text[end:start]  # one with a slot in it shows nothing
             if start >= end and start not in inner and not gap.strip():
-                key = _left(text, end), _right(text, start, text[:end])
-                self._apart[key] += 1 if gap else -1
+                left, right = _left(text, end), _right(text, start, text[:end])
+                if left and right:  # not a mark that stands on no letter
+                    self._apart[left, right] += 1 if gap else -1
         # Corpora that are cut into tokens have blanks where print has none.
         shown = (
             seen

@@ -8,6 +8,7 @@ import pytest
 from bert_mgpu.text import edits
 from bert_mgpu.text.edits import Edits
 from bert_mgpu.text.rewrite_source import source_of
+from bert_mgpu.text.spacing import Spacing
 from tests.support.realised import checked, knows
 
 
@@ -87,3 +88,17 @@ def test_what_is_deleted_takes_its_blanks_along(tmp_path):
         text = checked(source, script, tokenizer).text
         assert not re.search(r"\s\s|\s[,.)]|\(\s|^\s|\s$", text), (source.text, text)
         assert tokenizer.ids(text) == edits.realised(source.ids, script)
+
+
+@pytest.mark.parametrize(
+    "text", ["\ufe0f，新 loss", "\u0301.a", "\u0e31 a", "a \ufe0f, b"]
+)
+def test_a_mark_that_stands_on_no_letter_has_no_kind(text):
+    """An emoji that was cut out leaves one behind."""
+    places = [(at, at + 1) for at, char in enumerate(text) if not char.isspace()]
+    own = Spacing(text, places)
+    assert own.between("a", "b") is True and own.between(text, "b") in (
+        True,
+        False,
+        None,
+    )

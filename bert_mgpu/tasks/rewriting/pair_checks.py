@@ -51,12 +51,12 @@ def _left_out(facts: Mapping[str, Any]) -> str:
     parts = [
         f"{facts[name]} {why}"
         for name, why in (
-            ("too_long", "with more tokens at one place than --max_insert"),
-            ("misplaced", "that differ from their target outside of the slots"),
+            ("too_long", "have more tokens at one place than --max_insert"),
+            ("misplaced", "differ from their target outside of the slots"),
         )
         if facts[name]
     ]
-    return f"{' and '.join(parts)}, of {facts['pairs']} pairs (lines {lines}{more})"
+    return f"of {facts['pairs']} pairs {' and '.join(parts)} (lines {lines}{more})"
 
 
 def _advice(facts: Mapping[str, Any]) -> str:

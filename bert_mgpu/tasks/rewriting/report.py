@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from bert_mgpu.text.edits import edits_of, token_edits
 from bert_mgpu.text.realise import TextEdit
 
 _LONGEST = 300  # characters of a text
+_COMPARED = 2000  # characters of long texts, from where they first differ
 
 
 def of_set(scored: RewrittenSet, keep_bias: float) -> SetReport:
@@ -64,11 +66,17 @@ def _mistakes(scored: RewrittenSet) -> Mistakes:
 
 
 def _character_edits(source: str, target: str) -> list[TextEdit]:
-    """The edits that make one text of another, by characters."""
-    pair = ([*map(ord, source)], [*map(ord, target)])
-    (edits,) = edits_of([pair])
+    """The edits that make one text of another, by characters.
+
+    Of long texts only so much behind the first difference is compared, as a table of
+    all pairs of characters would take gigabytes.
+    """
+    is_long = max(len(source), len(target)) > _COMPARED
+    equal = len(os.path.commonprefix([source, target])) if is_long else 0
+    one, other = (text[equal : equal + _COMPARED] for text in (source, target))
+    (edits,) = edits_of([([*map(ord, one)], [*map(ord, other)])])
     return [
-        TextEdit(start, end, source[start:end], new="".join(map(chr, new)))
+        TextEdit(equal + start, equal + end, one[start:end], new="".join(map(chr, new)))
         for start, end, new in token_edits(edits)
     ]
 

@@ -221,6 +221,8 @@ def test_the_bank_counts(make, rows):
         ["末", "1", "1", "0", "0", "1", "0"],
     ]
     assert rows("matches.txt") == [["中"], ["头"], ["尾"], ["末"]]
+    # A dev file without rows could not be evaluated.
+    assert "dev" not in json.loads(pathlib.Path("out/rewrite/task.json").read_text())
 
 
 def test_infill_leaves_out_what_would_be_copied(make, rows):

@@ -100,6 +100,11 @@ def test_an_output_is_no_input(refuse, make, work):
     refuse("is --bank too", candidates=2, bank="out/candidates.txt")
 
 
+def test_a_column_from_the_end_that_a_line_has_not(refuse):
+    pathlib.Path("ads").write_text("x\t一一，二二\t3\n三三，四四\n", encoding="utf-8")
+    refuse("ads:2: 1 column, but column -2 (from the end) is needed", ad_column=-2)
+
+
 def test_few_ads_that_are_all_of_the_dev_set(refuse):
     pathlib.Path("ads").write_text("一一，二二\n三三，四四\n", encoding="utf-8")
     refuse("all of 2 different ads are of the dev set", dev_share=0.9, random_seed=3)

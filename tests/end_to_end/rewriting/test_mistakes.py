@@ -107,12 +107,12 @@ UNFIT = {
                           "this is no editing: pass the column", "--target_column"),
     "too much at one place": (
         pairs(5, "sun joy", "sun win win win win win joy"),
-        "5 with more tokens at one place than --max_insert, of 20 pairs (lines 1, 2, 3",
+        "of 20 pairs 5 have more tokens at one place than --max_insert (lines 1, 2, 3",
         "and 2 more): raise --max_insert, up to 5, or pass other pairs"),
     "far too much": (pairs(5, "sun", f"sun {'win ' * 150}"), "up to 100, or pass"),
     "outside of slots": (
         pairs(5, "sun [SLOT] joy", "rain win joy"),
-        "5 that differ from their target outside of the slots, of 20 pairs (lines 1,",
+        "of 20 pairs 5 differ from their target outside of the slots (lines 1,",
         "write the same text in both, but for the slots"),
     "empty slots": (pairs(5, "sun [SLOT]", "sun"), "outside of the slots"),
 }  # fmt: skip

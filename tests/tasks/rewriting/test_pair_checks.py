@@ -48,13 +48,13 @@ def test_what_is_taken():
         ({"learnt": 0}, "no row has room for a token of its text: raise --max_seq_len"),
         (
             {"too_long": 11},
-            "11 with more tokens at one place than --max_insert and 10 that differ from"
-            " their target outside of the slots, of 100 pairs (lines 4, 9, 12 and 18"
+            "of 100 pairs 11 have more tokens at one place than --max_insert and 10"
+            " differ from their target outside of the slots (lines 4, 9, 12 and 18"
             " more): raise --max_insert, up to 17, or pass other pairs",
         ),
         (
             {"misplaced": 21, "too_long": 0},
-            "21 that differ from their target outside of the slots, of 100 pairs (lines"
+            "of 100 pairs 21 differ from their target outside of the slots (lines"
             " 4, 9, 12 and 18 more): write the same text in both, but for the slots",
         ),
         ({"too_long": 21, "slot_lengths": {"250": 21}}, "up to 100, or pass"),
@@ -69,7 +69,7 @@ def test_what_is_refused(changed, message):
 def test_remarks_for_the_log():
     to_write, left_out = pair_checks.remarks(notes(too_long=0, misplaced=2))
     assert to_write == "40 tokens to write, 25.0% of them in the input, too"
-    assert left_out.startswith("not learnt, but evaluated: 2 that differ from")
+    assert left_out.startswith("not learnt, but evaluated: of 100 pairs 2 differ")
     assert left_out.endswith("of 100 pairs (lines 4, 9, 12)")
     few = notes(written=0, in_row=0, too_long=0, misplaced=0)
     assert [*pair_checks.remarks(few)] == [
