@@ -70,7 +70,7 @@ def test_remarks_for_the_log():
     to_write, left_out = pair_checks.remarks(notes(too_long=0, misplaced=2))
     assert to_write == "40 tokens to write, 25.0% of them in the input, too"
     assert left_out.startswith("not learnt, but evaluated: of 100 pairs 2 differ")
-    assert left_out.endswith("of 100 pairs (lines 4, 9, 12)")
+    assert left_out.endswith("outside of the slots (lines 4, 9, 12)")
     few = notes(written=0, in_row=0, too_long=0, misplaced=0)
     assert [*pair_checks.remarks(few)] == [
         "0 tokens to write, - of them in the input, too"
