@@ -13,7 +13,6 @@ stands farther away stays as it is.
 
 from __future__ import annotations
 
-import bisect
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -142,8 +141,14 @@ def _changes(
     source: RewriteSource, edits: Edits, tokenizer: Tokenizer
 ) -> Iterator[_Change]:
     """The changes from left to right."""
-    count = bisect.bisect_right(source.slot_tokens, len(edits.keeps))
-    slots = source.slots[:count]
+    fitting = len(edits.keeps)
+    # A slot where the row was cut is beyond it, unless something is written there.
+    is_beyond = fitting < len(source.ids) and not edits.counts[fitting]
+    slots = [
+        slot
+        for slot, token in zip(source.slots, source.slot_tokens, strict=True)
+        if token < fitting or (token == fitting and not is_beyond)
+    ]
     before, gone, pieces = 0, list[int](), list[str]()
     for unit in _units(source, edits, tokenizer):
         while slots and slots[0][0] < unit.place[0]:

@@ -232,6 +232,11 @@ def test_what_does_not_fit_stays_as_it_stands(tmp_path):
     assert checked(own, script, tokenizer).text == f"Buy new new{tail}"
     script = Edits([True, True], [0, 0, 0], [])
     assert checked(own, script, tokenizer).text == f"Buy it{tail}"
+    # Where a row is cut before a slot, nothing could be written there.
+    script = Edits([True], [0, 0], [])
+    assert checked(own, script, tokenizer).text == own.text
+    script = Edits([True], [0, 1], tokenizer.ids("new"))
+    assert checked(own, script, tokenizer).text == f"Buy new it{tail}"
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,8 @@ def featurise(
             )
             facts.cut += not all(made[0].whole)
             facts.notes["learnt"] += any(made[0].tag_ids)
+            decided = sum(made[0].segment_ids) - 1 + made[0].whole[0]
+            facts.notes["lost_slots"] += sum(s >= decided for s in made[0].slots)
             rows += made
             owners += [first + number] * len(made)
     return Features(
@@ -216,6 +218,7 @@ class _Statistics:
             "too_long": 0,  # pairs with a longer slot than max_insert
             "misplaced": 0,  # pairs that differ outside of their slots
             "lines": [],  # the first ones of both
+            "lost_slots": 0,  # for which a row has no room
         }
 
     def add(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -108,7 +109,11 @@ class Decoder:
         for number, each in enumerate(filled):
             found[owners[number]].append((each, fluency[number]))
         return [
-            [_rewriting(*pair) for pair in sorted(own, key=_order)] for own in found
+            [
+                _rewriting(*pair)
+                for pair in sorted(own, key=functools.partial(_order, example.slots))
+            ]
+            for own, example in zip(found, examples, strict=True)
         ]
 
     def _drafts(self, example: Tagged) -> list[Draft]:
@@ -135,7 +140,14 @@ def _rewriting(filled: Filled, fluency: float) -> TokenRewriting:
     )
 
 
-def _order(pair: tuple[Filled, float]) -> tuple[float, int, list[int]]:
-    """The best first, by its score with the bias; of equal ones the shorter."""
+def _order(
+    slots: Sequence[int] | None, pair: tuple[Filled, float]
+) -> tuple[int, float, int, list[int]]:
+    """The best first, by its score with the bias; of equal ones the shorter.
+
+    Those that had no room to write in a slot come last.
+    """
     (draft, written, *_), fluency = pair
-    return -draft.score - fluency, sum(draft.keeps) + len(written), written
+    lost = sum(not draft.counts[slot] for slot in slots or ())
+    size = sum(draft.keeps) + len(written)
+    return lost, -draft.score - fluency, size, written

@@ -128,8 +128,12 @@ class Filler:
         if fits > len(text.source):
             return draft
         size = len(text.source)
+        # The place that ends the row may have room for a part of what it was to have.
+        room = self._max_length - (2 if text.context is None else 3)
+        left = max(0, room - fits - len(row.written) - (fits < size))
         keeps = [*draft.keeps[:fits], *[True] * (size - fits)]
-        counts = [*draft.counts[:fits], *[0] * (size + 1 - fits)]
+        counts = [*draft.counts[:fits], min(left, draft.counts[fits])]
+        counts += [0] * (size - fits)
         return draft._replace(keeps=keeps, counts=counts)
 
     def _row(self, text: DraftText, draft: Draft, written: Sequence[int]) -> RewriteRow:

@@ -77,6 +77,11 @@ def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
         )
     if facts["too_long"] or facts["misplaced"]:
         yield f"not learnt, but evaluated: {_left_out(facts)}"
+    if count := facts["lost_slots"]:
+        yield (
+            f"WARNING: {count} slot{'s' * (count > 1)} beyond --max_seq_length: nothing"
+            " is written there"
+        )
 
 
 def warnings(checked: CheckedSet) -> Iterator[str]:

@@ -8,7 +8,7 @@ _NEAR, _NEAR_TEST = "text/near_duplicates.py", "text/test_near_duplicates.py"
 _ROWS, _DOCTOR_TEST = "cli/doctor/near_rows.py", "cli/test_doctor_data.py"
 _WRONG = "tasks/classification/wrong_labels.py"
 _WRONG_TEST = "tasks/classification/test_wrong_labels.py"
-_COPIES = "cli/doctor/repaired_files.py"
+_COPIES, _SIGNS = "cli/doctor/repaired_files.py", "cli/doctor/plain_signs.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
@@ -56,10 +56,18 @@ MUTANTS: list[Mutant] = [
     Mutant("near rows of dev stay in train", _COPIES,
            "if key in seen or 0 <= first < len(others):", "if key in seen:",
            _DOCTOR_TEST + " mended"),
-    Mutant("quotes are not escaped in JSON", _COPIES,
-           "own.replace('\"', '\\\\\"')", "own", _DOCTOR_TEST + " mended"),
-    Mutant("a quote ends a cell of CSV", _COPIES,
-           'if kind == "csv" else', 'if kind == "" else', _DOCTOR_TEST + " mended"),
+    Mutant("labels are written plainly", _SIGNS,
+           "columns.label if with_label else None", "columns.label",
+           _DOCTOR_TEST + " labels_and_headers"),
+    Mutant("names of columns are not looked up", _SIGNS,
+           "if number == 0 and self._has_header", "if number < 0 and self._has_header",
+           _DOCTOR_TEST + " labels_and_headers"),
+    Mutant("packed files are not packed", _COPIES,
+           "pack = _PACK.get(copy.suffix, bytes)", "pack = bytes",
+           _DOCTOR_TEST + " task_json"),
+    Mutant("rows are texts to learn from", _WRONG,
+           "np.bincount(truth[first], ", "np.bincount(truth, ",
+           _DOCTOR_TEST + " again_and_again"),
     Mutant("only the first line of a row is left out", _COPIES,
            "own = bisect.bisect_right(starts, number)",
            "own = bisect.bisect_right(starts, number) * (number in starts)",

@@ -73,7 +73,8 @@ MUTANTS: list[Mutant] = [
            "round(before + seconds, 1)", "round(seconds, 1)", "runs/test_resume.py"),
     # trainings that diverge
     Mutant("a step that is not finite moves the weights", "training/update.py",
-           "tf.where(finite, new[name], old[name])", "new[name]", f"{_DIVERGENCE} moves"),
+           "finite = tf.math.is_finite(norm)", "finite = tf.constant(True)",
+           f"{_DIVERGENCE} moves"),
     Mutant("an infinite loss with a finite gradient moves the weights",
            "training/reduction.py", "tf.where(is_number, norm, math.nan)", "norm",
            f"{_DIVERGENCE} moves"),
@@ -93,6 +94,11 @@ MUTANTS: list[Mutant] = [
            'if run.config.on_divergence != "rollback":', "if False:", f"{_ROLLBACKS} stops"),
     Mutant("a later start forgets the rollbacks", "runs/rollbacks.py",
            "if one.step <= newest]", "if one.step > newest]", f"{_ROLLBACKS} half"),
+    Mutant("rollbacks of another rate count", "runs/rollbacks.py",
+           'if content["learning_rate"] != rate:', "if False:", "runs/test_rollbacks.py"),
+    Mutant("any set has the baseline of its name", "evaluation/result_files.py",
+           "if contents is None or contents.get(name) == scores.get(_OF, \"\")",
+           "if True", "runs/test_learnt.py learnt_nothing"),
     # the report
     Mutant("line ends are escaped", "evaluation/html.py",
            '_SHOWN = "\\n\\t"', '_SHOWN = ""', "evaluation/test_html.py"),

@@ -118,7 +118,20 @@ def test_what_is_counted(featurise):
         "too_long": 0,
         "misplaced": 0,
         "lines": [],
+        "lost_slots": 0,
     }
+
+
+def test_slots_beyond_the_row_are_counted(featurise):
+    """One is cut off, one stands where the row ends; the first one is tagged."""
+    words = ["sun"] * 40
+    words.insert(2, "[SLOT]")
+    own = featurise((None, " ".join(words), None))
+    room = int((own.ragged["segment_ids"].row(0) == 1).sum()) - 1
+    for place, lost in ((room, 0), (room + 1, 1), (38, 1)):
+        texts = [*words[:place], "[SLOT]", *words[place:]]
+        facts = featurise((None, " ".join(texts), None)).notes["rewriting"]
+        assert facts["lost_slots"] == lost, place
 
 
 def test_words_that_the_vocabulary_lacks_are_no_targets(featurise):

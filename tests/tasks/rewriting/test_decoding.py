@@ -1,16 +1,19 @@
 """From tags to rewritings, beside calls for a single draft at a time."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from bert_mgpu.config.rewriting import RewriteChoice
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.tasks.rewriting import decoding
-from bert_mgpu.tasks.rewriting.drafts import drafts_of
+from bert_mgpu.tasks.rewriting.drafts import Draft, drafts_of
 from bert_mgpu.tasks.rewriting.filling import (
     LOSSES,
     WORD_SCORES,
     WORDS,
+    Filled,
     Filler,
     Vocabulary,
 )
@@ -126,6 +129,17 @@ def test_drafts_of_all_texts_together(rows_of, tokenizer, monkeypatch, given):
             assert one.score == pytest.approx(score, abs=1e-4)
     # One slot has three lengths of what is written in it.
     assert counts == ([1, 5, 1, 1, 3] if given is None else [3] * 5)
+
+
+def test_who_found_no_room_in_a_slot_comes_last():
+    """Though its tag is likely, and nothing that is written makes it less so."""
+    lost, wrote, other = (
+        (Filled(Draft([True], counts, score), [], [], 0), 0.0)
+        for counts, score in (([0, 0], -0.1), ([2, 0], -9.0), ([1, 0], -10.0))
+    )
+    for slots, wanted in (([0], [wrote, other, lost]), (None, [lost, wrote, other])):
+        order = functools.partial(decoding._order, slots)
+        assert sorted([other, lost, wrote], key=order) == wanted
 
 
 def test_of_equal_ones_the_shorter_is_the_best(rows_of, tokenizer):

@@ -71,6 +71,18 @@ def drawn(count, most=3):
     return texts, drafts
 
 
+def test_a_slot_at_the_end_of_the_row_gets_what_fits(model):
+    """Not nothing, as long as there is room for a token and the one behind it."""
+    filler, _, _ = model
+    source = [FIRST] * (LENGTH + 5)
+    for place, room in ((LENGTH - 7, 4), (LENGTH - 5, 2), (LENGTH - 4, 1)):
+        counts = [0] * (len(source) + 1)
+        counts[place] = 4
+        draft = Draft([True] * len(source), counts, 0.0)
+        (found,) = filler(1).fill([DraftText(source, None)], [draft])
+        assert found.draft.counts[place] == len(found.written) == room, place
+
+
 def before(text, draft, written, place):
     """The token that comes out before a place of what is written."""
     out, used = [], 0

@@ -20,7 +20,7 @@ FACTS = {
     "kept": 30,
     "longest": 300,
 }
-FACTS |= {"written": 40, "in_row": 10, "too_long": 10, "misplaced": 10}
+FACTS |= {"lost_slots": 0, "written": 40, "in_row": 10, "too_long": 10, "misplaced": 10}
 FACTS |= {"lines": [4, 9, 12, 30], "slot_lengths": {"3": 9, "17": 1, "9": 2}}
 FACTS |= {"slot_counts": {"0": 2, "1": 3, "4": 1, "5": 1, "19": 2}}
 
@@ -71,6 +71,8 @@ def test_remarks_for_the_log():
     assert to_write == "40 tokens to write, 25.0% of them in the input, too"
     assert left_out.startswith("not learnt, but evaluated: of 100 pairs 2 differ")
     assert left_out.endswith("outside of the slots (lines 4, 9, 12)")
+    *_, lost = pair_checks.remarks(notes(lost_slots=2))
+    assert lost.startswith("WARNING: 2 slots beyond --max_seq_length: nothing is")
     few = notes(written=0, in_row=0, too_long=0, misplaced=0)
     assert [*pair_checks.remarks(few)] == [
         "0 tokens to write, - of them in the input, too"
