@@ -18,6 +18,7 @@ import numpy as np
 Tokens = Sequence[int]  # ids, none below 0
 Pair = tuple[Tokens, Tokens]  # the source and the target
 _CELLS = 1 << 19  # of the table of pairs that are worked on together; 8 bytes each
+_MOST_CELLS = 1 << 24  # of a pair: some 4,000 tokens on both sides
 _AS_LISTS = 1 << 20  # cells of a table that is read as lists
 _NEVER = -(2**30)
 
@@ -57,6 +58,10 @@ def token_edits(edits: Edits) -> list[TokenEdit]:
 def edits_of(pairs: Sequence[Pair]) -> Iterator[Edits]:
     """The scripts that make the target of each (source, target), in their order."""
     for block in _blocks(pairs):
+        source, target = block[0]  # alone, if it is a long one
+        if (len(source) + 1) * (len(target) + 1) > _MOST_CELLS:
+            yield _replaced(source, target)
+            continue
         values = _values(block)
         for (source, target), own in zip(block, values, strict=True):
             yield _script(source, target, own)
@@ -72,6 +77,24 @@ def _blocks(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
             first, height, width = number, len(source) + 1, len(target) + 1
     if pairs:
         yield pairs[first:]
+
+
+def _replaced(source: Tokens, target: Tokens) -> Edits:
+    """The script of a pair whose table would take gigabytes: one replacement.
+
+    All but what both begin and end with is deleted and written.
+    """
+    most = min(len(source), len(target))
+    pairs = zip(source, target, strict=False)
+    front = next((n for n, (one, other) in enumerate(pairs) if one != other), most)
+    pairs = zip(reversed(source), reversed(target), strict=False)
+    end = next((n for n, (one, other) in enumerate(pairs) if one != other), most)
+    end = min(end, most - front)
+    gone, new = len(source) - front - end, [*target[front : len(target) - end]]
+    keeps = [*[True] * front, *[False] * gone, *[True] * end]
+    counts = [0] * (len(source) + 1)
+    counts[front] = len(new)
+    return Edits(keeps, counts, new)
 
 
 def _script(source: Tokens, target: Tokens, values: np.ndarray) -> Edits:

@@ -131,3 +131,20 @@ def test_a_long_pair_takes_the_memory_of_its_own_table():
     sizes = [len(block) for block in edits._blocks(pairs)]
     assert sizes == [300, 1, 300]
     check_against_rapidfuzz(pairs)
+
+
+@pytest.mark.parametrize("most", [0, 30])
+def test_a_pair_that_is_too_long_has_one_replacement(monkeypatch, most):
+    """Its table would take gigabytes; what comes of it is the target all the same."""
+    monkeypatch.setattr(edits, "_MOST_CELLS", most)
+    monkeypatch.setattr(edits, "_CELLS", 0)  # each pair alone, as long ones are
+    drawn = random.Random(5)
+    pairs = [
+        tuple([drawn.randrange(3) for _ in range(drawn.randrange(9))] for _ in "ab")
+        for _ in range(300)
+    ]
+    for (source, target), own in zip(pairs, edits.edits_of(pairs), strict=True):
+        assert edits.realised(source, own) == target
+        if (len(source) + 1) * (len(target) + 1) > most:
+            assert sum(map(bool, own.counts)) <= 1
+            assert len(edits.token_edits(own)) <= 1
