@@ -291,4 +291,4 @@ def test_the_doctor_looks_through_all_files(work, capfd):
     assert table["rows"] == ["27", "13", "11"]
     assert table["0"] == ["no", "13", "7"] and table["1"] == ["yes", "14", "6"]
     assert tree(work.root) == before
-    assert max(map(len, out.split("problems:")[0].splitlines())) <= 80
+    assert max(map(len, out.split("looked for:")[0].splitlines())) <= 80

@@ -56,7 +56,6 @@ PARTS = {
     "model/recompute.py": ("model/bert.py", "layers under --recompute"),
     "runs/predict_stream.py": ("runs/finetune.py", "runs that read standard input"),
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
-    "text/spacing.py": ("text/realise.py", "the blanks of what it writes"),
     "text/spelling.py": ("text/realise.py", "the case of what it writes"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
     "cli/doctor/task_sets.py": ("cli/doctor/task_data.py", "the sets that it reads"),

@@ -81,7 +81,8 @@ class TaggingFamily(Family):
         *,
         output_dir: pathlib.Path,
     ) -> TaskFiles:
-        used = bool(train_state.saved_steps(output_dir)) or not config.do_train
+        saved = bool(train_state.saved_steps(output_dir))
+        used = saved or not config.do_train
         types, options = bio.types_of(files.labels), {**files.options}
         tags = None
         if config.do_train:
@@ -89,7 +90,7 @@ class TaggingFamily(Family):
             types = types or _types([examples])
             as_words = any(example.words is not None for example in examples)
             options.setdefault("units", WORDS if as_words else PIECES)
-        elif "units" not in options:  # weights of others, which learn words
+        elif not saved and "units" not in options:  # others learn words
             options["units"] = WORDS
             fact("types", f"of words; --tag_units={PIECES} tags each piece of a word")
         if model.labels and (used or set(bio.types_of(model.labels)) == {*types}):

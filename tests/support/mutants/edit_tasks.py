@@ -91,7 +91,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a few more tokens have to be common", "tasks/rewriting/pair_checks.py",
            "= 0.95, 0.1, 0.2", "= 0.95, 0.11, 0.2", _CHECKS),
     Mutant("the worst rewriting is the first", "tasks/rewriting/decoding.py",
-           "return -draft.score - fluency, sum", "return draft.score + fluency, sum",
+           "return lost, -draft.score - fluency", "return lost, draft.score + fluency",
            _DECODING),
     Mutant("of equal rewritings the longer is the first", "tasks/rewriting/decoding.py",
            "sum(draft.keeps) + len(written)", "-sum(draft.keeps) - len(written)",

@@ -48,7 +48,7 @@ MUTANTS = [
     Mutant("what stands in a syllable is forgotten", "text/realise.py",
            "pieces += [own[token]] if keeps[token] else []", "pass", f"{_TEXTS} syllable"),
     Mutant("slots of the tail are filled", "text/realise.py",
-           "slots = source.slots[:count]", "slots = source.slots", f"{_TEXTS} fit"),
+           "if token < fitting or (token == fitting and not is_beyond)", "if True", f"{_TEXTS} fit"),
     Mutant("the tail is deleted", "text/realise.py",
            "*[True] * (count - len(edits.keeps))", "*[False] * (count - len(edits.keeps))",
            f"{_TEXTS} fit"),

@@ -59,11 +59,12 @@ def test_the_new_folder_is_a_task(doctor, tmp_path):
     assert json.loads((new / "task.json").read_text()) == task
 
 
-def test_the_encoding_stays_and_a_packed_file_is_unpacked(doctor):
+def test_the_encoding_stays_and_a_packed_file_is_packed(doctor):
     content = gzip.compress(CONLL.encode("gbk"))
     code, _, new = doctor("train.txt.gz", content, encoding="gbk")
     assert code == 0
-    assert (new / "train.txt").read_bytes().decode("gbk") == MENDED
+    mended = gzip.decompress((new / "train.txt.gz").read_bytes())
+    assert mended.decode("gbk") == MENDED
 
 
 def test_the_notation_of_a_file_stays(doctor):
