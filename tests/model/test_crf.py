@@ -24,7 +24,7 @@ def transitions():
 @pytest.mark.parametrize("units", [1000, *rarely(20000)])
 def test_long_sentences_are_exact(transitions, units):
     """Beside the same recursions in float64: scores that grow would lose digits."""
-    emissions = np.random.default_rng(3).normal(8, 1, (units, TAGS)).astype("f")
+    emissions = np.random.default_rng(3).normal(100, 1, (units, TAGS)).astype("f")
     follow = np.float64(transitions.follow)
     best, alpha, origins, alphas = emissions[0], np.float64(emissions[0]), [], []
     beta, betas = np.zeros(TAGS), []
@@ -45,7 +45,7 @@ def test_long_sentences_are_exact(transitions, units):
     given = emissions[None], np.array([units], np.int32), transitions.follow
     assert crf.viterbi(*given)[0].numpy().tolist() == path[::-1]
     found = crf.marginals(tf.constant(given[0]), *given[1:])[0]
-    np.testing.assert_allclose(found, shares, atol=2e-5)
+    np.testing.assert_allclose(found, shares, atol=1e-4)
 
 
 class Enumerated:
