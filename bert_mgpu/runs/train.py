@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from bert_mgpu.checkpoints import train_state
-from bert_mgpu.core.errors import DivergedStep, listed
+from bert_mgpu.core.errors import DivergedStep, UserError, listed
 from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Rows
 from bert_mgpu.core.task import TrainState
@@ -229,7 +229,10 @@ def _train(
         finally:
             if group.rank == 0:
                 took = time.perf_counter() - began
-                resume.note_time(run.output_dir, took, ended=ended)
+                # A disk that is full must not hide why the training ended.
+                hidden = () if ended else (UserError,)
+                with contextlib.suppress(*hidden):
+                    resume.note_time(run.output_dir, took, ended=ended)
     say(f"saved: {train_state.stem(state.step)} in {run.output_dir}")
     return state
 

@@ -7,6 +7,8 @@ import shutil
 import pytest
 
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.runs import resume
 from bert_mgpu.training.towers import Towers
 from tests.support.compare import assert_same_bits
 
@@ -102,6 +104,16 @@ def test_without_the_flag_it_stops_and_says_where(tiny, inside, tmp_path, monkey
         weights(out, 4)["global_step"] == 4
         and not (out / "model.ckpt-6.index").exists()
     )
+
+
+def test_what_cannot_be_noted_hides_no_error(tiny, inside, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise UserError("run.json: cannot write it: No space left on device")
+
+    breaks_at({5: 1e-5}, monkeypatch)
+    monkeypatch.setattr(resume, "note_time", refuse)
+    code, _, err = inside(tiny.flags(tmp_path / "out", "own", **FLAGS))
+    assert code == 3 and "first in the weights (output_bias)" in err
 
 
 def test_a_damaged_file_is_told_and_not_trusted(tiny, inside, straight, tmp_path):
