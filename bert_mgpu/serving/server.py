@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
+import socket
 from collections.abc import Iterator
 
 import uvicorn
@@ -12,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _HEAD_SECONDS = 20.0  # until a request has begun, on a new or an idle connection
 _CONNECTIONS = 1000
+_LAST_TURNS = 10  # of the event loop: connections that wait are accepted and read
 
 
 class _ImpatientProtocol(H11Protocol):
@@ -44,6 +47,12 @@ class _ServerWithoutSignals(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """None: the caller ends it by `should_exit`."""
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Takes what had come before the end, too: uvicorn resets its connections."""
+        for _ in range(_LAST_TURNS):
+            await asyncio.sleep(0.01)
+        await super().shutdown(sockets)
 
 
 def make_server(app: ASGIApp, timeout: float) -> uvicorn.Server:

@@ -215,6 +215,8 @@ MUTANTS: list[Mutant] = [
     Mutant("a stop at the start is lost", "cli/serve.py",
            "        server.should_exit = True\n", "        server.should_exit = server.started\n",
            "cli/test_serve.py heard"),
+    Mutant("requests that wait to be accepted are reset", "serving/server.py",
+           "range(_LAST_TURNS)", "range(0)", "serving/test_server.py accepted"),
     Mutant("any number of rows may wait", "serving/batcher.py",
            "self._waiting + len(rows) > self._most", "False",
            "serving/test_batcher.py refused_at_once"),
