@@ -17,7 +17,7 @@ from bert_mgpu.api.texts import Text, texts_of
 from bert_mgpu.config import parsing
 from bert_mgpu.config.features import POOLINGS, FeaturesConfig
 from bert_mgpu.core import log
-from bert_mgpu.core.errors import UserError, short_repr
+from bert_mgpu.core.errors import NotFinite, UserError, short_repr
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from bert_mgpu.runs.vectors import TextVectors
@@ -76,7 +76,11 @@ def encode(
     parts: list[np.ndarray] = []
     while (block := [*itertools.islice(pairs, loading.BLOCK)]) or not parts:
         with lock, log.quiet():
-            encoded = vectors_of_model().encode(block, pooling, normalize)
+            try:
+                encoded = vectors_of_model().encode(block, pooling, normalize)
+            except NotFinite as error:
+                before = sum(map(len, parts))
+                raise error.of(f"texts[{before + error.row}]") from None
         parts.append(encoded.vectors)
     found = np.concatenate(parts)
     return found[0] if one else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import pathlib
@@ -42,6 +43,7 @@ class LoadedParts(Generic[Parts]):
         """Frees the weights. A call that is under way ends first."""
         with self._lock:
             self._parts = None
+        gc.collect()  # functions of TensorFlow hold one another, and the weights
 
     def _open_parts(self) -> Parts:
         """Raises UserError: the model is closed."""

@@ -18,6 +18,7 @@ from bert_mgpu.config import parsing
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import log, run_files
 from bert_mgpu.core.errors import (
+    NotFinite,
     UserError,
     short_repr,
 )
@@ -115,8 +116,11 @@ class Model(LoadedParts["Predictor"]):
         while block := [*itertools.islice(texts, loading.BLOCK)]:
             pairs = [texts_of(text, number) for number, text in enumerate(block, start)]
             examples = [self._example(*p, n) for n, p in enumerate(pairs, start)]
+            try:
+                yield from self._predict(examples, pairs)
+            except NotFinite as error:
+                raise error.of(f"texts[{start + error.row}]") from None
             start += len(block)
-            yield from self._predict(examples, pairs)
 
     def _example(self, text_a: str, text_b: str | None, number: int) -> Example:
         try:

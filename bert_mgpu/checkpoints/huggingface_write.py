@@ -72,6 +72,11 @@ def export(
                 f"{directory}: cannot export: transformers has no {what}: train"
                 f" {advice}"
             )
+    if architecture == weight_names.TAGGER and weight_names.WORDS_BIAS in params:
+        raise UserError(
+            f"{directory}: cannot export: transformers has no model with both tags and"
+            " masked words: use this one by bert_mgpu"
+        )
     tensors = _tensors(params, bert_config, architecture)
     if architecture in weight_names.CLASSIFIERS:
         classes = len(tensors["classifier.bias"])

@@ -93,11 +93,12 @@ _SCOPES = {
     SPANS: (*_UNPOOLED, "cls/squad/"),
     ENCODER: ("bert/",),
 }
+WORDS_BIAS = "cls/predictions/output_bias"
 # A parameter of the head tells which model it is: the first that is present.
 _HEADS = {
     "output_weights": CLASSIFIER,
     "cls/seq_relationship/output_weights": PRETRAINING,
-    "cls/predictions/output_bias": MASKED_WORDS,
+    WORDS_BIAS: MASKED_WORDS,
     "cls/squad/output_weights": SPANS,
 }
 

@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Sequence
 
 from bert_mgpu.cli import script
-from bert_mgpu.cli.flag_checks import check_needed
+from bert_mgpu.cli.flag_checks import check_folders_differ, check_needed
 from bert_mgpu.config.convert import ConvertConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.registry import TYPES
@@ -46,6 +46,7 @@ def _convert(config: ConvertConfig) -> None:
     check_needed(config, ["init_checkpoint"])
     if not (config.export_hf or config.export_google):
         raise UserError("nothing to do: pass --export_hf or --export_google")
+    check_folders_differ(config, ("export_hf", "export_google"))
     from bert_mgpu.export import convert
 
     types = {

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _prepare(config: PreparationConfig) -> None:
     _check_flags(config)
-    files = corpus.find_files(str(config.input_file), config.root_data_path)
+    files = corpus.find_files(str(config.input_file), config.root_data_path, pipe=True)
     _check_outputs(config.outputs, files)
     if config.dynamic_masking:
         for line in _remarks(config.given, config.objective):
@@ -93,11 +93,12 @@ def _check_flags(config: PreparationConfig) -> None:
         )
     if config.user_dict and config.segmenter != "jieba":
         raise UserError("--user_dict is for jieba: pass --segmenter=jieba as well")
-    if config.objective == "infill" and "masking" in config.given:
-        raise UserError(
-            "--masking: --objective=infill masks a span of the ad as long as the"
-            " phrase: leave the flag out"
-        )
+    for name in ("masking", "masked_lm_prob"):
+        if config.objective == "infill" and name in config.given:
+            raise UserError(
+                f"--{name}: --objective=infill masks a span of the ad as long as the"
+                " phrase: leave the flag out"
+            )
     text_files.check_file(str(config.vocab_file))
 
 

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "output_vocab_file",
         ),
         memory_hint="pass --max_lines",
-        stopped="nothing is written",
+        stopped="each file is written whole, or not at all",
     )
 
 
@@ -60,7 +60,10 @@ def _check(config: DomainVocabConfig) -> None:
                 f"--{name}: --place={config.place} keeps the size of the model: leave"
                 " the flag out, or pass --place=append"
             )
-    read = [("input_file", path) for path in corpus.find_files(str(config.input_file))]
+    read = [
+        ("input_file", path)
+        for path in corpus.find_files(str(config.input_file), pipe=False)
+    ]
     for name in ("vocab_file", "bert_config_file"):
         if path := getattr(config, name):
             text_files.check_file(path)

@@ -64,7 +64,7 @@ def _extract(config: FeaturesConfig) -> None:
         config.n_gpus,
         tf32=config.precision == "tf32",
     )
-    warning = devices.missing_gpus(config.device)
+    warning = devices.missing_gpus(config.device, has_log=False)
     towers = devices.assign_towers(config.n_gpus, len(names))
     for remark in (
         *([warning] if warning else []),

@@ -60,6 +60,19 @@ def check_outputs(
         written |= dict.fromkeys(_names(path), flag)
 
 
+def check_folders_differ(config: Any, flags: Iterable[str]) -> None:
+    """Raises UserError where two of these flags name one folder to write."""
+    written: dict[str, str] = {}
+    for flag in flags:
+        if path := getattr(config, flag, None):
+            folder = os.path.realpath(path)
+            if folder in written:
+                raise UserError(
+                    f"--{flag}={path}: is --{written[folder]} too: pass another folder"
+                )
+            written[folder] = flag
+
+
 def check_folder(flag: str, path: str) -> None:
     """Raises UserError where a file cannot be written, before the work for it."""
     folder = pathlib.Path(path).absolute().parent
@@ -101,6 +114,7 @@ def check_common_flags(config: RunConfig) -> None:
             "nothing to do: pass --do_train=true, --do_eval=true, --do_predict=true or"
             " an --export flag"
         )
+    check_folders_differ(config, ("output_dir", *EXPORTS))
     if config.allreduce_dtype == "bfloat16":
         raise UserError(
             "--allreduce_dtype=bfloat16: gloo, which carries the gradients between"

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             work=_learn,
             output=lambda config: (pathlib.Path(str(config.vocab_file)), "vocab_file"),
             memory_hint="pass less text",
-            stopped="nothing is written",
+            stopped="each file is written whole, or not at all",
         )
 
 
@@ -47,7 +47,7 @@ def _check(config: LearnVocabConfig) -> None:
     """Raises UserError for flags and files that are wrong, before any counting."""
     check_needed(config, ["input_file", "vocab_file"])
     target = str(config.vocab_file)
-    read = corpus.find_files(str(config.input_file))
+    read = corpus.find_files(str(config.input_file), pipe=False)
     check_outputs([("vocab_file", target)], [("input_file", path) for path in read])
     # In all other scripts the flag names what is read: the vocabulary of a model.
     if os.path.lexists(target):

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _make(config: RewriteDataConfig) -> None:
     negatives = _check(config)
     output_dir = pathlib.Path(str(config.output_dir))
-    files = corpus.find_files(str(config.input_file))
+    files = corpus.find_files(str(config.input_file), pipe=False)
     for_new = config.candidates is not None
     names = [candidates.OUTPUT] if for_new else rewrite_data.OUTPUTS
     check_outputs(

@@ -162,6 +162,11 @@ class RunConfig(ModelFlags, abc.ABC):
         return self.max_seq_length
 
     @property
+    def longest_text(self) -> int:
+        """Tokens of the longest text that is not cut, [CLS] and [SEP] included."""
+        return self.max_seq_length
+
+    @property
     def length_in_words(self) -> str:
         """The tokens of a row at most, as messages have them."""
         return str(self.max_seq_length)

@@ -83,9 +83,18 @@ class FinetuneFlags(RunConfig):
         return self.max_seq_length * self.max_segments
 
     @property
+    def longest_text(self) -> int:
+        stride = self.doc_stride or self.max_seq_length - 2
+        return self.max_seq_length + (self.max_segments - 1) * stride
+
+    @property
     def length_in_words(self) -> str:
-        parts = f"{self.max_segments} x " * (self.max_segments > 1)
-        return f"{parts}{self.max_seq_length}"
+        if self.max_segments == 1:
+            return str(self.max_seq_length)
+        segments = f"{self.max_segments} x {self.max_seq_length}"
+        if self.doc_stride is None:
+            return segments
+        return f"{self.longest_text} ({segments}, one every {self.doc_stride})"
 
     @property
     def eval_every(self) -> int:

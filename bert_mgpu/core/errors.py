@@ -62,6 +62,21 @@ class Diverged(RunError):
     exit_code = 3
 
 
+class NotFinite(Diverged):
+    """Outputs of rows that are not finite numbers: nothing follows from them."""
+
+    def __init__(self, message: str, row: int, precision: str):
+        """row: the first one, from 0, of those that were computed together."""
+        super().__init__(message)
+        self.row, self._precision = row, precision
+
+    def of(self, place: str) -> Diverged:
+        """The same of a text, where weights are used that somebody else trained."""
+        halves = self._precision not in ("float32", "tf32")
+        advice = "--precision=float32" if halves else "another model"
+        return Diverged(f"{place}: its outputs are not finite numbers: pass {advice}")
+
+
 class DivergedStep(Diverged):
     """A training step that diverged."""
 

@@ -1,4 +1,4 @@
-"""Lines of text files in many encodings, and random samples of their rows."""
+"""Lines of text files in many encodings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
-import numpy as np
-
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rng.shuffles import SHUFFLES
 
 _MAX_NAMES_SHOWN = 5
 Lines = Iterator[tuple[int, str]]  # of a file, with their numbers from 1
@@ -155,11 +152,9 @@ def read_lines(
     Raises UserError: no such file, or with file:line: not of this encoding, a NUL
     byte, or a line that is too long to be one.
     """
-    from_stdin = path == STANDARD_INPUT
-    if not from_stdin:
+    if path != STANDARD_INPUT:
         check_file(path)
-    # Not sys.stdin: a waiting thread would hold its lock, which aborts an exit.
-    with unpacked(path, os.dup(0) if from_stdin else None) as (_, file):
+    with unpacked(path) as (_, file):
         for number, raw in raw_lines(path, file, longest + 1):
             if len(raw) > longest:
                 raise UserError(
@@ -173,7 +168,7 @@ def read_lines(
                     encoding = UTF_8 if is_utf_8 else usual
                     _name_encoding(str(path), encoding)
             if number == 1:
-                _check_start(raw, path)
+                check_start(raw, path)
                 raw = raw.removeprefix(_MARKS.get(_codec(encoding), b""))
             raw = raw.removesuffix(b"\n").removesuffix(b"\r")
             try:
@@ -188,15 +183,17 @@ def read_lines(
 
 @contextlib.contextmanager
 def unpacked(
-    path: str | os.PathLike[str], descriptor: int | None = None
+    path: str | os.PathLike[str],
 ) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """The open file as it is on the disk, for its position, and its text.
 
-    descriptor: read instead of the file. Raises UserError: it cannot be opened.
+    path: STANDARD_INPUT, too. Raises UserError: it cannot be opened.
     """
     unpack: Any = UNPACK.get(pathlib.Path(path).suffix, contextlib.nullcontext)
     try:
-        packed = open(path if descriptor is None else descriptor, "rb")  # noqa: SIM115
+        # Not sys.stdin: a waiting thread would hold its lock, which aborts an exit.
+        source = os.dup(0) if path == STANDARD_INPUT else path
+        packed = open(source, "rb")  # noqa: SIM115
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
     with packed, unpack(packed) as file:
@@ -225,7 +222,7 @@ def raw_lines(
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
 
 
-def _check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
+def check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
     """Raises UserError for packed bytes and for lines that end in CR alone.
 
     Later checks would name another cause, or none. raw: the first line with its end.
@@ -256,8 +253,13 @@ def _codec(encoding: str) -> str:
     return ENCODINGS[encoding.removesuffix(_OR_UTF_8)]
 
 
-def decode(raw: bytes, location: str, encoding: str = UTF_8) -> str:
-    """The text of a line. Raises UserError, which begins with the location."""
+def decode(
+    raw: bytes, location: str, encoding: str = UTF_8, *, has_flag: bool = True
+) -> str:
+    """The text of a line. Raises UserError, which begins with the location.
+
+    has_flag: whether the command has --encoding.
+    """
     codec = _codec(encoding)
     try:
         text = raw.decode(codec)
@@ -275,7 +277,7 @@ def decode(raw: bytes, location: str, encoding: str = UTF_8) -> str:
             f"{location}: not UTF-8 ({fault}): convert it, e.g."
             f" iconv -f {name} -t UTF-8"
             + ", or, for a task of your own, pass --encoding=gb18030"
-            * (not is_utf_16)
+            * (has_flag and not is_utf_16)
         ) from None
     if "\0" in text:
         raise UserError(
@@ -283,16 +285,3 @@ def decode(raw: bytes, location: str, encoding: str = UTF_8) -> str:
             " text file; if it is UTF-16, convert it with iconv -t UTF-8"
         )
     return text
-
-
-def sample_rows(
-    n_total: int, n_keep: int, seed: int, *, random_numbers: str = "counters"
-) -> np.ndarray:
-    """Row numbers of a random sample: int64 [min(n_keep, n_total)], ascending.
-
-    The first rows would be no fair sample: files are often sorted by class.
-    random_numbers: one of SHUFFLES.
-    """
-    if n_keep >= n_total:
-        return np.arange(n_total, dtype=np.int64)
-    return np.sort(SHUFFLES[random_numbers].sample(n_total, n_keep, seed))

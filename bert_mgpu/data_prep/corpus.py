@@ -28,6 +28,7 @@ from bert_mgpu.data_prep.text_lines import decode, lines
 WINDOW = 10_000
 _LEAST = 4 << 20  # bytes of a block at least, also where documents are short
 _MOST = 256 << 20  # bytes of a block at most, whatever the documents
+_MOST_ALONE = 32 << 20  # the same where no document needs another
 # The bytes of all characters that `str.strip` removes.
 _SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 _SPACE_BYTES = bytes(sorted(set(_SPACES.encode("utf-8", "surrogatepass"))))
@@ -74,11 +75,17 @@ class Cut:
     least: int = _LEAST  # bytes
     most: int = _MOST
 
+    @property
+    def limit(self) -> int:
+        """Bytes at most of a block that has not all that it should."""
+        return self.most if self.window else min(self.most, _MOST_ALONE)
 
-def find_files(names: str, root: str | None = None) -> list[str]:
+
+def find_files(names: str, root: str | None = None, *, pipe: bool) -> list[str]:
     """The files of comma-separated names and globs, in this order, a glob's sorted.
 
     A relative name that matches nothing is looked for below `root`.
+    pipe: whether one may be a pipe, which is read only once.
 
     Raises:
       UserError: a name without a file.
@@ -86,7 +93,7 @@ def find_files(names: str, root: str | None = None) -> list[str]:
     paths: list[str] = []
     for name in filter(None, map(str.strip, names.split(","))):
         below = os.path.join(root, name) if root else name  # an absolute name stays
-        paths += _matches(name) or _matches(below) or _pipe(below)
+        paths += _matches(name) or _matches(below) or _other(below, pipe)
     if not paths:
         raise UserError(f"--input_file={names}: pass the name of a text file")
     return paths
@@ -96,10 +103,10 @@ def _matches(name: str) -> list[str]:
     return [path for path in files.expand(name) if os.path.isfile(path)]
 
 
-def _pipe(name: str) -> list[str]:
+def _other(name: str, pipe: bool) -> list[str]:
     if glob.has_magic(name):
         raise UserError(f"--input_file: {name} matches no file")
-    text_files.check_file(name, pipe=True)
+    text_files.check_file(name, pipe)
     return [name]
 
 
@@ -185,7 +192,7 @@ def blocks(
                 spool.begin(path, 1)
                 for number, line in lines(path, file):
                     is_cut = spool.in_document or len(spool.documents) < cut.window
-                    if spool.size >= (cut.most if is_cut else cut.least):
+                    if spool.size >= (cut.limit if is_cut else cut.least):
                         if waiting:
                             yield waiting[1]
                         position = before + _position(packed)

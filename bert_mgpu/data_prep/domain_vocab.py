@@ -34,7 +34,7 @@ def report(config: DomainVocabConfig) -> None:
             f"{config.vocab_file}: has no places [unused1], [unused2] and so on: pass"
             " --place=append, --bert_config_file and --output_config_file"
         )
-    files = corpus.find_files(str(config.input_file))
+    files = corpus.find_files(str(config.input_file), pipe=False)
     sample = None
     if config.max_lines:
         sample = vocabulary.sample(files, config.max_lines, config.random_seed)

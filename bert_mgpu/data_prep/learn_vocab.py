@@ -17,7 +17,7 @@ from bert_mgpu.text.vocab_coverage import Census
 def learn(config: LearnVocabConfig) -> None:
     """Counts words and characters, writes the vocabulary and prints the report."""
     # Where words must be forgotten, which ones depends on the order of the text.
-    paths = sorted(corpus.find_files(str(config.input_file)))
+    paths = sorted(corpus.find_files(str(config.input_file), pipe=False))
     counts = WordCounts(config.do_lower_case)
     vocabulary.count(counts, paths, None, title="count")
     if not counts.rows:

@@ -160,6 +160,8 @@ def _make_parts(
                 say(
                     f"text: {block.documents} documents are {size_text(block.size)}: a"
                     f" random next sentence comes from so many, not from {window}"
+                    + ": put blank lines between documents"
+                    * (block.documents == 1)
                 )
     return totals, runs
 

@@ -38,7 +38,8 @@ def in_order(
     waiting: collections.deque[tuple[Item, Future[None]]] = collections.deque()
     with _pool(processes) as pool:
         for item in items:
-            waiting.append((item, pool.submit(function, item)))
+            with _broken_by_memory():
+                waiting.append((item, pool.submit(function, item)))
             if len(waiting) > processes:
                 yield _done(*waiting.popleft())
         while waiting:
@@ -46,14 +47,20 @@ def in_order(
 
 
 def _done(item: Item, future: Future[None]) -> Item:
-    try:
+    with _broken_by_memory():
         future.result()
+    return item
+
+
+@contextlib.contextmanager
+def _broken_by_memory() -> Iterator[None]:
+    try:
+        yield
     except BrokenProcessPool:
         raise OutOfMemory(
             "a worker process was killed, as happens when memory runs out: run the same"
             " command again with a smaller --workers to resume from the finished parts"
         ) from None
-    return item
 
 
 @contextlib.contextmanager

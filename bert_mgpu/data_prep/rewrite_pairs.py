@@ -148,7 +148,8 @@ class RowMaker:
         for number, slot in enumerate(slots):
             own = words[number * each : (number + 1) * each]
             others = self._others(ad.text, slot.text, of_dev, words=own)
-            rows.add_slot(ad, slot, others, of_dev=of_dev)
+            left = ad_segments.without(ad.text, slot, self.cutting.delimiters)
+            rows.add_slot(ad, slot, others, left=left, of_dev=of_dev)
         rows.counts["ads_dev" if of_dev else "ads_train"] += bool(slots)
 
     def _others(
@@ -191,9 +192,12 @@ class BlockRows:
         return slots
 
     def add_slot(
-        self, ad: Ad, slot: AdSegment, others: list[str], *, of_dev: bool
+        self, ad: Ad, slot: AdSegment, others: list[str], *, left: str, of_dev: bool
     ) -> None:
-        """The rows of a segment and phrases of other ads, for every output."""
+        """The rows of a segment and phrases of other ads, for every output.
+
+        left: the ad without the segment.
+        """
         ranking, rewriting = ("eval", "dev") if of_dev else ("train", "rewrite")
         phrases = [(1, slot.text), *((0, text) for text in others)]
         for flag, phrase in phrases:
@@ -204,7 +208,6 @@ class BlockRows:
         self._row(rewriting, marked, *hint, ad.text)
         if of_dev:
             return
-        left = ad_segments.without(ad.text, slot)
         if slot.text in left or not left:
             self.counts["copied"] += 1  # the flag would be a matter of copying
             return

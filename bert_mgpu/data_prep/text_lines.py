@@ -17,6 +17,7 @@ def lines(path: str, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     """Pairs (number from 1, line with its end); the last line gets one."""
     for number, line in text_files.raw_lines(path, file, _LONGEST_BYTES):
         if number == 1:
+            text_files.check_start(line, path)
             line = line.removeprefix(codecs.BOM_UTF8)
         if len(line) > _LONGEST:
             _check_length(line, f"{path}:{number}")
@@ -38,5 +39,6 @@ def decode(raw: bytes, path: str, number: int) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:  # raises the error that fits
-        return text_files.decode(raw.rstrip(b"\n"), f"{path}:{number}")
+        location = f"{path}:{number}"
+        return text_files.decode(raw.rstrip(b"\n"), location, has_flag=False)
     return text

@@ -182,24 +182,26 @@ class Text:
         return columns[2:]
 
     def _tokenize(self, documents: Iterable[list[str]]) -> None:
-        """Adds the ids of documents, many at once."""
-        group: list[list[str]] = []
+        """Adds the ids of documents, some thousand sentences at once."""
+        group: list[tuple[list[str], bool]] = []
         size = 0
         for texts in documents:
-            group.append(texts)
-            size += len(texts)
-            if size >= _SENTENCES:
-                self._add(group)
-                group, size = [], 0
+            for start in range(0, max(1, len(texts)), _SENTENCES):
+                part = texts[start : start + _SENTENCES]
+                group.append((part, start + _SENTENCES >= len(texts)))
+                size += len(part)
+                if size >= _SENTENCES:
+                    self._add(group)
+                    group, size = [], 0
         self._add(group)
 
-    def _add(self, group: list[list[str]]) -> None:
-        """Adds the ids of some documents.
+    def _add(self, group: list[tuple[list[str], bool]]) -> None:
+        """Adds the ids of some texts, each with whether their document ends.
 
         Texts without a token are no sentences, except the two of a pair.
         """
         is_pair = self._preparation.objective == "infill"
-        ids, starts = self._split([text for texts in group for text in texts])
+        ids, starts = self._split([text for texts, _ in group for text in texts])
         sizes = iter(ids.lengths.tolist())
         end = self._sentences[-1]
         here = slice(end, end + len(ids.values))
@@ -209,12 +211,12 @@ class Text:
         self._ids[here] = ids.values
         if starts is not None:
             self._starts[here] = starts
-        for texts in group:
+        for texts, ends in group:
             for size in itertools.islice(sizes, len(texts)):
                 if size or is_pair:
                     end += size
                     self._sentences.append(end)
-            if len(self._sentences) - 1 > self._documents[-1]:
+            if ends and len(self._sentences) - 1 > self._documents[-1]:
                 self._documents.append(len(self._sentences) - 1)
 
     def _split(self, texts: list[str]) -> tuple[Ragged, np.ndarray | None]:

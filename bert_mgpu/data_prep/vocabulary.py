@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from bert_mgpu.core import files, text_files
 from bert_mgpu.core.log import progress_bar
+from bert_mgpu.core.rng import shuffles
 from bert_mgpu.data_prep import text_lines
 from bert_mgpu.text import vocab_coverage
 from bert_mgpu.text.vocab_coverage import Row
@@ -47,7 +48,7 @@ def count(
 def sample(files: Sequence[str], most: int, seed: int) -> frozenset[int] | None:
     """The numbers of at most `most` lines, drawn at random; None: all lines."""
     total = sum(1 for _ in progress_bar(_rows(files), "count lines", "lines"))
-    drawn = text_files.sample_rows(total, most, seed)
+    drawn = shuffles.sample_rows(total, most, seed)
     return None if len(drawn) == total else frozenset(drawn.tolist())
 
 

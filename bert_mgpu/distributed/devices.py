@@ -201,18 +201,22 @@ def remarks(devices: list[str], precision: str) -> list[str]:
     return texts
 
 
-def missing_gpus(device: str) -> str | None:
-    """A warning if the machine seems to have GPUs and TensorFlow sees none."""
+def missing_gpus(device: str, has_log: bool) -> str | None:
+    """A warning if the machine seems to have GPUs and TensorFlow sees none.
+
+    has_log: whether TensorFlow's messages go to a file in output_dir.
+    """
     if device != "auto" or tf.config.list_physical_devices("GPU"):
         return None
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if named in ("", "-1") and not os.path.exists("/dev/nvidia0"):
         return None
+    source = "tensorflow.log in output_dir has TensorFlow's reason"
+    reason = source if has_log else "bert_mgpu doctor says more"
     return (
         "WARNING: TensorFlow sees no GPU and takes the CPU, though"
         f" {f'CUDA_VISIBLE_DEVICES={named}' if named else '/dev/nvidia0 exists'}:"
-        f" {extras.advice('gpu')} (tensorflow.log in output_dir has TensorFlow's"
-        " reason), or pass --device=cpu"
+        f" {extras.advice('gpu')} ({reason}), or pass --device=cpu"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.core.errors import (
-    Diverged,
+    NotFinite,
     OutOfMemory,
     RunError,
     memory_advice,
@@ -200,7 +200,7 @@ def _until(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any
 
 
 def check_finite(outputs: Outputs, precision: str, name: str) -> None:
-    """Raises Diverged where an output is not a finite number: no class follows from it.
+    """Raises NotFinite where an output is no finite number: no class follows from it.
 
     name: of the pass, for the message.
     """
@@ -215,7 +215,9 @@ def check_finite(outputs: Outputs, precision: str, name: str) -> None:
             advice = "pass --precision=float32"
             if precision in ("float32", "tf32"):
                 advice = "train again with a lower --learning_rate"
-            raise Diverged(
+            raise NotFinite(
                 f"{name}: the {output} of {len(rows)} of {count} rows are not finite,"
-                f" first in row {rows[0] + 1}; nothing is written: {advice}"
+                f" first in row {rows[0] + 1}; nothing is written: {advice}",
+                int(rows[0]),
+                precision,
             )

@@ -149,7 +149,7 @@ def _data(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     config, sets = facts.config, facts.sets
     path = folder / "lengths.png"
     quantiles = {name: rows.notes["length_quantiles"] for name, rows in sets.items()}
-    plots.lengths(path, quantiles, config.row_length)
+    plots.lengths(path, quantiles, config.longest_text)
     percents = [*next(iter(sets.values())).notes["length_percentiles"]]
     rows: list[tuple[object, ...]] = [
         ("set", "rows", *(f"{percent} %" for percent in percents), "truncated")

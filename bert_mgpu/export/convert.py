@@ -153,7 +153,9 @@ def _write_hugging_face(
         problem_type=(model.huggingface_problem_type or trained)
         if classifies
         else None,
-        facts=run_folder.facts(flags, task and task.kept) if classifies else None,
+        facts=run_folder.facts(flags, task and task.kept)
+        if classifies or task
+        else None,
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from bert_mgpu.checkpoints import initial_weights, pretrained
 from bert_mgpu.config.features import TOKENS, FeaturesConfig
 from bert_mgpu.core import log, text_files
-from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.errors import NotFinite, UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.log import fact, say, weights_fact
 from bert_mgpu.core.rows import Features
@@ -164,9 +164,11 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
     ):
         written: concurrent.futures.Future[bool] | None = None
         for rows in log.progress_bar(parts, "features", "blocks"):
-            block = FeatureBlock(
-                lines, rows.ragged["input_ids"], extractor.values(rows)
-            )
+            try:
+                values = extractor.values(rows)
+            except NotFinite as error:
+                raise error.of(f"{config.input_file}:{lines + error.row + 1}") from None
+            block = FeatureBlock(lines, rows.ragged["input_ids"], values)
             if written and not written.result():
                 return
             lines += len(rows)

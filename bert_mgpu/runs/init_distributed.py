@@ -42,7 +42,7 @@ def init_distributed(
     if "cpu_devices" in config.given and visible[0].startswith("GPU"):
         split = "--cpu_devices splits the CPU; the towers are on GPUs: see --device"
         fact("devices", f"WARNING: {split}")
-    if warning := devices.missing_gpus(config.device):
+    if warning := devices.missing_gpus(config.device, has_log=True):
         fact("devices", warning)
     for remark in devices.remarks(visible, config.precision):
         fact("devices", remark)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_mgpu.core.errors import Diverged, NotFinite
 from bert_mgpu.core.rows import Example, Features, Outputs, Rows
 from bert_mgpu.core.task import Predictions
 from bert_mgpu.evaluation.forward import ForwardSettings, forward
@@ -50,8 +51,16 @@ class Predictor:
         return TextVectors(self.data.model, self.towers, self.settings)
 
     def predict(self, examples: Sequence[Example]) -> Predictions:
-        """Raises OutOfMemory where not even one example fits, Diverged: `forward`."""
-        rows, outputs = self._infer(examples)
+        """Raises OutOfMemory where not even one example fits, Diverged: `forward`.
+
+        NotFinite, which is one, has the number of an example.
+        """
+        try:
+            rows, outputs = self._infer(examples)
+        except NotFinite as error:
+            if self._has_rows:
+                raise Diverged(str(error)) from None
+            raise
         return self._decide(examples, rows, outputs)
 
     def answers(self, examples: Sequence[Example]) -> list[dict[str, Any]]:

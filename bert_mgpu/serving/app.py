@@ -8,6 +8,7 @@ POST /v1/embeddings gives vectors: see embeddings.py.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.resources
 import time
@@ -157,7 +158,10 @@ class _Server:
             texts, ask = embeddings.asked(body, self._model, self._limits)
             rows = [Asked(text, ask) for text in texts]
             answers = await self._answers(rows, request, deadline)
-            return JSONResponse(embeddings.answer(body, self._model.name, answers))
+            # Many numbers become text: other requests are answered meanwhile.
+            return await asyncio.to_thread(
+                lambda: JSONResponse(embeddings.answer(body, self._model.name, answers))
+            )
 
     async def _json(self, request: Request, deadline: Deadline) -> dict[str, Any]:
         raw = await read_body(request, self._limits.body, deadline)

@@ -18,7 +18,7 @@ _LAST_TURNS = 10  # of the event loop: connections that wait are accepted and re
 
 
 class _ImpatientProtocol(H11Protocol):
-    """Ends connections on which no request begins, which uvicorn would keep for ever.
+    """Ends idle connections and unread answers, which uvicorn would keep for ever.
 
     `cycle` is uvicorn's for the latest request.
     """
@@ -28,18 +28,25 @@ class _ImpatientProtocol(H11Protocol):
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]
         super().connection_made(transport)
         self._last = self.cycle
+        self._unread, self._drained = 0, False  # bytes that wait to be sent
         self.loop.call_later(self.head_seconds, self._look)
 
     def _look(self) -> None:
-        if self.transport.is_closing():
+        unread = self.transport.get_write_buffer_size()
+        if 0 < self._unread <= unread and not self._drained:
+            self.transport.abort()  # for so long nobody has read anything
+        if self.transport.is_closing() and not unread:
             return
         if self.cycle is self._last and (
             not self.cycle or self.cycle.response_complete
         ):
-            self.transport.close()
-            return
-        self._last = self.cycle
+            self.transport.close()  # when all is read
+        self._last, self._unread, self._drained = self.cycle, unread, False
         self.loop.call_later(self.head_seconds, self._look)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._drained = True
 
 
 class _ServerWithoutSignals(uvicorn.Server):

@@ -51,6 +51,12 @@ class Columns:
         numbers = [column for column in used if column is not None]
         return max(numbers) + 1 + (LAST in numbers)
 
+    def done_to_texts(self, lower_case: bool) -> str | None:
+        """What texts undergo before a tokenizer with this casing, where ids show it."""
+        if self.pair is not None:
+            return "cut in two, text_a and text_b"
+        return "in lower case" if not lower_case and self.clean("A") == "a" else None
+
     def one_text(self, cells: Sequence[Any], index: int) -> str:
         """The text of a row in a column. Raises ValueError for a list."""
         cell = cells[index]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
+from bert_mgpu.core.rng.shuffles import sample_rows
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import (
     Faults,
@@ -16,7 +17,6 @@ from bert_mgpu.core.text_files import (
     RowFaults,
     read_lines,
     report_faults,
-    sample_rows,
 )
 from bert_mgpu.data import tables
 from bert_mgpu.data.columns import Column

@@ -57,12 +57,13 @@ def marked(ad: str, segment: AdSegment) -> str:
     return ad[: segment.start] + SLOT_MARKER + ad[segment.end :]
 
 
-def without(ad: str, segment: AdSegment) -> str:
+def without(ad: str, segment: AdSegment, delimiters: str = DELIMITERS) -> str:
     """The ad without this segment and the delimiter that ends it, or that is before."""
-    before, after = ad[: segment.start], ad[segment.end :].lstrip()
-    if after:
-        return before + after[1:].lstrip()
-    return before.rstrip()[:-1]
+    before, after = ad[: segment.start], ad[segment.end :]
+    for end, character in enumerate(after, 1):
+        if character in delimiters:
+            return before + after[end:].lstrip()
+    return before[: max(0, *map(before.rfind, delimiters))]
 
 
 def beside(ad: str, main: str, delimiters: str = DELIMITERS) -> list[str] | None:

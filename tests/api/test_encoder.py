@@ -8,6 +8,8 @@ import pytest
 import bert_mgpu
 from bert_mgpu.api import encoder as encoder_lib
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.evaluation.forward import check_finite, forward
+from bert_mgpu.runs import vectors
 from bert_mgpu.text.segments import Segments
 from tests.reference import google_graph
 from tests.support.tiny import rows
@@ -108,6 +110,21 @@ def test_blocks_and_threads_do_not_show(plain, monkeypatch):
     for actual in found.values():
         np.testing.assert_allclose(actual, wanted, atol=1e-5)
     assert len(found) == 3
+
+
+def test_a_text_without_finite_outputs_is_named(plain, monkeypatch):
+    """In the second block, by its place among all texts."""
+
+    def broken(rows, towers, settings, note):
+        done = forward(rows, towers, settings, note=note)
+        done["values"][1] = np.nan if len(rows) == 2 else 0
+        check_finite(done, "bfloat16", settings.name)
+        return done
+
+    monkeypatch.setattr("bert_mgpu.api.loading.BLOCK", 5)
+    monkeypatch.setattr(vectors, "forward", broken)
+    with pytest.raises(bert_mgpu.Diverged, match=r"^texts\[6\]: .*=float32$"):
+        plain.encode(texts(7))
 
 
 def test_weights_are_not_held_twice(trained):

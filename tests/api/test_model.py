@@ -5,11 +5,14 @@ import json
 import shutil
 import threading
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import bert_mgpu
 from bert_mgpu.api.model import Model
+from bert_mgpu.evaluation.forward import check_finite, forward
+from bert_mgpu.runs import predictor
 from tests.end_to_end import failing
 from tests.support.paths import ROOT
 from tests.support.tiny import rows
@@ -176,6 +179,19 @@ def test_later_blocks_name_the_right_text(loaded, monkeypatch):
     monkeypatch.setattr("bert_mgpu.api.loading.BLOCK", 2)
     with pytest.raises(bert_mgpu.UserError, match=r"texts\[5\]: 7"):
         loaded.predict([*texts(5), 7])
+
+
+def test_a_text_without_finite_outputs_is_named(loaded, monkeypatch):
+    def broken(rows, towers, settings, note):
+        done = forward(rows, towers, settings, note=note)
+        done["logits"][0] = np.nan if len(rows) == 1 else 0
+        check_finite(done, settings.precision, settings.name)
+        return done
+
+    monkeypatch.setattr("bert_mgpu.api.loading.BLOCK", 3)
+    monkeypatch.setattr(predictor, "forward", broken)
+    with pytest.raises(bert_mgpu.Diverged, match=r"^texts\[6\]: .* another model$"):
+        loaded.predict(texts(7))
 
 
 def test_threads_get_their_own_answers(loaded):

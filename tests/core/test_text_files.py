@@ -7,7 +7,8 @@ import pytest
 
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.text_files import check_file, read_lines, sample_rows
+from bert_mgpu.core.rng.shuffles import sample_rows
+from bert_mgpu.core.text_files import check_file, read_lines
 
 
 def _lines(path: pathlib.Path, content: bytes) -> list[tuple[int, str]]:

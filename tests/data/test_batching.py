@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from bert_mgpu.core import text_files
+from bert_mgpu.core.rng import shuffles
 from bert_mgpu.data import batching, forward_batching, pipeline
 from bert_mgpu.data.packing import EMPTY
 from bert_mgpu.model import params
@@ -217,7 +217,7 @@ def test_numpy_is_not_asked_for_an_order(monkeypatch):
         forward_batching.forward_placements(
             lengths, 2, 4, packs=padding == "pack", max_length=16
         )
-    assert len(text_files.sample_rows(400, 30, 7)) == 30
+    assert len(shuffles.sample_rows(400, 30, 7)) == 30
     specs = {"a/kernel": ((3, 4), "truncated_normal"), "a/bias": ((4,), "zeros")}
     assert params.initialize(specs, 0.02, 7)["a/kernel"].all()
 
@@ -240,7 +240,7 @@ def test_a_run_of_before_keeps_numpys_order():
         assert order.placement(step).numbers.reshape(-1).tolist() == [*wanted[step]]
     wanted = np.sort(np.random.default_rng(7).choice(100, 10, replace=False))
     assert np.array_equal(
-        text_files.sample_rows(100, 10, 7, random_numbers="numpy"), wanted
+        shuffles.sample_rows(100, 10, 7, random_numbers="numpy"), wanted
     )
 
 

@@ -1,7 +1,9 @@
 """Files of text as blocks and documents, and every mistake in them."""
 
+import functools
 import gzip
 import lzma
+import os
 import random
 import types
 
@@ -184,6 +186,16 @@ def test_a_block_ends_where_it_is_too_large(tmp_path):
     assert [actual[0].lines[0] for actual in documents] == list(range(1, 101, 10))
 
 
+@pytest.mark.parametrize(("window", "sizes"), [(0, [90, 90, 20]), (3, [200])])
+def test_where_documents_are_alone_one_may_be_cut_sooner(
+    tmp_path, monkeypatch, window, sizes
+):
+    monkeypatch.setattr(corpus, "_MOST_ALONE", 90)
+    text = write(tmp_path / "text", b"123456789\n" * 20)
+    blocks, _ = read(tmp_path, [text], Cut(window=window))
+    assert [block.size for block in blocks] == sizes
+
+
 def test_blocks_end_between_files_too(tmp_path):
     """A document a file, without a blank line anywhere."""
     files = [write(tmp_path / f"{n}", f"{n}\n{n}".encode()) for n in range(9)]
@@ -263,11 +275,18 @@ def test_damaged_packed_files_are_named(tmp_path, pack, damage, request):
     [
         ("a\n\n中文\n".encode("gb18030"), ":3: not UTF-8 .* iconv -f GB18030 -t UTF-8"),
         ("a\n中\n".encode("utf-16"), ":1: not UTF-8 .* iconv -f UTF-16"),
+        ("a\n中文\n".encode("gb18030"), ":2: .* iconv -f GB18030 -t UTF-8$"),
+        (gzip.compress(b"a\n"), ":1: packed by gzip: give the file a name"),
+        (b"PK\x03\x04 a\n", ":1: a zip archive"),
+        (b"one\r\rtwo\r", ":1: its lines end in CR alone"),
         (b"a\n\nb\0c\n", ":3: NUL byte at column 2"),
         (b"a\n" + b"x" * 1_000_001, ":2: more than 1000000 characters: .* split it"),
         (b"a\n" + b"x" * 9_000_000, ":2: more than 1000000 characters"),
     ],
-    ids=["gb18030", "utf-16", "nul", "long", "endless"],
+    ids=[
+        *("gb18030", "utf-16", "no flag", "gzip", "zip", "old mac"),
+        *("nul", "long", "endless"),
+    ],
 )
 def test_what_is_no_text_is_named_with_its_line(tmp_path, content, message):
     file = write(tmp_path / "text", content)
@@ -287,7 +306,7 @@ def test_names_globs_and_a_root(tmp_path, monkeypatch):
     (tmp_path / "root" / "sub").mkdir(parents=True)
     for name in ("b.txt", "a.txt", "[x].txt", "root/a.txt", "root/c.txt"):
         write(tmp_path / name, b"x\n")
-    actual = corpus.find_files
+    actual = functools.partial(corpus.find_files, pipe=False)
     assert actual("b.txt,a.txt") == ["b.txt", "a.txt"]
     assert actual("?.txt, b.txt") == ["a.txt", "b.txt", "b.txt"]
     assert actual("[x].txt") == ["[x].txt"]
@@ -303,6 +322,16 @@ def test_names_globs_and_a_root(tmp_path, monkeypatch):
     ):
         with pytest.raises(UserError, match=message):
             actual(names, root)
+
+
+def test_a_pipe_is_taken_where_the_text_is_read_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    name = str(tmp_path / "pipe")
+    assert corpus.find_files(name, pipe=True) == [name]
+    with pytest.raises(
+        UserError, match="a pipe or a device, which cannot be read twice"
+    ):
+        corpus.find_files(name, pipe=False)
 
 
 def test_duplicates_are_counted_exactly_while_they_are_few():

@@ -9,6 +9,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from bert_mgpu.data_prep import tokenized
 from tests.reference import instance_cases as cases
 from tests.support.preparation import (
     FEATURES,
@@ -47,6 +48,15 @@ def test_google_reads_the_records(prepare, work):
     assert sorted(os.listdir()) == sorted(
         [*"abc", ".a.json", ".b.json", ".c.json", "text", "vocab.txt"]
     )
+
+
+@pytest.mark.parametrize("objective", ["nsp", "documents", "mlm"])
+@pytest.mark.parametrize("at_once", [1, 7])
+def test_long_documents_become_ids_in_parts(prepare, monkeypatch, objective, at_once):
+    prepare(output_file="whole", objective=objective)
+    monkeypatch.setattr(tokenized, "_SENTENCES", at_once)
+    prepare(output_file="parts", objective=objective)
+    assert pathlib.Path("whole").read_bytes() == pathlib.Path("parts").read_bytes()
 
 
 def test_rows_are_shuffled_over_all_blocks(prepare, small_blocks):

@@ -119,6 +119,10 @@ BAD_FLAGS = [
     ({"dupe_faktor": 1}, "--dupe_faktor: there is no such flag: did you mean --dupe"),
     ({"user_dict": "text"}, "--user_dict is for jieba: pass --segmenter=jieba"),
     ({"objective": "infill", "masking": "span"}, "--masking: ", "leave the flag out"),
+    (
+        {"objective": "infill", "masked_lm_prob": 0.3},
+        "--masked_lm_prob: --objective=infill masks a span",
+    ),
     ({"slice_name": "x"}, "--slice_name does nothing without"),
     (
         {"objective": "mlm", "short_seq_prob": 0.2},

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.errors import OutOfMemory, UserError
 from bert_mgpu.data_prep import processes
 
 
@@ -24,6 +24,11 @@ def fails_at_two(number):
 def refuses_ctrl_c(number):
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         raise UserError("Ctrl-C would end a worker with a traceback")
+
+
+def is_killed(number):
+    if number == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def is_elsewhere(parent):
@@ -55,6 +60,20 @@ def test_few_items_are_taken_ahead(count):
 
 def nothing(number):
     pass
+
+
+@pytest.mark.parametrize("pause", [0, 2])
+def test_a_killed_worker_is_a_lack_of_memory(pause):
+    """Whether it ends while another item is handed out, or while one is awaited."""
+
+    def items():
+        yield 0
+        for number in range(1, 4):
+            time.sleep(pause)
+            yield number
+
+    with pytest.raises(OutOfMemory, match="a worker process was killed"):
+        list(processes.in_order(is_killed, items(), 2))
 
 
 def test_work_is_done_elsewhere_and_ctrl_c_is_the_parents():

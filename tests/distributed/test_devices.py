@@ -226,12 +226,15 @@ def test_cards_that_tensorflow_does_not_see(
         lambda path: driver if path == "/dev/nvidia0" else exists(path),
     )
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
-    warning = devices.missing_gpus(device)
+    warning = devices.missing_gpus(device, has_log=True)
     if fragment is None:
         assert warning is None
     else:
         assert "sees no GPU and takes the CPU, though" in warning
         assert fragment in warning and "or pass --device=cpu" in warning
+        assert "(tensorflow.log in output_dir" in warning
+        warning = devices.missing_gpus(device, has_log=False)
+        assert "tensorflow.log" not in warning and "(bert_mgpu doctor" in warning
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,13 @@ def test_what_has_no_place_is_said(google, call, tmp_path):
     assert "the model has no pooler" in out and "wrote 37 weights" in out
 
 
+def test_what_tags_and_writes_words_is_refused(google, call, tmp_path):
+    folder, _ = google(HEADS | LABELS, pooler=False)
+    code, _, err = call(init_checkpoint=folder, export_hf=tmp_path / "hf")
+    assert code == 2 and "no model with both tags and masked words" in err
+    assert not (tmp_path / "hf").exists()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -263,6 +270,10 @@ MISTAKES = [
     ({"init_checkpoint": "MODEL", "export_hf": "MODEL"}, "is not just an export"),
     ({"init_checkpoint": "MODEL", "export_google": "MODEL"}, "is not just an export"),
     ({"init_checkpoint": "MODEL", "export_onx": "NEW"}, "--export_onx: there is no"),
+    (
+        {"init_checkpoint": "MODEL", "export_hf": "NEW", "export_google": "NEW"},
+        "new: is --export_hf too: pass another folder",
+    ),
     (
         {"init_checkpoint": "MODEL", "export_hf": "NEW", "input_file": "/no"},
         "/no: no such file",

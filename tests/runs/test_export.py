@@ -11,6 +11,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.distributed.topology import single_process
 from bert_mgpu.runs import export
 from bert_mgpu.runs.run import FinetuningRun
+from bert_mgpu.tasks.registry import BUILTIN
 
 FLAGS = ("export_saved_model", "export_hf", "export_onnx")
 NONE = dict.fromkeys(FLAGS) | {"export_tokenizer": "tf"}
@@ -86,7 +87,9 @@ def written(monkeypatch):
         def take(self, numbers):
             return Rows(self[number] for number in np.asarray(numbers))
 
-    def write(needed=(), rank=0, token_outputs=(), **flags):
+    def write(
+        needed=(), rank=0, token_outputs=(), *, task_name="mrpc", cased=False, **flags
+    ):
         calls.clear()
         forwarded.clear()
         data = types.SimpleNamespace(
@@ -94,9 +97,12 @@ def written(monkeypatch):
             examples=lambda name, shown: [*range(100)],
             read=lambda name: (Rows(range(200)), "key"),
             has_pairs=False,
+            files=BUILTIN[task_name],
         )
         model = types.SimpleNamespace(
-            required_tokenizer=None, required_vocab_file="vocab.txt"
+            required_tokenizer=None,
+            required_vocab_file="vocab.txt",
+            do_lower_case=not cased,
         )
         task = types.SimpleNamespace(token_outputs=token_outputs)
         topology = single_process(1, ["CPU:0"])
@@ -144,6 +150,28 @@ def test_what_has_to_be_imported_is_said(written):
         calls, _ = written(export_saved_model="x", export_tokenizer=name)
         assert ("served", "head", 128, made) in calls
         assert (("say", said) in calls) == (name == "tf_text")
+
+
+@pytest.mark.parametrize(
+    ("task_name", "cased", "done"),
+    [
+        ("wos5736", False, "cut in two, text_a and text_b"),
+        ("sentiment", True, "cut in two, text_a and text_b"),
+        ("abuse", True, "in lower case"),
+        ("abuse", False, None),
+        ("toutiao", True, None),
+        ("mrpc", True, None),
+    ],
+)
+def test_what_a_client_has_to_do_to_texts_is_said(written, task_name, cased, done):
+    calls, _ = written(export_saved_model="x", task_name=task_name, cased=cased)
+    said = [text for name, text, *_ in calls if name == "say"]
+    told = [line for line in said if "has to be given texts" in line]
+    assert told == (
+        [f"  it has to be given texts {done}, as this run makes them of a line"]
+        if done
+        else []
+    )
 
 
 def test_without_rows_that_is_said(written):

@@ -51,7 +51,6 @@ PARTS = {
     "data/csv_lines.py": ("data/tables.py", "the lines of its CSV files"),
     "data_prep/statistics.py": ("data_prep/prepare.py", "what it prints at the end"),
     "data_prep/text_lines.py": ("data_prep/corpus.py", "the lines of its files"),
-    "data_prep/tokenized.py": ("data_prep/parts.py", "the text of a part"),
     "export/onnx.py": ("runs/export.py", "run by --export_onnx alone"),
     "model/recompute.py": ("model/bert.py", "layers under --recompute"),
     "runs/predict_stream.py": ("runs/finetune.py", "runs that read standard input"),

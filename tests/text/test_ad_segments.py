@@ -62,12 +62,16 @@ def test_what_stands_beside_the_main_part():
 
 
 def test_any_text_is_cut_into_what_it_is():
-    for characters in itertools.product(" ，。“a\u3000", repeat=5):
+    for characters, delimiters in itertools.product(
+        itertools.product(" ，。“a\u3000", repeat=5),
+        (ad_segments.DELIMITERS, "。 ", "\u3000，"),
+    ):
         ad = "".join(characters)
-        cut = ad_segments.segments(ad)
+        cut = ad_segments.segments(ad, delimiters)
         assert [ad[s.start : s.end] for s in cut] == [s.text for s in cut]
         for one, other in itertools.pairwise(cut):
             assert one.end < other.start and one.number < other.number
         for segment in cut:
-            left = ad_segments.segments(ad_segments.without(ad, segment))
-            assert len(left) == len(cut) - 1
+            left = ad_segments.without(ad, segment, delimiters)
+            left = [own.text for own in ad_segments.segments(left, delimiters)]
+            assert left == [own.text for own in cut if own is not segment]

@@ -77,3 +77,16 @@ def _numpys_epoch(rows: int, epoch: int, seed: int) -> np.ndarray:
 
 # By `RunConfig.random_numbers`.
 SHUFFLES: dict[str, Shuffles] = {"counters": _ByCounters(), "numpy": _ByNumpy()}
+
+
+def sample_rows(
+    n_total: int, n_keep: int, seed: int, *, random_numbers: str = "counters"
+) -> np.ndarray:
+    """Row numbers of a random sample: int64 [min(n_keep, n_total)], ascending.
+
+    The first rows would be no fair sample: files are often sorted by class.
+    random_numbers: one of SHUFFLES.
+    """
+    if n_keep >= n_total:
+        return np.arange(n_total, dtype=np.int64)
+    return np.sort(SHUFFLES[random_numbers].sample(n_total, n_keep, seed))

@@ -8,6 +8,9 @@ import pytest
 
 from bert_mgpu.cli import extract_features, flag_checks
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.evaluation.forward import check_finite, forward
+from bert_mgpu.runs import extract_features as runs
+from bert_mgpu.runs import vectors
 from tests.support.feature_lines import as_flags, model_flags
 from tests.support.runs import assert_refused
 
@@ -104,3 +107,27 @@ def test_files_in_shared_memory_are_written(extract):
         assert code == 0 and len(np.load(path)), err
     finally:
         path.unlink(missing_ok=True)
+
+
+def test_a_line_without_finite_vectors_is_named(extract, tmp_path, monkeypatch):
+    """In a later block, by its number in the file."""
+    blocks = []
+
+    def broken(rows, towers, settings, note):
+        done = forward(rows, towers, settings, note=note)
+        blocks.append(len(rows))
+        done["values"][1] = np.nan if len(blocks) == 3 else 0
+        check_finite(done, settings.precision, settings.name)
+        return done
+
+    monkeypatch.setattr(runs, "_BLOCK", 3)
+    monkeypatch.setattr(vectors, "forward", broken)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("sun\n" * 9)
+    flags = {"input_file": texts, "pooling": "mean", "layers": None, "batch_size": 1}
+    monkeypatch.setattr(runs, "_FULL_BATCHES", 1)
+    code, _, err = extract(tmp_path / "v.npy", **flags)
+    assert code == 3 and blocks == [3, 3, 3]
+    wanted = f"error: {texts}:8: its outputs are not finite numbers: pass another model"
+    assert err.splitlines()[-1] == wanted
+    assert not (tmp_path / "v.npy").exists()

@@ -213,11 +213,13 @@ def test_exports_for_transformers_and_google(answerer, flags, inside, tmp_path):
     assert config["architectures"] == ["BertForQuestionAnswering"]
     made = [f"--init_checkpoint={tmp_path / 'hf'}"]
     assert convert.main([*made, f"--export_google={tmp_path / 'google'}"]) == 0
+    made = [f"--init_checkpoint={out}", f"--export_hf={tmp_path / 'converted'}"]
+    assert convert.main(made) == 0
     asked = [("it", "the of sun a"), ("it", "rain of")]
     with bert_mgpu.load(out) as model:
         wanted = model.predict(asked)
     assert [one.answer for one in wanted] == ["sun", "rain"]
-    for folder in ("hf", "google"):
+    for folder in ("hf", "google", "converted"):
         with bert_mgpu.load(tmp_path / folder) as model:
             assert model.predict(asked) == wanted
 
