@@ -19,6 +19,7 @@ BLOCK = 1024  # texts that are sorted, computed and held in memory at once
 Parts = TypeVar("Parts")
 Self = TypeVar("Self", bound="LoadedParts")
 _LOADING = threading.Lock()  # the first load configures the whole process
+_CONFIGURED: dict[str, str] = {}  # its precision; empty if TensorFlow was there before
 
 
 class LoadedParts(Generic[Parts]):
@@ -74,14 +75,28 @@ def own_devices(device: str, precision: str) -> list[str]:
     if "tensorflow" in sys.modules:
         from bert_mgpu.distributed import devices
 
-        return devices.present(device)
+        named = devices.present(device)
+        _check_tf32(named, precision)
+        return named
     with _no_native_messages():
         from bert_mgpu.distributed import devices
 
         # All GPUs: a model that is loaded later may use more than this one.
         named = devices.configure(device, 1, sys.maxsize, tf32=precision == "tf32")
         devices.present(device)  # which makes them
+        _CONFIGURED["precision"] = precision
         return named
+
+
+def _check_tf32(devices: list[str], precision: str) -> None:
+    """Raises UserError where an earlier load has made cards round otherwise."""
+    first = _CONFIGURED.get("precision")
+    pair = {first, precision}
+    if devices[0].startswith("GPU") and pair == {"float32", "tf32"}:
+        raise UserError(
+            f"precision={precision!r}: the first model of this process was loaded with"
+            f" {first!r}, which holds for all: pass that, or load it in another process"
+        )
 
 
 @contextlib.contextmanager

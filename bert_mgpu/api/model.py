@@ -187,7 +187,7 @@ def load(
 
 def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:
     """The settings of a run that predicts with the model of a folder."""
-    from bert_mgpu.checkpoints import pretrained, train_state
+    from bert_mgpu.checkpoints import pretrained, run_folder, train_state
 
     if not path.is_dir():
         raise UserError(f"{path}: no such folder: pass that of a trained model")
@@ -198,10 +198,7 @@ def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:
     config, _ = pretrained.as_trained(config, path)
     if config.trained_task is None:
         if not (path / run_files.RUN).exists():
-            raise UserError(
-                f"{path}: no trained model, since it has no {run_files.RUN}: pass an"
-                " output_dir of run_classifier_mgpu.py, its best/, or an export"
-            )
+            raise run_folder.no_model(path)
         raise UserError(
             f"{path}: its run.json does not name the task: predict once by"
             " run_classifier_mgpu.py with --task_name and --data_dir, which keeps them"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from bert_mgpu.config.base import FlagTable, fields
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.pretraining import PretrainConfig
-from bert_mgpu.core import files
+from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.core.text_files import read_lines
 
@@ -39,6 +39,14 @@ class TrainedTask(NamedTuple):
     def kept(self) -> dict[str, Any]:
         """What run.json has of it."""
         return self.values | ({"flags": self.flags} if self.flags else {})
+
+
+def no_model(path: str | os.PathLike[str]) -> UserError:
+    """The error of a folder without run.json, where a trained model is wanted."""
+    return UserError(
+        f"{path}: no trained model, since it has no {run_files.RUN}: pass an output_dir"
+        " of a training, its best/, or an export"
+    )
 
 
 def folder_of(path: str) -> pathlib.Path:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from bert_mgpu.checkpoints import run_folder
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import extras, files, run_files
 from bert_mgpu.core.errors import UserError
@@ -146,10 +147,7 @@ def check_trained(path: str) -> None:
     if not os.path.lexists(path) and not glob.glob(f"{glob.escape(path)}.*"):
         raise UserError(f"{path}: no such folder: pass that of a trained model")
     if os.path.isdir(path) and not os.path.lexists(os.path.join(path, run_files.RUN)):
-        raise UserError(
-            f"{path}: no trained model, since it has no {run_files.RUN}: pass an"
-            " output_dir of run_classifier_mgpu.py, its best/, or an export"
-        )
+        raise run_folder.no_model(path)
 
 
 def check_used(given: Collection[str], names: Sequence[str], needed: str) -> None:

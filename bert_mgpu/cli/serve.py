@@ -23,13 +23,14 @@ from typing import Any
 
 import bert_mgpu
 from bert_mgpu.cli import script
-from bert_mgpu.cli.flag_checks import check_needed
+from bert_mgpu.cli.flag_checks import check_needed, check_trained
 from bert_mgpu.config.serve import ServeConfig
 from bert_mgpu.core import extras, log, run_files
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.core.log import say
 
 _NAME = re.compile(r"[\w.-]+")
+_HOST = "127.0.0.1"
 _FLAGS = (  # of `bert_mgpu.load`
     *("use_best", "threshold", "predict_batch_size"),
     *("n_gpus", "device", "precision"),
@@ -55,10 +56,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _serve(config: ServeConfig) -> None:
     check_needed(config, ["output_dir"], "bert_mgpu serve FOLDER")
-    if not pathlib.Path(str(config.output_dir)).is_dir():
-        raise UserError(
-            f"{config.output_dir}: no such folder: pass that of a trained model"
-        )
+    check_trained(str(config.output_dir))
     try:
         from bert_mgpu.serving.app import make_app
         from bert_mgpu.serving.bodies import Limits
@@ -66,8 +64,10 @@ def _serve(config: ServeConfig) -> None:
         from bert_mgpu.serving.server import make_server
     except ImportError as error:
         raise UserError(f"serve needs {error.name}: {extras.advice('serve')}") from None
-    listener = _listen(config.host, config.port)
+    host = config.host or _HOST  # an empty variable of a script, too
+    listener = _listen(host, config.port)
     with listener:
+        _configure_devices(config)
         model = LoadedModel(config)
         limits = Limits(
             body=config.max_body_bytes,
@@ -78,16 +78,18 @@ def _serve(config: ServeConfig) -> None:
         )
         named = _names(config.allowed_hosts)
         server = make_server(
-            make_app(model, limits, {config.host, *LOOPBACK, *named}), config.timeout
+            make_app(model, limits, {host, *LOOPBACK, *named}), config.timeout
         )
         _end_on_signals(server)
-        address = _address(config.host, listener)
+        address = _address(host, listener)
         say(f"serving {model.name} at {address} (Ctrl-C ends it)")
         say(f"  POST {address}/v1/models/{model.name}:predict")
         say(f"  POST {address}/v1/embeddings, for vectors")
-        if config.host not in LOOPBACK and not named:
+        for remark in model.remarks:
+            say(f"  {remark}")
+        if host not in LOOPBACK and not named:
             say(
-                f"WARNING: requests by a name other than {config.host} are refused:"
+                f"WARNING: requests by a name other than {host} are refused:"
                 " pass --allowed_hosts"
             )
         server.run(sockets=[listener])
@@ -95,6 +97,14 @@ def _serve(config: ServeConfig) -> None:
             say("ended at once, by a second signal: requests may be without an answer")
         else:
             say("ended: every request that was taken is answered")
+
+
+def _configure_devices(config: ServeConfig) -> None:
+    """Starts no more cards than the one model takes."""
+    from bert_mgpu.distributed import devices
+
+    tf32 = config.precision == "tf32"
+    devices.configure(config.device, 1, config.n_gpus, tf32=tf32)
 
 
 def _end_on_signals(server: Any) -> None:
@@ -149,6 +159,7 @@ class LoadedModel:
         self._model = bert_mgpu.load(
             folder, **{name: getattr(config, name) for name in _FLAGS}
         )
+        self._device, self._precision = config.device, config.precision
         self.name = config.model_name or self._model.task_name
         if not _NAME.fullmatch(self.name):
             raise UserError(
@@ -163,6 +174,20 @@ class LoadedModel:
             folder = folder.parent
         page = folder / run_files.REPORT_PAGE
         self.report = page if config.report and page.is_file() else None
+
+    @property
+    def remarks(self) -> list[str]:
+        """Where it computes, and what its user may not expect there."""
+        from bert_mgpu.distributed import devices
+
+        towers = self._model.predictor.towers
+        placed = devices.assign_towers(towers.n_towers, len(towers.devices))
+        warning = devices.missing_gpus(self._device, has_log=False)
+        return [
+            devices.describe_placement(placed, towers.devices),
+            *([warning] if warning else []),
+            *devices.remarks(towers.devices, self._precision),
+        ]
 
     def example(self, *texts: str) -> Any:
         return self._model.predictor.data.example(*texts)

@@ -1,13 +1,16 @@
 """`bert_mgpu.load`: what it takes and refuses, and the process that it leaves alone."""
 
+import gc
 import shutil
 import subprocess
 import sys
+import weakref
 
 import pytest
 import tensorflow as tf
 
 import bert_mgpu
+from bert_mgpu.api import loading
 from bert_mgpu.distributed import devices
 from bert_mgpu.training.towers import Towers
 from tests.api.test_model import same, texts
@@ -49,6 +52,37 @@ def test_gpus_that_are_hidden_are_none(monkeypatch):
     assert [*{name[:3] for name in devices.present("auto")}] == ["CPU"]
     with pytest.raises(bert_mgpu.UserError, match="has hidden it: pass --device=cpu"):
         devices.present("gpu")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "refused"),
+    [("float32", "tf32", True), ("tf32", "float32", True), ("tf32", "tf32", False),
+     ("tf32", "bfloat16", False), (None, "tf32", False)],
+)  # fmt: skip
+def test_cards_round_as_the_first_model_asked(monkeypatch, first, then, refused):
+    """Where there are cards; None: TensorFlow was the program's own."""
+    monkeypatch.setattr(loading, "_CONFIGURED", {"precision": first} if first else {})
+    monkeypatch.setattr(devices, "present", lambda device: ["GPU:0"])
+    if refused:
+        with pytest.raises(bert_mgpu.UserError, match=f"loaded with '{first}', which"):
+            loading.own_devices("auto", then)
+    else:
+        assert loading.own_devices("auto", then) == ["GPU:0"]
+    monkeypatch.setattr(devices, "present", lambda device: ["CPU:0"])
+    assert loading.own_devices("auto", then) == ["CPU:0"]
+
+
+def test_closing_frees_the_weights(trained):
+    """At once, though functions of TensorFlow hold one another."""
+    model = bert_mgpu.load(trained("own", num_train_epochs=4))
+    model.predict("sun")
+    kept = weakref.ref(model.predictor.towers)
+    gc.disable()
+    try:
+        model.close()
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def test_a_closed_standard_error_is_no_obstacle(trained):

@@ -146,6 +146,7 @@ def test_a_stop_right_at_the_start_is_heard(serving, number):
     run, _ = serving()
     run.send_signal(number)
     _, err = run.communicate(timeout=60)
+    assert "\n  1 tower on 1 CPU device\n" in err
     assert run.returncode == 0
     assert err.endswith("ended: every request that was taken is answered\n")
 
@@ -195,7 +196,11 @@ def test_mistakes(trained, tmp_path, capfd, monkeypatch):
     check("none: no such folder", tmp_path / "none", "--port=0")
     check("no trained model, since it has no run.json", tmp_path, "--port=0")
     check("there is no such flag: did you mean --port", tmp_path, "--prot=1")
-    check("cannot listen there", tmp_path, "--host=203.0.113.7")
+    check("cannot listen there", trained("own"), "--host=203.0.113.7")
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # an empty variable
+        port = taken.getsockname()[1]
+        check(f"--host=127.0.0.1 --port={port}: cannot listen", trained("own"),
+              f"--port={port}", "--host=")  # fmt: skip
     check("--model_name=a/b: pass letters", trained("own"), "--model_name=a/b",
           "--port=0")  # fmt: skip
     check("--allowed_hosts: 'a:80': pass a host's name", trained("own"), "--port=0",
@@ -205,10 +210,10 @@ def test_mistakes(trained, tmp_path, capfd, monkeypatch):
         check(f"--port={port}: cannot listen there", trained("own"), f"--port={port}")
 
 
-def test_without_the_extra_it_says_how_to_get_it(tmp_path, capfd, monkeypatch):
+def test_without_the_extra_it_says_how_to_get_it(trained, capfd, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "bert_mgpu.serving.server", raising=False)
-    code, err = refused(capfd, monkeypatch, tmp_path)
+    code, err = refused(capfd, monkeypatch, trained("own"))
     assert code == 2 and "serve needs uvicorn: pip install" in err
     assert "bert_mgpu[serve]" in err or ".[serve]" in err
 
