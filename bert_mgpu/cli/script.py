@@ -38,7 +38,10 @@ _NAME_ERRORS = (
 
 
 class UnbrokenStream:
-    """Standard error whose reader may go away without ending the work."""
+    """Standard error that may be lost without ending the work.
+
+    Its reader or terminal may go away, and the disk under a log may be full.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -56,9 +59,13 @@ class UnbrokenStream:
     def _try(self, act: Callable[[], object]) -> None:
         try:
             act()
-        except BrokenPipeError:
+        except OSError:
+            if self._stream.closed:
+                return
             # What is left in the buffer goes to /dev/null too.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
