@@ -15,6 +15,7 @@ import glob
 import json
 import os
 import pathlib
+import secrets
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -124,9 +125,10 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A temporary path to write to, renamed to `path` if all goes well."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Containers share the numbers of processes; no link can have a name like this.
+    own = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    temporary = path.with_name(own)
     try:
-        temporary.unlink(missing_ok=True)  # a link would lead elsewhere
         yield temporary
         temporary.replace(path)
     finally:

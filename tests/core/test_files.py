@@ -56,6 +56,15 @@ def test_a_fault_while_it_writes_leaves_the_old_file(target):
     assert target.read_text() == "old" and names(target.parent) == ["target"]
 
 
+def test_two_that_write_one_file_do_not_write_into_each_other(target):
+    """Processes of two containers may have one number."""
+    with files.replacing(target) as one, files.replacing(target) as other:
+        one.write_text("one")
+        other.write_text("other")
+        assert one.read_text() == "one"
+    assert target.read_text() == "one" and names(target.parent) == ["target"]
+
+
 def test_a_folder_is_taken_once_at_a_time(tmp_path):
     folder = tmp_path / "a" / "b"
     with files.locked(folder, "--flag=b", "folder") as lock:
