@@ -152,7 +152,12 @@ def explain(
 
 
 def unusable(error: OSError, output: pathlib.Path | None, flag: str) -> UserError:
-    """The error for a file or folder that refuses to be used."""
+    """The error for a file or folder that refuses to be used, or a network."""
+    if error.filename is None:
+        return UserError(
+            f"{error.strerror or error}: check the network and the disks, then run the"
+            " same command again"
+        )
     path = pathlib.Path(os.fsdecode(error.filename)).absolute()
     advice = "check its name and its permissions"
     if output and path.is_relative_to(output.absolute()):

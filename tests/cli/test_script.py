@@ -51,6 +51,14 @@ def test_a_path_that_refuses(path, advice):
     )
 
 
+def test_a_failure_that_names_no_path():
+    error = OSError(errno.ENETUNREACH, "Network is unreachable")
+    assert str(script.unusable(error, None, "")) == (
+        "Network is unreachable: check the network and the disks, then run the same"
+        " command again"
+    )
+
+
 def test_other_errors_are_faults_of_the_program():
     assert explained(ValueError("a shape")) is None
 
