@@ -106,6 +106,11 @@ def without_defaults(config: RunConfig, values: dict[str, Any]) -> dict[str, Any
     }
 
 
+def fingerprint(config: RunConfig, values: dict[str, Any]) -> str:
+    """A hash of an identity, the same for later code."""
+    return hashing.fingerprint(without_defaults(config, values))
+
+
 def _compared(config: RunConfig) -> list[dataclasses.Field[Any]]:
     return [field for field in fields(type(config)) if field.metadata["identity"]]
 
