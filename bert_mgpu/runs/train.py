@@ -20,9 +20,16 @@ from bert_mgpu.distributed import collective, devices
 from bert_mgpu.distributed.collective import Horovod
 from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
 from bert_mgpu.runs import identity as identity_lib
-from bert_mgpu.runs import init_distributed, learnt, memory, resume, rollbacks
+from bert_mgpu.runs import (
+    init_distributed,
+    learnt,
+    leftovers,
+    memory,
+    resume,
+    rollbacks,
+)
 from bert_mgpu.runs.run import Run, make_towers
-from bert_mgpu.training import loop, rules, schedule
+from bert_mgpu.training import loop, rules
 from bert_mgpu.training.batches import PlacedBatch
 from bert_mgpu.training.events import Events
 from bert_mgpu.training.recorder import NullRecorder, Recorder
@@ -142,6 +149,7 @@ def _train(
 ) -> TrainState:
     config, model, labels = run.config, run.model, list(run.task.labels)
     plan, identity, state = start(run, len(rows), data_key, towers=towers)
+    leftovers.drop(run, identity)
     if evaluator:
         own = identity_lib.without_defaults(config, identity)
         evaluator.begin(state.step, identity, own, events=events)
@@ -261,13 +269,6 @@ def planned(run: Run) -> loop.TrainingPlan:
     return _plan(run, len(rows), _identity(run, data_key))
 
 
-def _peak_rate(run: Run) -> float:
-    config = run.config
-    return schedule.scaled_rate(
-        config.learning_rate, run.topology.n_towers, config.lr_scaling
-    )
-
-
 def _identity(run: Run, data_key: str) -> dict[str, Any]:
     """data_key: a fingerprint of the training's data."""
     return identity_lib.identity(
@@ -276,7 +277,7 @@ def _identity(run: Run, data_key: str) -> dict[str, Any]:
         run.task,
         data={run.data.flag: data_key},
         batch=run.batch,
-        peak_rate=_peak_rate(run),
+        peak_rate=run.peak_rate,
     )
 
 
@@ -288,7 +289,7 @@ def _plan(run: Run, rows: int, identity: dict[str, Any]) -> loop.TrainingPlan:
         steps=steps,
         warmup=config.warmup_of(steps),
         decay_power=config.lr_decay_power,
-        peak_rate=_peak_rate(run),
+        peak_rate=run.peak_rate,
         save_every=config.save_checkpoints_steps,
         eval_every=config.eval_every,
         read_every=config.log_steps,
