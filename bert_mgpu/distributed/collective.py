@@ -189,7 +189,7 @@ class Horovod:
                 received = np.split(joined, ends[:-1])
                 for parts, one in zip(gathered, received, strict=True):
                     parts.append(one)
-        return [b"".join(parts) for parts in gathered]
+        return [np.concatenate(parts).tobytes() for parts in gathered]
 
     def broadcast(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
         own = {} if arrays is None else {**arrays}
