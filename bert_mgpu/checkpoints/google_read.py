@@ -9,9 +9,11 @@ the checksums of values while it reads; an error there becomes a `UserError`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -19,13 +21,20 @@ import numpy as np
 
 from bert_mgpu.checkpoints import tensor_bundle
 from bert_mgpu.core import files
-from bert_mgpu.core.errors import UserError, listed
+from bert_mgpu.core.errors import Unreadable, UserError, listed
 
 _BUNDLE_FILE = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _GRAPH_NODE = re.compile(r"\{\{.*?\}\} ?")
+_DAMAGED = "damaged"
 _USUAL = "bert_model.ckpt"
 _STATE = "checkpoint"
 _MOST_STATE = 1 << 20  # bytes of that file
+# Where a file cannot be read now, which says nothing of what it holds. TensorFlow's
+# reader has no number of an error, but the system's words for it.
+_UNREADABLE = (
+    *(errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE),
+    *(errno.ENOMEM, errno.ENOBUFS, errno.ENOTCONN, errno.ETIMEDOUT, errno.EAGAIN),
+)
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
@@ -36,7 +45,7 @@ def resolve(path: str | os.PathLike[str]) -> str:
     the file `checkpoint` decides, else it is bert_model.ckpt, else the only one.
     """
     prefix = _BUNDLE_FILE.sub("", os.fspath(path))
-    if os.path.isfile(f"{prefix}.index"):
+    if _is_file(f"{prefix}.index"):
         return prefix
     if os.path.isdir(prefix):
         return _resolve_directory(pathlib.Path(prefix))
@@ -55,6 +64,18 @@ def resolve(path: str | os.PathLike[str]) -> str:
 def is_there(path: str | os.PathLike[str]) -> bool:
     """Whether this is the name of a checkpoint, or of one of its files."""
     return os.path.isfile(f"{_BUNDLE_FILE.sub('', os.fspath(path))}.index")
+
+
+def _is_file(path: str) -> bool:
+    """Whether there is such a file. Raises Unreadable where nobody can tell."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError as error:
+        if error.errno in _UNREADABLE:
+            raise Unreadable(path, error.strerror) from None
+    except ValueError:  # of a NUL
+        pass
+    return False
 
 
 def read_names(
@@ -148,8 +169,11 @@ def _as_array(value: Any) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _naming(file: str, fault: str = "damaged") -> Iterator[None]:
-    """Turns TensorFlow's errors on a checkpoint into one line about `file`."""
+def _naming(file: str, fault: str = _DAMAGED) -> Iterator[None]:
+    """Turns TensorFlow's errors on a checkpoint into one line about `file`.
+
+    Raises UserError; Unreadable where the fault need not be the file's.
+    """
     import tensorflow as tf
 
     try:
@@ -158,7 +182,16 @@ def _naming(file: str, fault: str = "damaged") -> Iterator[None]:
         # A short read is an IndexError; ops put their graph node before the message.
         reason = _GRAPH_NODE.sub("", str(getattr(error, "message", error)))
         reason = reason.strip().split("\n")[0]
+        if fault == _DAMAGED and _is_unreadable(error, reason):
+            raise Unreadable(file, reason) from None
         raise UserError(f"{file}: {fault}: {reason}") from None
+
+
+def _is_unreadable(error: Exception, reason: str) -> bool:
+    """Whether an error on reading says nothing of what the file holds."""
+    if isinstance(error, OSError):
+        return error.errno in _UNREADABLE
+    return any(os.strerror(number) in reason for number in _UNREADABLE)
 
 
 def _resolve_directory(directory: pathlib.Path) -> str:

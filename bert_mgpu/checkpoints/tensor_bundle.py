@@ -18,7 +18,7 @@ from typing import Any
 
 import google_crc32c
 
-from bert_mgpu.core.errors import UserError, short_repr
+from bert_mgpu.core.errors import Unreadable, UserError, short_repr
 
 # Both formats end in the magic number of an sstable; V1 is a single such file.
 MAGIC = bytes.fromhex("57fb808b247547db")
@@ -149,11 +149,16 @@ def _check_entries(prefix: str, entries: Iterator[tuple[bytes, bytes]]) -> None:
 
 
 def _size(path: str) -> int:
-    """Bytes of a file of values. Raises UserError for a pipe: TensorFlow would wait."""
+    """Bytes of a file of values. Raises UserError for a pipe: TensorFlow would wait.
+
+    Raises Unreadable where it may be whole.
+    """
     try:
         status = os.stat(path)
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"{path}: damaged: {error.strerror}") from None
+    except OSError as error:
+        raise Unreadable(path, error.strerror) from None
     if not stat.S_ISREG(status.st_mode):
         raise UserError(f"{path}: damaged: not a regular file")
     return status.st_size

@@ -18,7 +18,7 @@ import numpy as np
 
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core import files, run_files, tensor_names
-from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.errors import Unreadable, UserError
 from bert_mgpu.core.task import TrainState
 
 _OURS = "bert_mgpu/"
@@ -61,13 +61,18 @@ def stem(step: int) -> str:
 
 
 def saved_steps(directory: pathlib.Path) -> list[int]:
-    """The steps that have a checkpoint in the directory, ascending."""
-    steps = []
-    name = re.compile(rf"{re.escape(run_files.CHECKPOINT)}-([0-9]+)\.index")
-    for path in directory.glob(f"{run_files.CHECKPOINT}-*.index"):
-        if match := name.fullmatch(path.name):
-            steps.append(int(match[1]))
-    return sorted(steps)
+    """The steps that have a checkpoint in the directory, ascending.
+
+    Raises Unreadable where the directory is there, but cannot be listed.
+    """
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise Unreadable(directory, error.strerror) from None
+    pattern = re.compile(rf"{re.escape(run_files.CHECKPOINT)}-([0-9]+)\.index")
+    return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
 
 def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
@@ -139,13 +144,16 @@ def newest(
     """The newest checkpoint that is whole, and its prefix; None if there is none.
 
     A damaged one is reported, and the one before it is taken. Raises UserError where
-    all are damaged: starting afresh would lose the work of the run.
+    all are damaged: starting afresh would lose the work of the run. Raises Unreadable
+    where one may be whole: to go on from an earlier one would delete it.
     """
     steps = saved_steps(directory)
     for step in reversed(steps):
         prefix = str(directory / stem(step))
         try:
             return _from_tensors(google_read.read(prefix), prefix), prefix
+        except Unreadable:
+            raise
         except UserError as error:
             say(f"{error}; trying the checkpoint before it")
     if steps:

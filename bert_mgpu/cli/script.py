@@ -38,7 +38,10 @@ _NAME_ERRORS = (
 
 
 class UnbrokenStream:
-    """Standard error whose reader may go away without ending the work."""
+    """Standard error that may be lost without ending the work.
+
+    Its reader or terminal may go away, and the disk under a log may be full.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -56,9 +59,13 @@ class UnbrokenStream:
     def _try(self, act: Callable[[], object]) -> None:
         try:
             act()
-        except BrokenPipeError:
+        except OSError:
+            if self._stream.closed:
+                return
             # What is left in the buffer goes to /dev/null too.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -145,7 +152,12 @@ def explain(
 
 
 def unusable(error: OSError, output: pathlib.Path | None, flag: str) -> UserError:
-    """The error for a file or folder that refuses to be used."""
+    """The error for a file or folder that refuses to be used, or a network."""
+    if error.filename is None:
+        return UserError(
+            f"{error.strerror or error}: check the network and the disks, then run the"
+            " same command again"
+        )
     path = pathlib.Path(os.fsdecode(error.filename)).absolute()
     advice = "check its name and its permissions"
     if output and path.is_relative_to(output.absolute()):

@@ -56,6 +56,16 @@ class UserError(RunError):
     exit_code = 2
 
 
+class Unreadable(UserError):
+    """A file that cannot be read now; what it holds may be whole."""
+
+    def __init__(self, path: object, reason: object):
+        super().__init__(
+            f"{path}: cannot be read: {reason}: check its permissions and its disk,"
+            " then run the same command again"
+        )
+
+
 class Diverged(RunError):
     """The loss or a gradient is NaN or infinite."""
 

@@ -15,11 +15,13 @@ import glob
 import json
 import os
 import pathlib
+import secrets
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
+from bert_mgpu.core import log
 from bert_mgpu.core.errors import UserError, short_repr
 
 STANDARD_INPUT = STANDARD_OUTPUT = "-"  # in place of a name
@@ -124,9 +126,10 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A temporary path to write to, renamed to `path` if all goes well."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Containers share the numbers of processes; no link can have a name like this.
+    own = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    temporary = path.with_name(own)
     try:
-        temporary.unlink(missing_ok=True)  # a link would lead elsewhere
         yield temporary
         temporary.replace(path)
     finally:
@@ -207,9 +210,15 @@ def check_replaceable(
 ) -> None:
     """Raises UserError unless an export may replace the target.
 
-    It may where the target is absent, empty or just an earlier export, and its folder
-    can be written to. is_export: whether a folder, with the names in it, is one.
+    It may where the target is absent, empty or just an earlier export, no mount point,
+    and its folder can be written to. is_export: whether a folder, with the names in it,
+    is one.
     """
+    if os.path.ismount(target):
+        raise UserError(
+            f"{target}: a mount point, which cannot be replaced: pass a folder inside"
+            " it"
+        )
     above = next(path for path in target.absolute().parents if path.exists())
     if not _takes_files(above):
         raise UserError(f"{target}: cannot export: {above} is no folder to write to")
@@ -259,6 +268,10 @@ def locked(folder: pathlib.Path, name: str, instead: str) -> Iterator[pathlib.Pa
                 f"{name}: another run is working in it: wait for it, or pass another"
                 f" {instead}"
             ) from None
-        except OSError:
-            pass  # a file system without locks
+        except OSError as error:  # a file system without locks
+            log.say(
+                f"WARNING: {name}: no locks there ({error.strerror}): another run in"
+                f" the same {instead} would not be noticed",
+                "yellow",
+            )
         yield lock

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 WIDTH = 80  # terminal columns
+_LEAST_NAME = 10  # those of the names of a table
 COLOURS = {"red": 31, "green": 32, "yellow": 33}  # their codes
 _WIDE = ("W", "F")  # East Asian width: two terminal columns
 _NO_WIDTH = ("Mn", "Me", "Cf")  # accents and format characters: none
@@ -54,9 +55,9 @@ def coloured(text: str, colour: str, stream: Any) -> str:
 def fit(text: str, columns: int) -> str:
     """Pads, or cuts with "..", to a number of terminal columns."""
     if width(text) > columns:
-        while width(text) > columns - 2:
+        while text and width(text) > columns - 2:
             text = text[:-1]
-        text += ".."
+        text += ".."[: max(0, columns)]
     return text + " " * (columns - width(text))
 
 
@@ -89,9 +90,17 @@ def hanging(text: str, columns: int, indent: int) -> list[str]:
 def align(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
     """A table at most 80 columns wide: names to the left, numbers to the right.
 
+    Several of them, below each other, where the numbers leave the names no room.
+
     lines: a name and one cell for each of `widths`.
     """
-    name_width = min(WIDTH - sum(widths), max(width(line[0]) for line in lines))
+    longest = max(width(line[0]) for line in lines)
+    name_width = min(WIDTH - sum(widths), longest)
+    if name_width < min(_LEAST_NAME, longest) and len(widths) > 1:
+        half = (len(widths) + 1) // 2
+        left = [line[: 1 + half] for line in lines]
+        right = [(line[0], *line[1 + half :]) for line in lines]
+        return f"{align(left, widths[:half])}\n\n{align(right, widths[half:])}"
     return "\n".join(
         fit(name, name_width) + "".join(map(str.rjust, cells, widths))
         for name, *cells in lines

@@ -60,7 +60,11 @@ def save(path: pathlib.Path, tensors: Tensors, notes: Mapping[str, Any]) -> None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with files.replacing(path) as temporary:
+            temporary.touch()  # with the permissions that a new file has here
+            mode = temporary.stat().st_mode
             safetensors.numpy.save_file(tensors, temporary, metadata)
+            # safetensors makes a file that only its owner may read.
+            temporary.chmod(mode)
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(
             f"{path}: cannot write the feature cache: {error}; free some space or"

@@ -15,13 +15,15 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core.errors import RunError, UserError
+from bert_mgpu.core.errors import RunError, UserError, shortened
 from bert_mgpu.core.rows import Outputs, Ragged
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import launcher, pairwise
 
 Arrays = Mapping[str, np.ndarray]
-_MAX_VALUES = 1 << 28  # of a sum by gloo: Horovod counts its bytes in 32 bits
+# Horovod counts bytes in 32 bits.
+_MAX_VALUES = 1 << 28  # of a sum by gloo
+_MAX_BYTES = 1 << 30  # that all processes together gather at once
 _ALIGNMENT = 16  # values: TensorFlow copies slices that do not begin at 64 bytes
 
 
@@ -100,14 +102,24 @@ class Horovod:
         *,
         pausing: Callable[[], None],
     ):
-        """dtype: the type that gradients are sent in, float32 or float16."""
-        import horovod
-        import horovod.tensorflow as hvd
+        """dtype: the type that gradients are sent in, float32 or float16.
 
+        Raises UserError where Horovod is absent or was built for another TensorFlow.
+        """
+        try:
+            import horovod
+            import horovod.tensorflow as hvd
+
+            self.version = str(horovod.__version__)
+        except (ImportError, OSError, AttributeError, tf.errors.OpError) as error:
+            reason = shortened(getattr(error, "message", None) or error, 300)
+            raise UserError(
+                f"horovod cannot be loaded: {reason}: run bert_mgpu install_horovod"
+                " --force"
+            ) from None
         os.environ[launcher.GLOO_TIMEOUT] = str(launcher.patience())
         hvd.init()
         self._hvd = hvd
-        self.version = str(horovod.__version__)
         self.rank: int = hvd.rank()
         self.size: int = hvd.size()
         self.uses_nccl = on_gpu and bool(hvd.nccl_built())
@@ -165,12 +177,19 @@ class Horovod:
 
     def all_gather(self, value: bytes) -> list[bytes]:
         hvd = self._hvd
+        own, part = np.frombuffer(value, np.uint8), max(1, _MAX_BYTES // self.size)
         with tf.device("/CPU:0"):
-            own = tf.constant(np.frombuffer(value, np.uint8))
-            sizes = hvd.allgather(tf.constant([len(value)], tf.int64), name="sizes")
-            joined = hvd.allgather(own, name="bytes").numpy()
-        ends = np.cumsum(sizes.numpy())
-        return [value.tobytes() for value in np.split(joined, ends[:-1])]
+            length = tf.constant([len(value)], tf.int64)
+            sizes = hvd.allgather(length, name="sizes").numpy()
+            gathered: list[list[np.ndarray]] = [[] for _ in sizes]
+            for start in range(0, max(1, int(sizes.max())), part):
+                sent = tf.constant(own[start : start + part])
+                joined = hvd.allgather(sent, name="bytes").numpy()
+                ends = np.cumsum(np.clip(sizes - start, 0, part))
+                received = np.split(joined, ends[:-1])
+                for parts, one in zip(gathered, received, strict=True):
+                    parts.append(one)
+        return [np.concatenate(parts).tobytes() for parts in gathered]
 
     def broadcast(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
         own = {} if arrays is None else {**arrays}

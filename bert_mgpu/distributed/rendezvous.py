@@ -48,10 +48,16 @@ def accept_peers(
 
     on_hello: called for each in a thread of its own, with its rank and its message.
     on_missing: called with the rank of one that did not connect in time and the reason.
-    Raises PeerLost where the store does not answer.
+    Raises PeerLost where the store cannot be reached or does not answer.
     """
     seconds = launcher.patience()
-    server = socket.create_server((launcher.own_address(), 0), backlog=64)
+    try:
+        server = socket.create_server((launcher.own_address(), 0), backlog=64)
+    except OSError as error:  # of a name that is not known, of a network that is down
+        host, port = launcher.store_address() or ("", 0)
+        raise PeerLost(
+            f"horovodrun's key-value store at {host}:{port} cannot be reached: {error}"
+        ) from None
     server.settimeout(_POLL)
     token = secrets.token_hex(16)  # known only to those who may read the store
     connected = {own.rank}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from bert_mgpu.checkpoints import train_state
 from bert_mgpu.core import files, hashing, run_files
 from bert_mgpu.core.errors import UserError, listed
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Example, Rows
 from bert_mgpu.core.task import Task, TrainState
 from bert_mgpu.distributed import collective
@@ -109,6 +109,12 @@ class Evaluator:
             comparable = facts["of"] == self._fingerprint
         except (UserError, ValueError, KeyError, TypeError, OverflowError):  # 1e999
             return None
+        if not comparable:
+            fact(
+                "evaluation",
+                f"{self._folder} is of another training, dev set or measure: the best"
+                " evaluation is looked for anew",
+            )
         whole = train_state.saved_steps(self._folder) == [best.step]
         return best if comparable and whole else None
 

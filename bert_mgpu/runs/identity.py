@@ -53,6 +53,7 @@ def _began_with_numpy(folder: pathlib.Path) -> bool:
     return False
 
 
+_SAMPLED_BY = "sampled_by"  # the seed of a sample that --seeds share
 _LONGEST = 300  # characters of a setting in a message
 
 
@@ -90,6 +91,9 @@ def identity(
     } | data
     if config.random_numbers != "numpy":  # its runs are older than the key
         values["random_numbers"] = config.random_numbers
+    samples = getattr(config, "max_train_examples", None)
+    if samples and config.sampled_by not in (None, config.seed):  # the same here
+        values[_SAMPLED_BY] = config.sampled_by
     return json.loads(json.dumps(values))
 
 
@@ -102,8 +106,13 @@ def without_defaults(config: RunConfig, values: dict[str, Any]) -> dict[str, Any
     return {
         name: value
         for name, value in values.items()
-        if name not in defaults or defaults[name] != value
+        if name != _SAMPLED_BY and (name not in defaults or defaults[name] != value)
     }
+
+
+def fingerprint(config: RunConfig, values: dict[str, Any]) -> str:
+    """A hash of an identity, the same for later code."""
+    return hashing.fingerprint(without_defaults(config, values))
 
 
 def _compared(config: RunConfig) -> list[dataclasses.Field[Any]]:
@@ -125,6 +134,8 @@ def check_identity(
         return
     # A run that is older than a flag had the flag's default.
     old = {field.name: field.default for field in _compared(config)} | old
+    if _SAMPLED_BY in old and "seed" in new:
+        new = {_SAMPLED_BY: new["seed"]} | new
     changes = [
         _change(name, old[name], new[name])
         for name in new
@@ -138,6 +149,8 @@ def check_identity(
 
 
 def _change(name: str, old: Any, new: Any) -> str:
+    if name == _SAMPLED_BY:
+        return _old_and_new("the seed of --max_train_examples", old, new)
     flags = name if name == "labels" else f"--{name.replace(' x ', ' x --')}"
     if name.startswith("train_batch_size"):
         flags += " x processes"

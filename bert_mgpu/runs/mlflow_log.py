@@ -7,7 +7,6 @@ store. What the store did not take is logged later, or when the same command run
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import pathlib
@@ -21,6 +20,7 @@ from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import Interrupted, Preempted, UserError, shortened
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation import evaluator, result_files
+from bert_mgpu.runs import mlflow_state
 from bert_mgpu.runs.run import Run
 from bert_mgpu.training import recorder
 
@@ -122,12 +122,17 @@ class MlflowLog:
                     "yellow",
                 )
             self._has_warned = True
+            self._run_id = None  # it may have been deleted
 
     def _log(self, records: list[dict[str, Any]]) -> None:
         """Logs records that come after those that are logged already."""
         from mlflow.entities import Metric
 
-        logged = _read_state(self._output_dir, self._uri)["logged"]
+        logged = mlflow_state.read(self._output_dir, self._uri)["logged"]
+        if all(row["step"] <= logged.get(row["set"], -1) for row in records):
+            return
+        run_id = self._begun()  # another one may have nothing yet
+        logged = mlflow_state.read(self._output_dir, self._uri)["logged"]
         metrics: list[Metric] = []
         when = time.time()
         for record in records:
@@ -142,27 +147,26 @@ class MlflowLog:
                 if key not in ("set", "step", "time") and value is not None
             }
             if len(metrics) + len(values) > _MOST_METRICS:
-                self._send(metrics, logged)
+                self._send(run_id, metrics, logged)
                 metrics = []
             stamp = int(1000 * when)  # in ms
             metrics += [Metric(key, v, stamp, step) for key, v in values.items()]
             logged[name] = step
         if metrics:
-            self._send(metrics, logged)
+            self._send(run_id, metrics, logged)
 
-    def _send(self, metrics: list[Any], logged: dict[str, int]) -> None:
+    def _send(self, run_id: str, metrics: list[Any], logged: dict[str, int]) -> None:
         """Logs metrics; logged: the last step of each set, with them."""
-        run_id = self._begun()
         self._client.log_batch(run_id, metrics)
-        _write_state(self._output_dir, self._uri, run_id, logged=logged)
+        mlflow_state.write(self._output_dir, self._uri, run_id, logged=logged)
 
     def _begun(self) -> str:
-        """The id of the run, which has its settings now."""
-        if self._run_id:
-            return self._run_id
-        client, state = self._client, _read_state(self._output_dir, self._uri)
+        """The id of the run, which has its settings now: a new one, if it is gone."""
+        client, state = self._client, mlflow_state.read(self._output_dir, self._uri)
         run_id = state["run_id"]
-        if run_id:
+        if run_id and run_id == self._run_id:
+            return run_id
+        if run_id and mlflow_state.is_there(client, run_id):
             client.update_run(run_id, status="RUNNING")
         else:
             title = os.environ.get("MLFLOW_EXPERIMENT_NAME", _EXPERIMENT)
@@ -172,7 +176,7 @@ class MlflowLog:
             )
             name = str(self._output_dir)
             run_id = client.create_run(experiment, run_name=name).info.run_id
-            _write_state(self._output_dir, self._uri, run_id, logged={})
+            mlflow_state.write(self._output_dir, self._uri, run_id, logged={})
         self._describe(run_id)
         self._run_id = run_id
         return run_id
@@ -278,20 +282,3 @@ def _evaluations(output_dir: pathlib.Path) -> list[pathlib.Path]:
     """The files of scores, one for each set."""
     stem = pathlib.Path(result_files.evaluation_file()).stem
     return sorted(output_dir.glob(f"{stem}*.txt"))
-
-
-def _read_state(output_dir: pathlib.Path, uri: str) -> dict[str, Any]:
-    """The id of the run in this store, and the last step of each set that is there."""
-    state: dict[str, Any] = {"uri": uri, "run_id": None, "logged": {}}
-    with contextlib.suppress(UserError):
-        found = files.read_json(output_dir / run_files.MLFLOW)
-        if found.keys() == state.keys() and found["uri"] == uri:
-            return found
-    return state
-
-
-def _write_state(
-    output_dir: pathlib.Path, uri: str, run_id: str, *, logged: dict[str, int]
-) -> None:
-    state = {"uri": uri, "run_id": run_id, "logged": logged}
-    files.write_text(output_dir / run_files.MLFLOW, json.dumps(state) + "\n")

@@ -50,15 +50,18 @@ def located(
     return error.first_at(divergence.in_words(every, towers.n_towers))
 
 
-def read(run: Run) -> list[Rollback]:
-    """Those of the run in output_dir, which the first process reads."""
+def read(run: Run, of: str) -> list[Rollback]:
+    """Those of the run in output_dir, which the first process reads.
+
+    of: the fingerprint of its identity.
+    """
     group = run.topology.group
-    own = {"rollbacks": _read(run) if group.rank == 0 else []}
+    own = {"rollbacks": _read(run, of) if group.rank == 0 else []}
     found = collective.all_gather_json(group, own)[0]["rollbacks"]
     return [Rollback(*one) for one in found]
 
 
-def _read(run: Run) -> list[Rollback]:
+def _read(run: Run, of: str) -> list[Rollback]:
     output_dir, rate = run.output_dir, run.config.learning_rate
     path = output_dir / run_files.ROLLBACKS
     if not files.lexists(path):
@@ -66,7 +69,9 @@ def _read(run: Run) -> list[Rollback]:
     newest = max(train_state.saved_steps(output_dir), default=0)
     try:
         content = files.read_json(path)
-        if content["learning_rate"] != rate:  # of another training, begun anew
+        known = content.get("of", of if newest else None)  # older files have none
+        # Of another training, which saved nothing.
+        if content["learning_rate"] != rate or known != of:
             return []
         found = [
             Rollback(int(one["diverged"]), int(one["step"]), str(one["seen"]))
@@ -78,14 +83,15 @@ def _read(run: Run) -> list[Rollback]:
     return [one for one in found if one.step <= newest]
 
 
-def roll_back(error: DivergedStep, run: Run) -> None:
+def roll_back(error: DivergedStep, run: Run, of: str) -> None:
     """Keeps in output_dir that the training goes back to its newest checkpoint.
 
+    of: the fingerprint of the run's identity.
     Raises the error where that is not asked for, or was done too often.
     """
     if run.config.on_divergence != "rollback":
         raise error
-    before, group = read(run), run.topology.group
+    before, group = read(run, of), run.topology.group
     if len(before) >= MOST:
         raise DivergedStep(
             error.step,
@@ -97,6 +103,7 @@ def roll_back(error: DivergedStep, run: Run) -> None:
         newest = max(train_state.saved_steps(run.output_dir), default=0)
         after = [*before, Rollback(error.step, newest, error.seen)]
         content: dict[str, Any] = {"learning_rate": run.config.learning_rate}
+        content["of"] = of
         content["rollbacks"] = [one._asdict() for one in after]
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         files.write_text(run.output_dir / run_files.ROLLBACKS, text)

@@ -19,7 +19,7 @@ from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.evaluation.forward import ForwardSettings
 from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.dataset import TaskDataset
-from bert_mgpu.training import rules
+from bert_mgpu.training import rules, schedule
 from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.programs import Compilation
 from bert_mgpu.training.towers import Towers
@@ -165,6 +165,13 @@ class Run:
         config = self.config
         has_several = config.row_length > config.max_seq_length
         return config.max_seq_length if has_several else None
+
+    @property
+    def peak_rate(self) -> float:
+        """The learning rate at the end of the warm-up."""
+        return schedule.scaled_rate(
+            self.config.learning_rate, self.topology.n_towers, self.config.lr_scaling
+        )
 
     @property
     def batch_in_words(self) -> str:

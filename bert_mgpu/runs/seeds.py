@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
 
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core import run_files
-from bert_mgpu.core.files import make_folder, write_text
+from bert_mgpu.core import files, run_files
+from bert_mgpu.core.files import write_text
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.evaluation import evaluator, result_files
@@ -24,6 +25,18 @@ def run(config: FinetuneConfig, output_dir: pathlib.Path, topology: Topology) ->
         finetune.finetune(config, output_dir, topology)
 
 
+def _locked(
+    folder: pathlib.Path, topology: Topology
+) -> contextlib.AbstractContextManager[object]:
+    """Locks a seed's folder, which is the output_dir of a run of its own.
+
+    Raises UserError where another run works in it.
+    """
+    if topology.group.rank > 0:
+        return contextlib.nullcontext()
+    return files.locked(folder, str(folder), "--output_dir")
+
+
 def _run_each(
     config: FinetuneConfig, output_dir: pathlib.Path, topology: Topology
 ) -> None:
@@ -35,8 +48,6 @@ def _run_each(
     finished = None
     for seed, folder in zip(seeds, folders, strict=True):
         say(f"seed {seed}, {seed - config.seed + 1} of {config.seeds}: {folder}")
-        if topology.group.rank == 0:
-            make_folder(folder)
         # All seeds read the same rows: one cache serves them.
         own = dataclasses.replace(
             config,
@@ -48,7 +59,8 @@ def _run_each(
         )
         # TensorFlow never frees compiled programs: all seeds use the same.
         towers = finished.towers if finished else None
-        finished = finetune.finetune(own, folder, topology, towers=towers)
+        with _locked(folder, topology):
+            finished = finetune.finetune(own, folder, topology, towers=towers)
     if topology.group.rank > 0 or finished is None:
         return
     summaries = {}

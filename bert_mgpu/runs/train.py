@@ -20,9 +20,16 @@ from bert_mgpu.distributed import collective, devices
 from bert_mgpu.distributed.collective import Horovod
 from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
 from bert_mgpu.runs import identity as identity_lib
-from bert_mgpu.runs import init_distributed, learnt, memory, resume, rollbacks
+from bert_mgpu.runs import (
+    init_distributed,
+    learnt,
+    leftovers,
+    memory,
+    resume,
+    rollbacks,
+)
 from bert_mgpu.runs.run import Run, make_towers
-from bert_mgpu.training import loop, rules, schedule
+from bert_mgpu.training import loop, rules
 from bert_mgpu.training.batches import PlacedBatch
 from bert_mgpu.training.events import Events
 from bert_mgpu.training.recorder import NullRecorder, Recorder
@@ -76,7 +83,7 @@ def _load(run: Run, towers: Towers | None, use_best: bool) -> tuple[TrainState, 
 
 def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> TrainState:
     """Trains the model. Raises DoesNotFit where memory lacks for a step."""
-    specs = run.task.param_specs()
+    config, specs = run.config, run.task.param_specs()
     frozen, _ = run.frozen, run.optimizer  # mistakes are reported before time is spent
     rows, data_key = run.data.load_training()
     fact("batch", run.batch_in_words)
@@ -99,7 +106,8 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
                 )
             except DivergedStep as error:
                 found = rollbacks.located(error, run, rows, towers=towers)
-                rollbacks.roll_back(found, run)
+                own = _identity(run, data_key)
+                rollbacks.roll_back(found, run, identity_lib.fingerprint(config, own))
 
 
 def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
@@ -107,15 +115,8 @@ def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
 
     Raises UserError where output_dir holds a run that this one cannot continue.
     """
-    plan = _plan(run, rows)
-    identity = identity_lib.identity(
-        run.config,
-        run.model,
-        run.task,
-        data={run.data.flag: data_key},
-        batch=run.batch,
-        peak_rate=plan.peak_rate,
-    )
+    identity = _identity(run, data_key)
+    plan = _plan(run, rows, identity)
     collective.check_equal(run.topology.group, identity)
     state = init_distributed.shared_state(
         run.topology.group,
@@ -148,6 +149,7 @@ def _train(
 ) -> TrainState:
     config, model, labels = run.config, run.model, list(run.task.labels)
     plan, identity, state = start(run, len(rows), data_key, towers=towers)
+    leftovers.drop(run, identity)
     if evaluator:
         own = identity_lib.without_defaults(config, identity)
         evaluator.begin(state.step, identity, own, events=events)
@@ -263,22 +265,33 @@ def _recorder(
 
 def planned(run: Run) -> loop.TrainingPlan:
     """The plan of a training."""
-    rows, _ = run.data.load_training()
-    return _plan(run, len(rows))
+    rows, data_key = run.data.load_training()
+    return _plan(run, len(rows), _identity(run, data_key))
 
 
-def _plan(run: Run, rows: int) -> loop.TrainingPlan:
+def _identity(run: Run, data_key: str) -> dict[str, Any]:
+    """data_key: a fingerprint of the training's data."""
+    return identity_lib.identity(
+        run.config,
+        run.model,
+        run.task,
+        data={run.data.flag: data_key},
+        batch=run.batch,
+        peak_rate=run.peak_rate,
+    )
+
+
+def _plan(run: Run, rows: int, identity: dict[str, Any]) -> loop.TrainingPlan:
     config = run.config
+    of = identity_lib.fingerprint(config, identity)
     steps = config.steps_of(rows, run.batch)
     return loop.TrainingPlan(
         steps=steps,
         warmup=config.warmup_of(steps),
         decay_power=config.lr_decay_power,
-        peak_rate=schedule.scaled_rate(
-            config.learning_rate, run.topology.n_towers, config.lr_scaling
-        ),
+        peak_rate=run.peak_rate,
         save_every=config.save_checkpoints_steps,
         eval_every=config.eval_every,
         read_every=config.log_steps,
-        halvings=tuple(one.step for one in rollbacks.read(run)),
+        halvings=tuple(one.step for one in rollbacks.read(run, of)),
     )

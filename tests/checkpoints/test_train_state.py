@@ -1,14 +1,16 @@
 """Checkpoints on disk: whole or absent, few, and readable by TF1 code."""
 
+import errno
 import json
+import os
 import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.checkpoints import google_read, train_state
-from bert_mgpu.core.errors import UserError
+from bert_mgpu.checkpoints import google_read, tensor_bundle, train_state
+from bert_mgpu.core.errors import Unreadable, UserError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.training.optimizers import Optimizer
 from tests.support.processes import python
@@ -121,6 +123,59 @@ def test_all_damaged_is_an_error_not_a_fresh_start(tmp_path):
     (tmp_path / "model.ckpt-1.data-00000-of-00001").write_bytes(b"")
     with pytest.raises(UserError, match="all 1 checkpoints are damaged"):
         newest(tmp_path)
+
+
+def fail_with(number, part, monkeypatch):
+    """Reading the index, its size, or a value fails as the system has it."""
+
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    class Reader:
+        get_variable_to_shape_map = staticmethod(lambda: {"global_step": []})
+        has_tensor = staticmethod(lambda name: False)
+
+        def get_tensor(self, name):
+            text = f"UNKNOWN: /out/model.ckpt-2.data-0; {os.strerror(number)}"
+            raise tf.errors.OpError(None, None, text, 2)
+
+    if part == "index":
+        monkeypatch.setattr(tensor_bundle, "_entries", refuse)
+    elif part == "value":
+        monkeypatch.setattr(tf.train, "load_checkpoint", lambda prefix: Reader())
+    else:
+        kept = os.stat
+
+        def stat(path, **named):
+            return refuse() if str(path).endswith(part) else kept(path, **named)
+
+        monkeypatch.setattr(os, "stat", stat)
+
+
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EMFILE]
+)
+@pytest.mark.parametrize("part", ["index", "value", "2.index", "2.data-00000-of-00001"])
+def test_one_that_cannot_be_read_is_not_given_up(tmp_path, monkeypatch, number, part):
+    """It may be whole, and a run that went back would delete it."""
+    for step in (1, 2):
+        train_state.save(tmp_path, make_state(step), keep=5)
+    with monkeypatch.context() as patch:
+        fail_with(number, part, patch)
+        with pytest.raises(Unreadable, match=f"-2.*{os.strerror(number)}: check"):
+            newest(tmp_path)
+    assert newest(tmp_path)[0][0].step == 2
+
+
+def test_a_folder_that_cannot_be_listed_is_not_empty(tmp_path, monkeypatch):
+    assert train_state.saved_steps(tmp_path / "no") == []
+
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(Unreadable, match="cannot be read: Permission denied"):
+        train_state.saved_steps(tmp_path)
 
 
 @pytest.mark.parametrize("keep", [1, 2, 0])

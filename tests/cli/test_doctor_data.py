@@ -63,6 +63,20 @@ def test_nothing_is_said_of_sound_rows(doctor):
     assert "looked for: lines that cannot be read, " in out
 
 
+def test_many_sets_have_several_tables(doctor, tmp_path):
+    names = [f"set{number}" for number in range(5)]
+    for number, name in enumerate(names):
+        lines = "".join(f"{line}\n" for line in sound(16, 100 * (2 + number)))
+        (tmp_path / f"{name}.tsv").write_text(lines)
+    given = ",".join(f"{name}={tmp_path / name}.tsv" for name in names)
+    sets = {"train": sound(40), "dev": sound(16, 100)}
+    code, out = doctor(f"--eval_files={given}", **sets)
+    assert code == 0, out
+    tables = [block for block in out.split("\n\n") if "0 a " in block]
+    headings = [block.strip().splitlines()[0].split() for block in tables]
+    assert sum((line[1:] for line in headings), []) == ["train", "dev", *names]
+
+
 def test_near_rows_by_place_and_label(doctor):
     train = [*sound(40), f"{LONG}\ta", f"{LONG.title()}!\ta", f"{LONG[1:]}\tb"]
     near = [line.replace("\t", ".\t") for line in sound(4)]

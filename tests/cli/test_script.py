@@ -1,6 +1,7 @@
 """Errors that no check foresees become one line with advice."""
 
 import errno
+import os
 import pathlib
 
 import pytest
@@ -50,6 +51,14 @@ def test_a_path_that_refuses(path, advice):
     )
 
 
+def test_a_failure_that_names_no_path():
+    error = OSError(errno.ENETUNREACH, "Network is unreachable")
+    assert str(script.unusable(error, None, "")) == (
+        "Network is unreachable: check the network and the disks, then run the same"
+        " command again"
+    )
+
+
 def test_other_errors_are_faults_of_the_program():
     assert explained(ValueError("a shape")) is None
 
@@ -57,3 +66,31 @@ def test_other_errors_are_faults_of_the_program():
 def test_a_message_is_one_line(capfd):
     assert script.fail(UserError("a\nb: no such file")) == 2
     assert capfd.readouterr().err == "error: a b: no such file\n"
+
+
+def lost(kind):
+    """A descriptor that cannot be written to any more."""
+    if kind == "full disk":
+        return os.open("/dev/full", os.O_WRONLY)
+    ours, theirs = os.openpty() if kind == "terminal" else os.pipe()
+    os.close(ours)
+    return theirs
+
+
+@pytest.mark.parametrize("kind", ["full disk", "terminal", "pipe"])
+@pytest.mark.parametrize("buffering", [1, 1 << 16])
+def test_a_log_that_is_lost_ends_nothing(kind, buffering):
+    stream = script.UnbrokenStream(os.fdopen(lost(kind), "w", buffering=buffering))
+    for _ in range(2):
+        assert stream.write("a line\n") == 7
+        stream.flush()
+    stream.write("the rest")
+    stream.close()
+    assert stream.closed
+
+
+def test_a_log_that_is_lost_at_its_end_ends_nothing():
+    stream = script.UnbrokenStream(os.fdopen(lost("full disk"), "w"))
+    stream.write("a line\n")
+    stream.close()
+    assert stream.closed

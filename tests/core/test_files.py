@@ -1,6 +1,9 @@
 """Files are whole or left alone; a folder is one run's at a time."""
 
 import contextlib
+import errno
+import fcntl
+import os
 import resource
 
 import pytest
@@ -56,6 +59,15 @@ def test_a_fault_while_it_writes_leaves_the_old_file(target):
     assert target.read_text() == "old" and names(target.parent) == ["target"]
 
 
+def test_two_that_write_one_file_do_not_write_into_each_other(target):
+    """Processes of two containers may have one number."""
+    with files.replacing(target) as one, files.replacing(target) as other:
+        one.write_text("one")
+        other.write_text("other")
+        assert one.read_text() == "one"
+    assert target.read_text() == "one" and names(target.parent) == ["target"]
+
+
 def test_a_folder_is_taken_once_at_a_time(tmp_path):
     folder = tmp_path / "a" / "b"
     with files.locked(folder, "--flag=b", "folder") as lock:
@@ -69,6 +81,33 @@ def test_a_folder_is_taken_once_at_a_time(tmp_path):
             pass
     with files.locked(folder, "--flag=b", "folder"):
         pass
+
+
+def test_a_folder_without_locks_is_told_of(tmp_path, monkeypatch, capsys):
+    def refuse(file, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with files.locked(tmp_path, "--flag=b", "folder") as lock:
+        assert lock.exists()
+    (line,) = "".join(capsys.readouterr().err).replace("\n  ", " ").splitlines()
+    assert line == (
+        "WARNING: --flag=b: no locks there (No locks available): another run in the"
+        " same folder would not be noticed"
+    )
+
+
+def test_no_export_takes_the_place_of_a_mount_point(tmp_path, monkeypatch):
+    target = tmp_path / "disk"
+    target.mkdir()
+    files.check_replaceable(target, lambda folder, found: False)
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == target)
+    files.check_replaceable(target / "inside", lambda folder, found: False)
+    with pytest.raises(UserError) as caught:
+        files.check_replaceable(target, lambda folder, found: False)
+    assert str(caught.value) == (
+        f"{target}: a mount point, which cannot be replaced: pass a folder inside it"
+    )
 
 
 def test_a_place_that_cannot_be_written_is_told(target):

@@ -38,3 +38,25 @@ def test_lines_are_wrapped_at_blanks_alone():
 def test_numbers_stand_below_each_other():
     lines = terminal.align([("", "a"), ("中", "10"), ("name", "7")], (4,)).splitlines()
     assert lines == ["       a", "中    10", "name   7"]
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(2, ".."), (1, "."), (0, ""), (-4, "")])
+def test_where_there_is_no_room_the_text_is_cut_away(columns, shown):
+    assert terminal.fit("name", columns) == shown
+
+
+@pytest.mark.parametrize(
+    ("sets", "columns", "tables"),
+    [(5, 12, 1), (6, 12, 2), (7, 12, 2), (20, 12, 4), (4, 16, 1), (5, 16, 2)],
+)
+def test_a_table_of_many_columns_is_broken_into_several(sets, columns, tables):
+    names = [f"set{number}" for number in range(sets)]
+    lines = [["", *names], ["rows of the set", *map(str, range(sets))]]
+    found = terminal.align(lines, [columns] * sets).split("\n\n")
+    assert len(found) == tables
+    headings, counts = zip(*(table.splitlines() for table in found), strict=True)
+    assert " ".join(headings).split() == names
+    assert all(line.startswith("rows of ") for line in counts)
+    numbers = [word for word in " ".join(counts).split() if word.isdecimal()]
+    assert numbers == [*map(str, range(sets))]
+    assert all(len(line) <= 80 for line in (*headings, *counts))

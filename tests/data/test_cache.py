@@ -1,5 +1,8 @@
 """The feature cache: never stale, never half, rebuilt where it is damaged."""
 
+import os
+import stat
+
 import numpy as np
 import pytest
 
@@ -95,6 +98,17 @@ def test_flipped_bits_are_found(tmp_path):
 def test_only_whole_files_have_the_name(tmp_path):
     cached(tmp_path, "train", PARTS, make_features)
     assert [file.suffix for file in tmp_path.iterdir()] == [".safetensors"]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027])
+def test_others_may_read_it_where_they_may_read_new_files(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        cached(tmp_path, "train", PARTS, make_features)
+    finally:
+        os.umask(before)
+    (file,) = tmp_path.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o666 & ~mask
 
 
 def test_folder_that_cannot_be_written(tmp_path):

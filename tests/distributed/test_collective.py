@@ -1,6 +1,8 @@
 """What processes compare; the sums themselves are tested by real processes."""
 
 import json
+import re
+import sys
 import types
 
 import numpy as np
@@ -171,3 +173,33 @@ def test_the_lines_to_score_are_compared(job_of, tmp_path):
         UserError, match="--predict_file: process 1 differs from process 0"
     ):
         score_sentences.score(job, {})
+
+
+NO_SYMBOL = "mpi_lib.so: undefined symbol: _ZNK10tensorflow8OpKernel"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (None, "import of horovod.* halted"),
+        (ImportError("Extension horovod has not been built"), "Extension"),
+        (tf.errors.NotFoundError(None, None, NO_SYMBOL), NO_SYMBOL),
+        (AttributeError("no attribute"), "cannot import name 'tensorflow'"),
+    ],
+)
+def test_a_horovod_that_cannot_be_loaded(monkeypatch, error, reason):
+    """It is absent, or was built for another TensorFlow."""
+
+    class Broken:
+        __path__ = ()
+
+        def __getattr__(self, name):
+            raise error
+
+    for name in ("horovod", "horovod.tensorflow"):
+        monkeypatch.setitem(sys.modules, name, Broken() if error else None)
+    with pytest.raises(UserError) as caught:
+        collective.Horovod(False, "float32", print, pausing=print)
+    advice = "run bert_mgpu install_horovod --force"
+    expected = rf"horovod cannot be loaded: {reason}.*: {advice}"
+    assert re.fullmatch(expected, str(caught.value))

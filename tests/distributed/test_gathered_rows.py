@@ -1,8 +1,10 @@
-"""The outputs of two processes, put one behind the other."""
+"""The outputs of two processes, put one behind the other, and cut into parts."""
 
 import threading
+import types
 
 import numpy as np
+import tensorflow as tf
 
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.distributed import collective
@@ -46,3 +48,22 @@ def test_rows_of_values_and_of_tokens():
         tags = [rows["tags"].row(row).tolist() for row in range(3)]
         assert tags == [[1, 2], [], [3, 4, 5]]
     assert len(gathered) == 2
+
+
+def test_no_exchange_has_more_bytes_than_horovod_can_count(monkeypatch):
+    """Two processes, of which the other sends each time what is left of its value."""
+    values, sent = [b"abcdefghijklm", b"ABCDEFG"], []
+    monkeypatch.setattr(collective, "_MAX_BYTES", 10)
+    own = object.__new__(collective.Horovod)  # without a horovodrun
+    own.size = 2
+
+    def allgather(tensor, name):
+        if name == "sizes":
+            return tf.constant([13, 7], tf.int64)
+        other = values[1][5 * len(sent) :][:5]
+        sent.append(tensor.shape[0] + len(other))
+        return tf.concat([tensor, np.frombuffer(other, np.uint8)], 0)
+
+    own._hvd = types.SimpleNamespace(allgather=allgather)
+    assert own.all_gather(values[0]) == values
+    assert sent == [10, 7, 3]

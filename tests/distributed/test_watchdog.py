@@ -262,6 +262,15 @@ def test_one_that_never_starts_is_named(job, monkeypatch):
         rendezvous.connect(ProcessRank(1, 2, 1, local_size=2))
 
 
+def test_a_store_that_cannot_be_reached_is_named(job, monkeypatch):
+    def lookup():
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(launcher, "own_address", lookup)
+    with pytest.raises(PeerLost, match=r"store at 127.0.0.1:9 cannot be .* not known"):
+        job.watch(0).open()
+
+
 def test_one_that_comes_too_late_hears_of_the_end(job):
     first = job.watch(0)
     first.open()

@@ -66,9 +66,12 @@ def test_a_resumed_run_knows_its_best_and_what_it_evaluated(make):
     assert not resumed.missed(0, 18)
 
 
-def test_the_best_of_another_run_is_no_bar(make):
+def test_the_best_of_another_run_is_no_bar(make, capsys):
+    told = "dev set or measure: the best evaluation is looked for anew"
     assert make(8, best=(4, 0.75), of="another")._best is None
-    assert make(8, best=None)._best is None
+    assert told in " ".join(capsys.readouterr().err.split())
+    make(8, best=(4, 0.75))
+    assert told not in " ".join(capsys.readouterr().err.split())
 
 
 def test_best_json_without_its_weights_is_none(make, tmp_path):

@@ -114,3 +114,24 @@ def test_later_flags_do_not_make_another_run_of_it(facts):
     other = dataclasses.replace(config, optimizer="lamb")
     changed = identity.without_defaults(other, facts(other))
     assert changed == own | {"optimizer": "lamb"}
+
+
+def test_the_seed_of_a_sample_is_compared(facts):
+    """Those of --seeds share the first one's; without a sample there is none."""
+    config = FinetuneConfig(max_seq_length=16, seed=7, max_train_examples=5)
+    shared = dataclasses.replace(config, sampled_by=6)
+    own, old = facts(config), facts(shared)
+    assert facts(dataclasses.replace(config, sampled_by=7)) == own
+    whole = dataclasses.replace(shared, max_train_examples=None)
+    assert facts(whole) == own | {"max_train_examples": None}
+    identity.check_identity(shared, own, old, output_dir=OUT)  # it may be older
+    with pytest.raises(UserError, match=r"seed of --max_train_examples .was 6, is 7"):
+        identity.check_identity(config, old, own, output_dir=OUT)
+    other = dataclasses.replace(config, sampled_by=5)
+    with pytest.raises(UserError, match=r"seed of --max_train_examples .was 6, is 5"):
+        identity.check_identity(other, old, facts(other), output_dir=OUT)
+    used = {name: own[name] for name in ("labels", "vocab_file")}
+    identity.check_identity(config, old, used, output_dir=OUT)  # a prediction
+    assert identity.without_defaults(shared, old) == identity.without_defaults(
+        config, own
+    )

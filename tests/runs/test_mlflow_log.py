@@ -259,6 +259,34 @@ def test_what_is_refused_leaves_no_trace(later, tiny, inside):
     assert tree(store) == before
 
 
+def test_a_run_that_was_deleted_is_made_anew(later):
+    run, grow, store = later
+    with mlflow_log.following(run):
+        pass
+    client, first = only_run_of(store)
+    client.delete_run(first.info.run_id)
+    grow(7)
+    with mlflow_log.following(run):
+        pass
+    _, second = only_run_of(store)
+    assert second.info.run_id != first.info.run_id
+    assert steps_of(store) == [*range(1, 8)]
+    assert second.info.status == "FINISHED"
+
+
+def test_a_run_that_is_deleted_while_it_trains_is_made_anew(later, monkeypatch, capsys):
+    monkeypatch.setattr(mlflow_log, "_SECONDS", 0.05)
+    run, grow, store = later
+    with mlflow_log.following(run):
+        wait_for([1, 2, 3], store)
+        client, first = only_run_of(store)
+        client.delete_run(first.info.run_id)
+        grow(7)
+        wait_for([*range(1, 8)], store)
+    assert only_run_of(store)[1].info.run_id != first.info.run_id
+    assert capsys.readouterr().err.count("WARNING: MLflow") == 1
+
+
 def test_only_the_first_process_logs(later):
     run, _, store = later
     run.topology.group.rank = 1

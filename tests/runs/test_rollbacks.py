@@ -26,9 +26,26 @@ def test_those_of_later_steps_are_of_another_run(job, tmp_path):
     steps = [{"diverged": s + 1, "step": s, "seen": "x"} for s in (0, 8, 12)]
     kept = {"learning_rate": 1e-3, "rollbacks": steps}
     (tmp_path / "rollbacks.json").write_text(json.dumps(kept))
-    assert [one.step for one in rollbacks.read(job)] == [0, 8]
+    assert [one.step for one in rollbacks.read(job, "a")] == [0, 8]
     job.config.learning_rate = 1e-4  # nothing was saved, and it begins anew
-    assert rollbacks.read(job) == []
+    assert rollbacks.read(job, "a") == []
+
+
+def test_those_of_another_training_do_not_count(job, tmp_path):
+    rollbacks.roll_back(DivergedStep(9, "loss nan", ""), job, "a")
+    assert len(rollbacks.read(job, "a")) == 1 and rollbacks.read(job, "b") == []
+    rollbacks.roll_back(DivergedStep(10, "loss nan", ""), job, "b")
+    assert [one.diverged for one in rollbacks.read(job, "b")] == [10]
+
+
+def test_those_of_an_older_file_count_where_something_was_saved(job, tmp_path):
+    kept = {"diverged": 9, "step": 0, "seen": "x"}
+    kept = {"learning_rate": 1e-3, "rollbacks": [kept]}
+    (tmp_path / "rollbacks.json").write_text(json.dumps(kept))
+    assert len(rollbacks.read(job, "a")) == 1
+    for path in tmp_path.glob("model.ckpt*"):
+        path.unlink()
+    assert rollbacks.read(job, "a") == []
 
 
 @pytest.mark.parametrize(
@@ -41,7 +58,7 @@ def test_those_of_later_steps_are_of_another_run(job, tmp_path):
 )
 def test_what_cannot_be_read_counts_nothing(job, tmp_path, capsys, text):
     (tmp_path / "rollbacks.json").write_text(text)
-    assert rollbacks.read(job) == []
+    assert rollbacks.read(job, "a") == []
     assert "is not read, the learning rate is the full one" in capsys.readouterr().err
 
 
@@ -49,11 +66,11 @@ def test_each_is_kept_and_the_fourth_refused(job):
     error = DivergedStep(9, "loss nan", ": advice")
     assert str(error) == "step 9: loss nan: the training diverged: advice"
     for count in (1, 2, 3):
-        rollbacks.roll_back(error.first_at("layer 3"), job)
-        found = rollbacks.read(job)
+        rollbacks.roll_back(error.first_at("layer 3"), job, "a")
+        found = rollbacks.read(job, "a")
         assert found == [rollbacks.Rollback(9, 8, "loss nan, first in layer 3")] * count
     with pytest.raises(DivergedStep, match="diverged after 3 rollbacks: look at"):
-        rollbacks.roll_back(error, job)
+        rollbacks.roll_back(error, job, "a")
     job.config.on_divergence = "stop"
     with pytest.raises(DivergedStep, match=": advice"):
-        rollbacks.roll_back(error, job)
+        rollbacks.roll_back(error, job, "a")

@@ -29,7 +29,7 @@ def job_of(run, towers=2, output_dir=NOWHERE):
 
 
 def plan_of(run, rows, towers=2):
-    return train._plan(job_of(run, towers), rows)
+    return train._plan(job_of(run, towers), rows, {})
 
 
 def test_steps_are_those_of_the_effective_batch():

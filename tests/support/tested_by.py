@@ -68,7 +68,6 @@ PARTS = {
     "runs/predictor.py": ("runs/predict_stream.py", "the model of a stream"),
     "runs/pretrain.py": ("cli/run_pretraining.py", "its whole runs"),
     "runs/report.py": ("runs/finetune.py", "a stage of whole runs"),
-    "runs/seeds.py": ("cli/run_classifier.py", "whole runs with --seeds"),
     "runs/stages.py": ("runs/finetune.py", "the stages of whole runs"),
     "serving/exchange.py": ("serving/app.py", "bodies and waits of requests"),
     "serving/guard.py": ("serving/app.py", "its refusals"),

@@ -22,7 +22,7 @@ MUTANTS = [
            "    if len(value) < len(pairs):", "    if len(value) > len(pairs):",
            "robustness/test_settings.py"),
     Mutant("a file is written through a link", "core/files.py",
-           "        temporary.unlink(missing_ok=True)  # a link would lead elsewhere\n", "",
+           "        temporary.replace(path)\n", "        path.write_bytes(temporary.read_bytes())\n",
            "robustness/test_links.py files_take_the_place"),
     Mutant("two runs share a folder", "core/files.py",
            "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB",

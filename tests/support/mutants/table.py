@@ -15,6 +15,7 @@ from tests.support.mutants import (
     ends,
     engine,
     features,
+    folders,
     ranking,
     rewriting,
     screen,
@@ -183,5 +184,6 @@ MUTANTS = [
     *editing.MUTANTS,
     *ends.MUTANTS,
     *screen.MUTANTS,
+    *folders.MUTANTS,
 ]
 # fmt: on

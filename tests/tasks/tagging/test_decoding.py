@@ -86,7 +86,7 @@ def tokenizer(tmp_path_factory):
     return Tokenizer(path, True)
 
 
-def tagged_set(examples, tokenizer, wanted, *, length=16):
+def tagged_set(examples, tokenizer, wanted, *, length=16, **more):
     """A set whose outputs say `wanted`, tags by example, as loudly as they can."""
     rows = dataset.featurise(
         examples,
@@ -101,7 +101,7 @@ def tagged_set(examples, tokenizer, wanted, *, length=16):
     emissions[is_unit] = 0
     said = [TAGS.index(tag) for tags in wanted for tag in tags]
     emissions[np.flatnonzero(is_unit), said] = 10
-    outputs = {"logits": Ragged(emissions, rows.ragged["tag_ids"].offsets)}
+    outputs = {"logits": Ragged(emissions, rows.ragged["tag_ids"].offsets), **more}
     return TaggedSet(outputs, rows, TAGS, rules=RULES, examples=lambda: examples)
 
 
@@ -126,6 +126,18 @@ def test_a_sequence_that_is_none_becomes_one(tokenizer):
     scored = tagged_set([Example("", "sun joy")], tokenizer, [["O", "I-B"]])
     tags = [TAGS[tag] for tag in scored.decoded[0].values]
     assert not bio.read_spans(tags, "bio").faults
+
+
+def test_a_set_keeps_the_transitions_of_one_row(tokenizer):
+    count = len(TAGS)
+    flat = np.arange(count * (count + 2), dtype=np.float32)
+    rows = np.tile(flat, [1000, 1])
+    scored = tagged_set(
+        [Example("", "sun joy")], tokenizer, [["O", "O"]], transitions=rows
+    )
+    parts = scored.transitions
+    assert np.array_equal(np.concatenate([np.ravel(part) for part in parts]), flat)
+    assert not any(np.shares_memory(part, rows) for part in parts)
 
 
 def test_losses_are_those_of_the_true_tags(tokenizer):

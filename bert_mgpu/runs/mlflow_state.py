@@ -1,0 +1,40 @@
+"""mlflow.json: which run in MLflow an output_dir has, and what is there already."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+from typing import Any
+
+from bert_mgpu.core import files, run_files
+from bert_mgpu.core.errors import UserError
+
+
+def read(output_dir: pathlib.Path, uri: str) -> dict[str, Any]:
+    """The id of the run in this store, and the last step of each set that is there."""
+    state: dict[str, Any] = {"uri": uri, "run_id": None, "logged": {}}
+    with contextlib.suppress(UserError):
+        found = files.read_json(output_dir / run_files.MLFLOW)
+        if found.keys() == state.keys() and found["uri"] == uri:
+            return found
+    return state
+
+
+def write(
+    output_dir: pathlib.Path, uri: str, run_id: str, *, logged: dict[str, int]
+) -> None:
+    state = {"uri": uri, "run_id": run_id, "logged": logged}
+    files.write_text(output_dir / run_files.MLFLOW, json.dumps(state) + "\n")
+
+
+def is_there(client: Any, run_id: str) -> bool:
+    """Whether MLflow has the run, and nobody deleted it."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return client.get_run(run_id).info.lifecycle_stage == "active"
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return False
