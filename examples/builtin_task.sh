@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fine-tunes BERT on a task of bert-ad or GLUE, evaluates it and predicts:
+# Fine-tunes BERT on a built-in task of classification, evaluates it and predicts:
 #
 #   bash examples/builtin_task.sh toutiao data/toutiao model/bert_model.ckpt out_toutiao
 #   N_GPUS=4 bash examples/builtin_task.sh xnli data/XNLI model out --num_train_epochs=1
@@ -9,8 +9,8 @@
 # with vocabulary and config beside it. N_GPUS and PYTHON may be set.
 set -euo pipefail
 PYTHON=${PYTHON:-.venv/bin/python}
-N_GPUS=${N_GPUS:-1} # towers: as many times the rows of a step
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # from where paths count
+N_GPUS=${N_GPUS:-1} # towers, each with its own rows of a step
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
 
 if (($# < 4)); then
   echo "error: TASK DATA_DIR MODEL OUTPUT_DIR are needed: see the head of $0" >&2
@@ -46,6 +46,12 @@ case $task in
     length=64 batch=32 epochs=5 ;;
   doc_lv1) # train.tsv test.tsv: articles, 20 classes
     length=512 batch=12 epochs=3 ;;
+  ner | cluener)
+    echo "error: $task: see examples/tagging.sh" >&2
+    exit 2 ;;
+  squad | squad2 | cmrc2018 | drcd)
+    echo "error: $task: see examples/questions.sh" >&2
+    exit 2 ;;
   *)
     echo "error: $task: no built-in task: for your own, examples/own_task.sh" >&2
     exit 2 ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# horovodrun with the exit code of the run, which horovodrun keeps to itself: it knows 0
-# and 1 alone.
+# horovodrun with the exit code of the run; horovodrun itself has only the codes 0 and
+# 1.
 #
 #   examples/cluster.sh -np 4 -H node1:2,node2:2 -- \
 #     python run_classifier_mgpu.py --output_dir=out ...

@@ -1,13 +1,13 @@
-"""Draws small sets from templates, for docs/guide.md and the examples: no real data.
+"""Generates small sets from templates, for docs/guide.md and the examples.
 
     python examples/drawn_sets.py demo
 
 Writes demo/ner/{train,dev,test}.txt, a word and its tag on each line;
-demo/questions/{train,dev,test}.json, in the form of SQuAD 2.0; and
-demo/dialogues/{train,dev,test}.tsv, of what was said, an utterance that needs it and
-the same with all its names. A name, or the wording of a sentence with entities, that is
-in one of the three is in neither of the others. demo/ads/ads.tsv has products with an
-ad for each, demo/ads/new.txt ads of other makers.
+demo/questions/{train,dev,test}.json, in the format of SQuAD 2.0; and
+demo/dialogues/{train,dev,test}.tsv: what was said before, an utterance that needs it,
+and the same with all its names. A name, or the wording of a sentence with entities,
+that is in one of the three is in neither of the others. demo/ads/ads.tsv has products
+with an ad for each, demo/ads/new.txt ads of other makers.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Rewrites texts as pairs of a text and a better one teach it: here utterances, which
-# get the names that were said before. `make demo` gets the model first.
+# Learns to rewrite texts from pairs of a text and a better one; here, utterances in
+# which pronouns become the names mentioned before. `make demo` gets the model first.
 #
 #   bash examples/edit_text.sh                     # about 3 minutes on two cores
 #   DATA=data/pairs MODEL=model OUT=out_pairs bash examples/edit_text.sh
 #
 # Your own DATA has train.tsv, dev.tsv and test.tsv with the columns context, source and
-# target; a task.json is put beside them. All else about them: docs/rewriting.md.
+# target; a task.json is put beside them. For everything else see docs/rewriting.md.
 # Arguments are more flags of the training, such as --precision=bfloat16.
 set -euo pipefail
 DEMO=${DEMO:-demo}
-DATA=${DATA:-}               # drawn unless given
+DATA=${DATA:-}               # generated unless given
 MODEL=${MODEL:-$DEMO/model}  # a folder with weights, config and vocab.txt
 OUT=${OUT:-$DEMO/edited}
 N_GPUS=${N_GPUS:-1}
@@ -18,9 +18,9 @@ LENGTH=${LENGTH:-64}         # tokens of a row, context and source together
 HEAD_STEPS=${HEAD_STEPS:-200}
 EPOCHS=${EPOCHS:-4}
 INSERT_FROM=${INSERT_FROM:-input} # or vocabulary, if other words have to be written
-KEEP_BIAS=${KEEP_BIAS:-1}    # more changes less; evaluation shows nine values
+KEEP_BIAS=${KEEP_BIAS:-1}    # higher changes less; evaluation shows nine values
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # from where paths count
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
 
 if [[ ! $DATA ]]; then
   "$PYTHON" examples/demo_data.py "$DEMO"
@@ -34,8 +34,8 @@ mkdir -p "$OUT"
 "$PYTHON" -m bert_mgpu doctor data --task_name=dialogues --data_dir="$DATA" \
   --init_checkpoint="$MODEL" --max_seq_length="$LENGTH"
 
-# 2. Most published weights lack the head for masked words, which writes here: it learns
-#    alone, from the pairs. Google's weights have it: leave this out.
+# 2. Most published weights lack the head for masked words, which does the writing: it
+#    is trained alone, on the pairs. Google's weights have it: leave this out.
 tail -n +2 "$DATA/train.tsv" | awk -F'\t' '{print $1 "\n" $3 "\n"}' > "$OUT/corpus.txt"
 "$PYTHON" data_prep/create_pretraining_data.py --input_file="$OUT/corpus.txt" \
   --output_file="$OUT/corpus.tfrecord" --vocab_file="$MODEL/vocab.txt" \
@@ -46,8 +46,8 @@ tail -n +2 "$DATA/train.tsv" | awk -F'\t' '{print $1 "\n" $3 "\n"}' > "$OUT/corp
   --train_batch_size=32 --learning_rate=1e-3 --num_train_steps="$HEAD_STEPS" \
   --num_warmup_steps=$((HEAD_STEPS / 10))
 
-# 3. The same command once more goes on where a stopped one was. All that is written
-#    here stands in the row; without INSERT_FROM=input names of train.tsv are written.
+# 3. If it is stopped, run the same command again: it resumes. All that is written here
+#    stands in the row; without INSERT_FROM=input, names of train.tsv are written.
 "$PYTHON" run_classifier_mgpu.py --task_name=dialogues --data_dir="$DATA" \
   --init_checkpoint="$OUT/head" --output_dir="$OUT/trained" --n_gpus="$N_GPUS" \
   --max_seq_length="$LENGTH" --train_batch_size=16 --learning_rate=1e-4 \

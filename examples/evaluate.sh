@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Evaluates on several files while it trains, keeps the best weights, stops in time, and
+# Evaluates on several files while it trains, keeps the best weights, stops early, and
 # writes report.html; then evaluates that model on one more file.
 #
 #   EVAL_FILES=may=data/reviews/may.csv,june=data/reviews/june.csv \
@@ -17,7 +17,7 @@ LATER=${LATER:-}               # NAME=FILE: for the trained model
 EVAL_STEPS=${EVAL_STEPS:-200} # steps between evaluations
 N_GPUS=${N_GPUS:-1}
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # from where paths count
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
 
 "$PYTHON" run_classifier_mgpu.py --task_name="$TASK" --data_dir="$DATA" \
   --init_checkpoint="$MODEL" --output_dir="$OUT" --n_gpus="$N_GPUS" --do_train=true \
@@ -29,5 +29,5 @@ if [[ $LATER ]]; then
     --output_dir="$OUT" --n_gpus="$N_GPUS" --do_eval=true --eval_files="$LATER" \
     --use_best=true "$@"
 fi
-grep eval_accuracy "$OUT"/eval_results*.txt
+tail -n +1 "$OUT"/eval_results*.txt
 echo "look at $OUT/report.html"

@@ -6,11 +6,11 @@
 #   ADS=ads.tsv NEW=new.txt MODEL=model OUT=out_ads bash examples/rewrite_ads.sh
 #
 # Your own ADS has the columns ad and product, which is read with the ad; NEW has an ad
-# a line. Ads are cut into segments at 。！!？，： only. See docs/rewriting.md.
+# per line. Ads are cut into segments at 。！!？，： only. See docs/rewriting.md.
 # Arguments are more flags of both trainings, such as --precision=bfloat16.
 set -euo pipefail
 DEMO=${DEMO:-demo}
-ADS=${ADS:-}                 # drawn unless given
+ADS=${ADS:-}                 # generated unless given
 NEW=${NEW:-$DEMO/ads/new.txt}
 MODEL=${MODEL:-$DEMO/model}  # a folder with weights, config and vocab.txt
 OUT=${OUT:-$DEMO/rewritten_ads}
@@ -20,7 +20,7 @@ CANDIDATES=${CANDIDATES:-20} # phrases for each segment
 HEAD_STEPS=${HEAD_STEPS:-100}
 EPOCHS=${EPOCHS:-2}
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # from where paths count
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
 
 if [[ ! $ADS ]]; then
   "$PYTHON" examples/demo_data.py "$DEMO"
@@ -28,7 +28,7 @@ if [[ ! $ADS ]]; then
   ADS=$DEMO/ads/ads.tsv
 fi
 
-# 1. The bank, and rows that ask whether a phrase belongs into a slot.
+# 1. The bank, and rows that ask whether a phrase belongs in a slot.
 "$PYTHON" data_prep/make_rewrite_data.py --input_file="$ADS" --ad_column=ad \
   --hint_column=product --output_dir="$OUT/data" --dev_share=0.2 --negatives=length:3
 head -n 5 "$OUT/data/bank.tsv"
@@ -38,7 +38,7 @@ train() {
     --train_batch_size=16 --learning_rate=1e-4 --do_train=true --do_eval=true "$@"
 }
 
-# 2. A model that ranks. The same command once more goes on where a stopped one was.
+# 2. A model that ranks. If it is stopped, run the same command again: it resumes.
 train --task_name=ad --data_dir="$OUT/data" --init_checkpoint="$MODEL" \
   --output_dir="$OUT/ranker" --num_train_epochs="$EPOCHS" "$@"
 

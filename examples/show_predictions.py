@@ -3,7 +3,7 @@
     python examples/show_predictions.py demo/test.tsv demo/output
 
 The file has a label and a text on each line; the folder is the output_dir of a run that
-predicted it, from whose predictions.jsonl the probabilities are.
+predicted it. The probabilities are from its predictions.jsonl.
 """
 
 from __future__ import annotations

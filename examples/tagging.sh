@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Entities in texts: looks the data through, trains, evaluates, predicts, exports.
+# Entities in texts: checks the data, trains, evaluates, predicts, exports.
 #
 #   DATA=data/ner MODEL=model OUT=out_ner bash examples/tagging.sh
 #
-# DATA has train.txt, dev.txt and test.txt, a word and its tag a line, as BERT-NER has
-# them; TASK=cluener takes train.json, dev.json and test.json. Your own files take a
+# DATA has train.txt, dev.txt and test.txt with a word and its tag on each line, as for
+# BERT-NER; TASK=cluener takes train.json, dev.json and test.json. Your own files need a
 # task.json with "type": "tags" and a TASK of another name: see docs/tagging.md.
 # Arguments are more flags of run_classifier_mgpu.py, such as --crf=true
 # --head_lr_factor=100.
@@ -18,13 +18,13 @@ N_GPUS=${N_GPUS:-1}
 LENGTH=${LENGTH:-128} # tokens of a row; longer sentences are cut into windows
 REPAIR=${REPAIR:-begin} # an I- that continues nothing begins an entity
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # from where paths count
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
 
 # 1. Tags that fit nothing, spans outside of their text, mentions with several types.
 "$PYTHON" -m bert_mgpu doctor data --task_name="$TASK" --data_dir="$DATA" \
   --init_checkpoint="$MODEL" --max_seq_length="$LENGTH" --repair_bio="$REPAIR"
 
-# 2. The same command once more goes on where a stopped one was.
+# 2. If it is stopped, run the same command again: it resumes.
 "$PYTHON" run_classifier_mgpu.py --task_name="$TASK" --data_dir="$DATA" \
   --init_checkpoint="$MODEL" --output_dir="$OUT" --n_gpus="$N_GPUS" \
   --max_seq_length="$LENGTH" --train_batch_size=16 --learning_rate=5e-5 \

@@ -90,7 +90,7 @@ class ModelFlags(FlagTable):
     vocab_file: str | None = flag(None, MODEL, "WordPiece vocabulary, one token per line [beside the weights]")
     bert_config_file: str | None = flag(None, MODEL, "the model's bert_config.json [beside the weights]")
     init_checkpoint: str | None = flag(None, MODEL, "weights to start from: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or an output_dir of bert_mgpu")
-    do_lower_case: bool = flag(True, MODEL, "lower-case and strip accents, as uncased models expect; false for cased models")
+    do_lower_case: bool = flag(True, MODEL, "lower-case and strip accents, as uncased models expect; false for cased models; not needed where a Hugging Face folder or an output_dir says which it is")
     hidden_act: str | None = flag(None, MODEL, "activation function, instead of the config's; gelu means gelu_tanh in Google's code, gelu_erf in Hugging Face's and bert-ad's", choices=ACTIVATIONS)
     # fmt: on
 
@@ -112,7 +112,7 @@ class RunConfig(ModelFlags, abc.ABC):
 
     plan: bool = flag(False, TASK, "with do_train: print what the run would do, the memory and time it would need, and what to change; do not train")
 
-    max_seq_length: int = flag(128, MODEL, "tokens per row, [CLS] and [SEP] included; at most 512 and the model's max_position_embeddings; longer texts are truncated", identity=True, remembered=True, minimum=3)
+    max_seq_length: int = flag(128, MODEL, "tokens per row, [CLS] and [SEP] included; at most 512 and the model's max_position_embeddings; longer texts are truncated, or cut into windows", identity=True, remembered=True, minimum=3)
 
     n_gpus: int = flag(1, TRAIN, "number of towers (copies of the model), spread over the GPUs, or on the CPU; each adds its own examples to the batch", minimum=1, maximum=4096)
     train_batch_size: int = flag(32, TRAIN, "examples per tower and step; with accumulation, per tower and micro-batch", minimum=1, maximum=2**20)

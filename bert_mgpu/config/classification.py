@@ -8,8 +8,14 @@ from bert_mgpu.config.base import INPUT, MODEL, TEST, TRAIN, FlagTable, flag
 
 # For the help of flags that every family has: each "type" of task.json, and the score
 # that chooses its best weights.
-BEST_METRICS = "eval_accuracy, for several labels micro_f1, for a number eval_loss"
-TASK_TYPES = "single (one label), multi (several labels) or regression (a number)"
+BEST_METRICS = (
+    "eval_accuracy; of type multi micro_f1, regression eval_loss, tags f1, qa f1 (of"
+    " Chinese texts cmrc_f1), rewrite sari"
+)
+TASK_TYPES = (
+    "single (one label), multi (several labels), regression (a number), tags"
+    " (entities), qa (answers to questions) or rewrite (texts to rewrite)"
+)
 
 # What stands in the slot of an ad.
 SLOT_TOKENS = UNKNOWN, MASKED = "unk", "mask"

@@ -100,12 +100,12 @@ class PreparationConfig(WorkerFlags):
     max_seq_length: int = flag(
         128,
         MODEL,
-        "most tokens per row, [CLS] and [SEP] included",
+        "maximum number of tokens per row, [CLS] and [SEP] included",
         minimum=3,
         maximum=4096,
     )
     max_predictions_per_seq: int = flag(
-        20, MODEL, "most masked tokens per row", minimum=1, maximum=4096
+        20, MODEL, "maximum number of masked tokens per row", minimum=1, maximum=4096
     )
 
     @property

@@ -15,7 +15,7 @@ class PretrainConfig(RunConfig):
     input_file: str | None = flag(None, INPUT, "records to train on, made by data_prep/create_pretraining_data.py: names, globs and folders (all their *.tfrecord), comma-separated")
     eval_input_file: str | None = flag(None, INPUT, "records to evaluate on [input_file]")
     skip_bad_records: bool = flag(False, INPUT, "skip and count damaged records instead of ending with an error", identity=True)
-    max_predictions_per_seq: int = flag(20, INPUT, "most masked tokens per row; must match the records", identity=True, remembered=True, minimum=1, maximum=4096)
+    max_predictions_per_seq: int = flag(20, INPUT, "maximum number of masked tokens per row; must match the records", identity=True, remembered=True, minimum=1, maximum=4096)
     dynamic_masking: bool = flag(False, INPUT, "records hold no masks (--dynamic_masking of create_pretraining_data.py): draw new ones in every epoch", identity=True, remembered=True)
     masking: str = flag("token", INPUT, "what dynamic masking masks: tokens (whole words if the records mark them), spans of geometric length, or (infill) a span of the second text as long as the first", identity=True, remembered=True, choices=("token", "span", "infill"))
     masked_lm_prob: float = flag(0.15, INPUT, "share of the tokens to mask with dynamic masking", identity=True, remembered=True, minimum=0.001, maximum=0.9)
@@ -26,7 +26,7 @@ class PretrainConfig(RunConfig):
 
     num_train_steps: int = flag(100000, TRAIN, "optimizer steps; a higher number continues a finished run", minimum=1)
     num_warmup_steps: int = flag(10000, TRAIN, "steps during which the learning rate rises from 0", identity=True, minimum=0)
-    max_eval_steps: int = flag(100, TEST, "most evaluation steps; the first rows of the records are used", minimum=1)
+    max_eval_steps: int = flag(100, TEST, "maximum number of evaluation steps; the first rows of the records are used", minimum=1)
     predict_file: str | None = flag(None, TEST, "text file to score, one sentence per line")
     # fmt: on
 

@@ -29,11 +29,11 @@ class RewritingFlags(FlagTable):
     """The flags of texts that are rewritten."""
 
     # fmt: off
-    target_column: str | None = flag(None, INPUT, "your own task of type rewrite: column of what the text is to become")
-    slot_marker: str | None = flag(None, INPUT, f"type rewrite: what stands in a text where something is to be written [{SLOT_MARKER}]")
-    max_insert: int = flag(12, MODEL, "type rewrite: tokens that can be written at one place, at most", identity=True, remembered=True, minimum=1, maximum=MOST_INSERTED)
+    target_column: str | None = flag(None, INPUT, "your own task of type rewrite: column of the text that it is to become")
+    slot_marker: str | None = flag(None, INPUT, f"type rewrite: marks a place of a text where something is to be written [{SLOT_MARKER}]")
+    max_insert: int = flag(12, MODEL, "type rewrite: maximum number of tokens written at one place", identity=True, remembered=True, minimum=1, maximum=MOST_INSERTED)
     num_candidates: int | None = flag(_DEFAULT.num_candidates, TEST, "type rewrite: rewritings of each text in predictions.jsonl, the best first [one; of texts with slots, five]", kept_with_task=True, minimum=1, maximum=100)
-    fill_rounds: int = flag(_DEFAULT.fill_rounds, TEST, "type rewrite: passes in which the words of a text are written, at most; each writes the least certain ones anew", kept_with_task=True, minimum=1, maximum=100)
+    fill_rounds: int = flag(_DEFAULT.fill_rounds, TEST, "type rewrite: maximum number of passes in which the words of a text are written; each rewrites the least certain ones", kept_with_task=True, minimum=1, maximum=100)
     insert_from: str = flag(_DEFAULT.insert_from, TEST, "type rewrite: write any words of the vocabulary, or only those of the input", kept_with_task=True, choices=WRITES_FROM)
-    keep_bias: float = flag(_DEFAULT.keep_bias, TEST, "type rewrite: added to the log-probability of leaving a place as it is; more changes less", kept_with_task=True)
+    keep_bias: float = flag(_DEFAULT.keep_bias, TEST, "type rewrite: added to the log-probability of leaving a place as it is; higher values change less", kept_with_task=True)
     # fmt: on

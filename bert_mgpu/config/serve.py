@@ -17,7 +17,7 @@ class ServeConfig(FlagTable):
     host: str = flag("127.0.0.1", TASK, "address to listen on; others than the loopback let other machines in")
     port: int = flag(8501, TASK, "port to listen on; 0 takes a free one", minimum=0, maximum=65535)
     allowed_hosts: str | None = flag(None, TASK, "names, comma-separated, by which other machines call this server [host, and those of the loopback]")
-    report: bool = flag(True, TASK, "show report.html beside the page; it has texts of the training's data")
+    report: bool = flag(True, TASK, "show report.html beside the page; it shows texts of the training data")
 
     use_best: bool = flag(False, TEST, "use the weights in output_dir/best, not the last ones")
     threshold: str | None = flag(None, TEST, "as in run_classifier_mgpu.py [that of the training]")

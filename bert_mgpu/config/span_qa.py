@@ -36,9 +36,9 @@ class SpanQaFlags(FlagTable):
 
     # fmt: off
     version_2_with_negative: bool | None = flag(None, INPUT, "type qa: some questions have no answer in their context, as in SQuAD 2.0 [only where the task says so]", identity=True)
-    max_query_length: int = flag(64, MODEL, "type qa: tokens of a question at most; the rest of a longer one is left out", identity=True, remembered=True, minimum=1)
-    max_answer_length: int = flag(30, TEST, "type qa: tokens of a predicted answer at most", kept_with_task=True, minimum=1)
-    n_best_size: int = flag(20, TEST, "type qa: answers of each question in nbest_predictions.json, and of each window the starts and ends that are tried", kept_with_task=True, minimum=1, maximum=1000)
-    null_score_diff_threshold: float = flag(0.0, TEST, "type qa, with version_2_with_negative: predict no answer where its score is higher than that of the best one by more than this", kept_with_task=True)
-    verbose_logging: bool = flag(False, FILES, "type qa: log every answer that is not at its place, not the first 20")
+    max_query_length: int = flag(64, MODEL, "type qa: maximum number of tokens of a question; the rest is left out", identity=True, remembered=True, minimum=1)
+    max_answer_length: int = flag(30, TEST, "type qa: maximum number of tokens of a predicted answer", kept_with_task=True, minimum=1)
+    n_best_size: int = flag(20, TEST, "type qa: answers of each question in nbest_predictions.json; also how many starts and ends are tried in each window", kept_with_task=True, minimum=1, maximum=1000)
+    null_score_diff_threshold: float = flag(0.0, TEST, "type qa, with version_2_with_negative: predict no answer where its score exceeds that of the best answer by more than this", kept_with_task=True)
+    verbose_logging: bool = flag(False, FILES, "type qa: log every answer that is not at its place, not only the first 20")
     # fmt: on

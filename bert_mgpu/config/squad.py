@@ -10,9 +10,11 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 _FLAGS = {field.name: field for field in dataclasses.fields(FinetuneConfig)}
 
 
-def _changed(name: str, default: Any) -> Any:
-    """The flag of this name with another default."""
-    return dataclasses.field(default=default, metadata=_FLAGS[name].metadata)
+def _changed(name: str, default: Any, text: str | None = None) -> Any:
+    """The flag of this name with another default, and another help unless None."""
+    metadata = dict(_FLAGS[name].metadata)
+    metadata["help"] = text or metadata["help"]
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +24,11 @@ class SquadConfig(FinetuneConfig):
     task_name: str | None = _changed("task_name", "squad")
     data_dir: str | None = _changed("data_dir", ".")  # to which names are relative
     max_seq_length: int = _changed("max_seq_length", 384)
-    doc_stride: int | None = _changed("doc_stride", 128)
+    doc_stride: int | None = _changed(
+        "doc_stride",
+        128,
+        "tokens from the start of a window of a long context to the start of the next",
+    )
 
     first: ClassVar[tuple[str, ...]] = (
         *("train_file", "predict_file", "output_dir", "init_checkpoint"),

@@ -15,5 +15,5 @@ class TaskDataConfig(FinetuneConfig):
     # fmt: off
     check_labels: bool = flag(False, INPUT, "one label per row: learn from four fifths of the rows, five times, and list the other labels that are likely wrong")
     html: str | None = flag(None, FILES, "also write what is found as a page for a browser, to this file")
-    repaired_dir: str | None = flag(None, FILES, "write mended copies of the labelled files to this new folder: train without repeated rows and without those of other files, signs that the vocabulary lacks as plain ones, and, of type tags, as --repair_bio says")
+    repaired_dir: str | None = flag(None, FILES, "write corrected copies of the labelled files to this new folder: train without repeated rows and without rows that other files also have, plain signs in place of those that the vocabulary lacks, and, for type tags, tags repaired as --repair_bio says")
     # fmt: on

@@ -30,19 +30,22 @@ SAVING = ".saving"  # a checkpoint that is being written
 CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (PREDICTIONS,),
-        "the class index of each example, one per line, in input order; of type tags"
-        " the tags of its words, or `start:end:TYPE` of its entities; of type qa its"
-        " answer",
+        "one line per example, in input order: the class index; of type multi several"
+        " indices with commas, regression the number, tags the tags of its words or"
+        " `start:end:TYPE` of its entities, qa the answer, rewrite the text",
     ),
     (
         (VALUES,),
-        "the probabilities of all classes, tab-separated; of type tags that of the tag"
-        " of each word, or piece of a text; of type qa start, end and probability",
+        "the probabilities of all classes, tab-separated, without a header; of type"
+        " regression the number, tags the probability of the tag of each word (or piece"
+        " of a text), qa start, end and probability, rewrite the scores of its"
+        " candidates",
     ),
     (
         (RECORDS,),
-        "id, line number in the file, label name and probabilities of each example, or"
-        " its entities, or its answer with the place",
+        "of each example the id, line number in the file, label name and probabilities;"
+        " of type tags its entities, qa the answer with its place, rewrite the text"
+        " with its score, edits and candidates",
     ),
     (
         (REWRITES,),
@@ -52,20 +55,23 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (TAGGED,),
         "of type tags: a line for each word, or piece of a text: the word, its true tag"
-        " where the file has tags for all, and its tag; blank lines between examples",
+        " where the file has tags for all, and the predicted tag; blank lines between"
+        " examples",
     ),
     (
         (ANSWERS, N_BEST, NULL_ODDS),
         "of type qa the files of run_squad.py: the answer of each id, its n-best list,"
-        " and with `--version_2_with_negative` the score of no answer minus the best",
+        " and with `--version_2_with_negative` the score of no answer minus that of the"
+        " best answer",
     ),
     (
         ("eval_results.txt",),
         "scores as `key = value`: `eval_accuracy`, `eval_loss`, `global_step`, `loss`,"
         " then macro, micro and weighted F1, macro precision and recall, `mcc`; for two"
         " classes also `precision`, `recall`, `f1` and `auc` of the second label; of"
-        " rows in groups `mrr`, `hit_at_1`, `hit_at_3` and `ndcg`; of type tags those"
-        " of entities, of type qa those of SQuAD's and CMRC's scripts",
+        " rows in groups `mrr`, `hit_at_1`, `hit_at_3` and `ndcg`; of type regression"
+        " `mae`, `pearson` and `spearman`, tags the scores of entities, qa those of"
+        " SQuAD's and CMRC's scripts, rewrite SARI, BLEU and others",
     ),
     (("eval_results_NAME.txt",), "the same scores for a file of `--eval_files`"),
     (
@@ -75,7 +81,7 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         (REPORT_PAGE, f"{REPORT}/"),
-        "a verdict, curves, scores by label, worst errors; the pictures as PNG files",
+        "a verdict, curves, scores by label, worst errors; its pictures as PNG files",
     ),
     (
         (ERRORS,),
@@ -84,8 +90,8 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         (EVALUATIONS, BASELINE),
-        "the scores of each set every `--eval_steps` steps; those of naive Bayes, or"
-        " what else a model has to beat, where a training evaluates",
+        "the scores of each set every `--eval_steps` steps; if the training evaluates,"
+        " those of naive Bayes or another baseline",
     ),
     (
         (f"{BEST}/",),
@@ -115,19 +121,19 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (METRICS, "events.out.tfevents.*"),
         "epoch, time, loss, learning rate, gradient norm, speed, time spent waiting for"
-        " input (and float16's loss scale) every `--log_steps` steps; the second for"
-        " TensorBoard (`tensorboard --logdir=OUTPUT_DIR`), which also gets every score"
-        " of every evaluated set",
+        " input (and float16's loss scale) every `--log_steps` steps; the second is for"
+        " TensorBoard (`tensorboard --logdir=OUTPUT_DIR`) and also has every score of"
+        " every evaluated set",
     ),
     (
         (ROLLBACKS,),
-        "with `--on_divergence=rollback`: each step that was not finite, where this was"
-        " seen first, and the step to which the training went back",
+        "with `--on_divergence=rollback`: each step with a number that was not finite,"
+        " where the first one stood, and the step to which the training went back",
     ),
     (
         (MLFLOW,),
-        "with `--mlflow`: the run in MLflow, with which a resume goes on, and the steps"
-        " that are there",
+        "with `--mlflow`: the run in MLflow, which a resume continues, and the steps"
+        " that are logged there",
     ),
     ((f"{CACHE}/",), "tokenized examples; safe to delete"),
     ((TENSORFLOW_LOG,), "TensorFlow's own messages of the latest run"),
@@ -136,7 +142,10 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         "of a run of several processes that ended early: `code`, `rank`, `step` and"
         " `reason` of the process that ended first",
     ),
-    ((".lock",), "held while a run works in the folder; left behind, it means nothing"),
+    (
+        (".lock",),
+        "locked while a run uses the folder; the file stays behind and can be ignored",
+    ),
 )
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bert_mgpu.cli import run_squad
-from bert_mgpu.config import parsing
+from bert_mgpu.config import base, parsing
 from bert_mgpu.config.squad import SquadConfig
 from bert_mgpu.core.errors import UserError
 from tests.support import questions
@@ -46,6 +46,15 @@ def test_the_flags_have_googles_defaults():
     assert config.prediction_batch == 8 and not config.version_2_with_negative
     # Those of TPUs and of the Estimator are taken, and do nothing.
     parsed("--use_tpu=False", "--iterations_per_loop=1000", "--num_tpu_cores=8")
+
+
+def test_the_help_gives_each_flag_one_default():
+    twice = [
+        field.name
+        for field in base.fields(SquadConfig)
+        if field.default is not None and field.metadata["help"].endswith("]")
+    ]
+    assert not twice
 
 
 @pytest.mark.parametrize(

@@ -227,8 +227,8 @@ def test_help_lists_every_flag():
     for part in (
         "--max_seq_length=N tokens per row",
         "--do_lower_case=true|false lower-case",
-        "truncated [128]",
-        "cased models [true]",
+        "cut into windows [128]",
+        "says which it is [true]",
         "[5e-05]",
         "--truncation=head|tail|head_tail",
     ):

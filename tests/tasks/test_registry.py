@@ -10,6 +10,8 @@ import pytest
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.cli import convert
 from bert_mgpu.cli.doctor import environment
+from bert_mgpu.config import base, finetuning
+from bert_mgpu.data import tables
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.tasks.task_json import TaskType
@@ -30,6 +32,16 @@ FLAGS = {"num_train_epochs": 20, "train_batch_size": 8, "max_seq_length": 18}
 
 def longest(text):
     return max(text.split(), key=len)
+
+
+def test_help_names_every_type_and_format():
+    flags = {field.name: field for field in base.fields(finetuning.FinetuneConfig)}
+    for name, wanted in {
+        "task_type": registry.TYPES,
+        "file_format": tables.FORMATS,
+    }.items():
+        words = re.findall(r"\w+", flags[name].metadata["help"])
+        assert {*wanted} <= {*words}, name
 
 
 @pytest.fixture(scope="module")

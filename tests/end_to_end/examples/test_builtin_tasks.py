@@ -7,6 +7,8 @@ import subprocess
 import pytest
 
 from bert_mgpu.tasks.classification.builtin import BUILTIN
+from bert_mgpu.tasks.span_qa import files as span_qa
+from bert_mgpu.tasks.tagging import files as tagging
 from tests.support.example_files import SMALL, write
 from tests.support.marks import rarely
 from tests.support.paths import EXAMPLES
@@ -73,10 +75,18 @@ def test_the_files_of_a_built_in_task_are_listed(task):
         assert f" {name}" in row  # whoever looks for the task finds its files
 
 
-def test_an_unknown_task_is_told_what_to_do():
+@pytest.mark.parametrize(
+    ("task", "script"),
+    [
+        ("reviews", "own_task.sh"),
+        *((name, "tagging.sh") for name in tagging.BUILTIN),
+        *((name, "questions.sh") for name in span_qa.BUILTIN),
+    ],
+)
+def test_another_task_is_told_what_to_do(task, script):
     done = subprocess.run(
-        ["bash", EXAMPLES / "builtin_task.sh", "reviews", "data", "model", "out"],
+        ["bash", EXAMPLES / "builtin_task.sh", task, "data", "model", "out"],
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 2 and "examples/own_task.sh" in done.stderr
+    assert done.returncode == 2 and f"examples/{script}" in done.stderr

@@ -1,6 +1,7 @@
 """What all scripts have in common; those of evaluating, seeds, exports and streams."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -29,6 +30,21 @@ def test_several_sets_and_a_report(tiny, tmp_path, recorded, settings):
     lines = (out / "evaluations.jsonl").read_text().splitlines()
     assert len(lines) >= 3 and (out / "best" / "best.json").exists()
     assert (out / "report.html").read_text().count("<img") == 2
+
+
+def test_scores_of_any_type_are_shown(tmp_path, settings):
+    """A run that writes nothing stands for Python."""
+    settings["OUT"].mkdir()
+    (settings["OUT"] / "eval_results.txt").write_text("eval_loss = 1.5\nmae = 1.0\n")
+    values = {**settings, "PYTHON": "true", "EVAL_FILES": "may=may.tsv"}
+    done = subprocess.run(
+        ["bash", EXAMPLES / "evaluate.sh"],
+        env={**os.environ, **{name: str(value) for name, value in values.items()}},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mae = 1.0" in done.stdout and "report.html" in done.stdout
 
 
 def test_several_seeds(tmp_path, recorded, settings):
