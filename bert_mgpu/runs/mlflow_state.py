@@ -30,11 +30,9 @@ def write(
 
 def is_there(client: Any, run_id: str) -> bool:
     """Whether MLflow has the run, and nobody deleted it."""
-    from mlflow.exceptions import MlflowException
-
     try:
         return client.get_run(run_id).info.lifecycle_stage == "active"
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+    except Exception as error:  # an MlflowException, or the network's
+        if getattr(error, "error_code", None) != "RESOURCE_DOES_NOT_EXIST":
             raise
         return False

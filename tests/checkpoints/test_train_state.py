@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.checkpoints import google_read, tensor_bundle, train_state
+from bert_mgpu.checkpoints import google_read, train_state
 from bert_mgpu.core.errors import Unreadable, UserError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.training.optimizers import Optimizer
@@ -140,7 +140,7 @@ def fail_with(number, part, monkeypatch):
             raise tf.errors.OpError(None, None, text, 2)
 
     if part == "index":
-        monkeypatch.setattr(tensor_bundle, "_entries", refuse)
+        monkeypatch.setattr(google_read.tensor_bundle, "_entries", refuse)
     elif part == "value":
         monkeypatch.setattr(tf.train, "load_checkpoint", lambda prefix: Reader())
     else:
