@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import socket
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -55,7 +55,7 @@ class _ServerWithoutSignals(uvicorn.Server):
         """None: the caller ends it by `should_exit`."""
         yield
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    async def shutdown(self, sockets: list[Any] | None = None) -> None:
         """Takes what had come before the end, too: uvicorn resets its connections."""
         for _ in range(_LAST_TURNS):
             await asyncio.sleep(0.01)

@@ -30,19 +30,18 @@ ELSEWHERE = {
     "core/extras.py": "test_packaging.py",
     "core/hashing.py": "test_layout.py",
     "core/report.py": "tasks/span_qa/test_report.py",
-    "core/rng/shuffles.py": "end_to_end/test_random_numbers.py",
     "data_prep/vocab_report.py": "text/test_vocab_coverage.py",
     "distributed/host.py": "cli/test_doctor.py",
     "evaluation/report.py": "end_to_end/evaluation/test_reporting.py",
     "runs/finetune.py": "end_to_end/test_mistakes.py",
     "runs/init_distributed.py": "distributed/test_devices.py",
     "runs/plan.py": "end_to_end/test_plan.py",
+    "runs/predictor.py": "api/test_model.py",
     "runs/score_sentences.py": "distributed/test_collective.py",
     "runs/vectors.py": "cli/extract_features/test_lines.py",
 }
 # No test imports these: the module that imports them, whose tests see what they do.
 PARTS = {
-    "api/loading.py": ("api/model.py", "what a load takes of its process"),
     "api/texts.py": ("api/model.py", "the texts that it takes"),
     "checkpoints/casing.py": ("checkpoints/pretrained.py", "a rule of its search"),
     "checkpoints/tensor_bundle.py": ("checkpoints/google_read.py", "its file format"),
@@ -65,7 +64,6 @@ PARTS = {
     "cli/doctor/repaired_files.py": ("cli/doctor/task_data.py", "the copies it writes"),
     "cli/doctor/near_rows.py": ("cli/doctor/task_data.py", "lines of its report"),
     "cli/doctor/findings.py": ("cli/doctor/task_data.py", "its report and its page"),
-    "runs/predictor.py": ("runs/predict_stream.py", "the model of a stream"),
     "runs/pretrain.py": ("cli/run_pretraining.py", "its whole runs"),
     "runs/report.py": ("runs/finetune.py", "a stage of whole runs"),
     "runs/stages.py": ("runs/finetune.py", "the stages of whole runs"),
