@@ -274,16 +274,27 @@ def test_a_run_that_was_deleted_is_made_anew(later):
     assert second.info.status == "FINISHED"
 
 
+def logged_in(run, step):
+    """The id of the run in MLflow, once it has this step of the training."""
+    until, path = time.monotonic() + 60, run.output_dir / "mlflow.json"
+    while time.monotonic() < until:
+        state = json.loads(path.read_text()) if path.exists() else {"logged": {}}
+        if state["logged"].get("train") == step:
+            return state["run_id"]
+        time.sleep(0.05)
+    raise TimeoutError(f"step {step} is not logged")
+
+
 def test_a_run_that_is_deleted_while_it_trains_is_made_anew(later, monkeypatch, capsys):
     monkeypatch.setattr(mlflow_log, "_SECONDS", 0.05)
     run, grow, store = later
     with mlflow_log.following(run):
-        wait_for([1, 2, 3], store)
-        client, first = only_run_of(store)
-        client.delete_run(first.info.run_id)
+        first = logged_in(run, 3)
+        client_of(store).delete_run(first)
         grow(7)
-        wait_for([*range(1, 8)], store)
-    assert only_run_of(store)[1].info.run_id != first.info.run_id
+        second = logged_in(run, 7)
+    assert only_run_of(store)[1].info.run_id == second != first
+    assert steps_of(store) == [*range(1, 8)]
     assert capsys.readouterr().err.count("WARNING: MLflow") == 1
 
 
