@@ -9,6 +9,7 @@ and no tensor may be larger than the files.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import stat
@@ -155,9 +156,9 @@ def _size(path: str) -> int:
     """
     try:
         status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(f"{path}: damaged: {error.strerror}") from None
     except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise UserError(f"{path}: damaged: {error.strerror}") from None
         raise Unreadable(path, error.strerror) from None
     if not stat.S_ISREG(status.st_mode):
         raise UserError(f"{path}: damaged: not a regular file")
