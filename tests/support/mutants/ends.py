@@ -312,5 +312,9 @@ MUTANTS: list[Mutant] = [
     Mutant("a password for MLflow goes into run.json", "cli/flag_checks.py",
            'if re.search("://[^/]*:[^/]*@", uri):', "if False:",
            f"{_MLFLOW_TEST} mistakes"),
+    Mutant("a worker that is killed between items is a bug", "data_prep/processes.py",
+           "            with _broken_by_memory():\n                waiting",
+           "            with contextlib.nullcontext():\n                waiting",
+           "data_prep/test_processes.py killed"),
 ]
 # fmt: on

@@ -105,5 +105,13 @@ MUTANTS = [
            'if body.get("model", model.name) != model.name:', "if False:", _SERVED),
     Mutant("a request may have any number of texts", "serving/embeddings.py",
            "    bodies.check_rows(len(texts), limits)\n", "", _SERVED),
+    Mutant("the line without finite vectors is counted within its block",
+           "runs/extract_features.py",
+           "lines + error.row + 1", "error.row + 1",
+           "cli/extract_features/test_mistakes.py finite"),
+    Mutant("the text without finite vectors is counted within its block", "api/encoder.py",
+           "before + error.row", "error.row", "api/test_encoder.py finite"),
+    Mutant("closing a model waits for the garbage collector", "api/loading.py",
+           "        gc.collect()", "        pass", "api/test_load.py closing"),
 ]
 # fmt: on

@@ -165,5 +165,8 @@ MUTANTS: list[Mutant] = [
            "first = tf.math.unsorted_segment_min(first, place, places)",
            "first = tf.math.unsorted_segment_max(tf.where(first < count, first, -1), place, places)",
            f"{_SERVED} windows_are"),
+    Mutant("a converted model of questions loses its task", "export/convert.py",
+           "if classifies or task", "if classifies",
+           "end_to_end/questions/test_questions.py exports_for"),
 ]
 # fmt: on
