@@ -1,9 +1,6 @@
 """What a real MLflow, with a folder as its store, has of a training afterwards."""
 
-import ast
-import importlib.util
 import json
-import pathlib
 import shutil
 import time
 import types
@@ -22,7 +19,6 @@ from tests.support.logged import (
     stored,
     written,
 )
-from tests.support.modules import imports_of
 from tests.support.runs import assert_refused, assert_same_run, keep_only, tree
 
 FLAGS = {"do_train": True, "num_train_epochs": 2, "save_checkpoints_steps": 2}
@@ -340,42 +336,3 @@ def test_mlflow_chooses_the_experiment(later, monkeypatch):
         pass
     names = {one.name for one in client_of(store).search_experiments()}
     assert "reviews" in names and "bert_mgpu" not in names
-
-
-@pytest.mark.parametrize(
-    ("flags", "fragment"),
-    [
-        ({"mlflow": "htp://here"}, "--mlflow=htp://here: Unsupported"),
-        ({"mlflow": "/proc/x"}, "--mlflow=/proc/x: FileNotFoundError: "),
-        ({"mlflow": "http://a:b@c"}, "--mlflow: a password in it would stand in run"),
-        ({"mlflow": NOBODY, "do_train": False}, "--mlflow does nothing without --do_"),
-    ],
-)
-def test_mistakes(tiny, inside, tmp_path, flags, fragment):
-    out = tmp_path / "out"
-    result = inside(tiny.flags(out, **{"do_train": True, "do_eval": True, **flags}))
-    assert_refused(result, fragment)
-    assert not [*out.glob("model.ckpt*")]
-
-
-def test_without_the_package_it_is_refused_at_once(tiny, inside, tmp_path, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, package=None: None if name == "mlflow" else find(name, package),
-    )
-    result = inside(tiny.flags(tmp_path / "out", do_train=True, mlflow=NOBODY))
-    assert_refused(result, "--mlflow needs mlflow-skinny: ", "[mlflow]'")
-
-
-def test_nothing_imports_it_unasked():
-    """It takes seconds: only functions that the flag alone leads to have the import."""
-    tree = ast.parse(pathlib.Path(mlflow_log.__file__).read_text())
-    inner = (ast.FunctionDef, ast.ClassDef)
-    outside = [node for node in tree.body if not isinstance(node, inner)]
-    imported, at_once = (
-        {name.split(".")[0] for _, name in imports_of(part)}
-        for part in (tree, ast.Module(outside, []))
-    )
-    assert "mlflow" in imported and "mlflow" not in at_once

@@ -311,7 +311,7 @@ MUTANTS: list[Mutant] = [
            "            if name not in known\n", "", f"{_MLFLOW_TEST} resume"),
     Mutant("a password for MLflow goes into run.json", "cli/flag_checks.py",
            'if re.search("://[^/]*:[^/]*@", uri):', "if False:",
-           f"{_MLFLOW_TEST} mistakes"),
+           "runs/test_mlflow_refused.py mistakes"),
     Mutant("a worker that is killed between items is a bug", "data_prep/processes.py",
            "            with _broken_by_memory():\n                waiting",
            "            with contextlib.nullcontext():\n                waiting",

@@ -171,7 +171,7 @@ MUTANTS: list[Mutant] = [
     Mutant("parts of other settings are taken", "data_prep/parts.py",
            '"settings": tools(preparation).key', '"settings": 0', "data_prep/test_stops.py"),
     Mutant("duplicates of a sample are counted twice", "data_prep/duplicates.py",
-           "self._counts[kept]", "self._counts[kept] * 2", "data_prep/test_corpus.py"),
+           "self._counts[kept]", "self._counts[kept] * 2", "data_prep/test_duplicates.py"),
     Mutant("a dev part is trained on too", "tasks/dataset.py",
            "if source.share:\n            family", "if source.share and split == \"dev\":\n            family",
            "end_to_end/test_dev_share.py alone"),
