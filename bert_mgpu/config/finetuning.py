@@ -59,7 +59,7 @@ class FinetuneFlags(RunConfig):
     use_best: bool = flag(False, TEST, "evaluate, predict and export with the weights in output_dir/best, not the last ones")
     early_stopping_patience: int | None = flag(None, TEST, "stop after N evaluations in a row without a better best_metric [never]", minimum=1)
     report: bool = flag(True, TEST, "write output_dir/report.html on training and evaluation, and its pictures to output_dir/report")
-    predict_format: str | None = flag(None, TEST, "format of predict_file: text (one text per line; of a pair, two with a tab between them), tsv, csv, jsonl, parquet, conll (a word on each line) or squad (all questions in one JSON value) [by the name of the file; of .txt and standard input, by the first line]", choices=PREDICT_FORMATS)
+    predict_format: str | None = flag(None, TEST, "format of predict_file: text (one text per line; of a pair, two with a tab between them), tsv, csv, jsonl, parquet, conll (a word on each line) or squad (all questions in one JSON value) [by the name of the file; of .txt and standard input, and for the type tags, by the first lines]", choices=PREDICT_FORMATS)
     predict_text: str | None = flag(None, TEST, "a text to predict; the answer is printed")
     predict_text_b: str | None = flag(None, TEST, "the second text of --predict_text, where the task has pairs")
     strict: bool = flag(False, TEST, "with --predict_file=-: stop at the first row that cannot be read, instead of answering it with an error and going on")

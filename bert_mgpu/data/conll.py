@@ -54,18 +54,15 @@ def sentences(
             )
 
 
-def are_rows(lines: Sequence[str], types: Collection[str]) -> bool:
+def are_rows(lines: Sequence[str], types: Collection[str], column: int = -1) -> bool:
     """Whether lines that are not blank are words with their tags, not texts.
 
-    They have equally many columns, the last of which has the tags of these types.
+    Most of them have a tag of these types in this column; the others may be mistakes.
     """
     rows = [cells for cells in map(_cells, lines) if cells[0] != _DOCUMENT]
-    tags = [cells[-1] for cells in rows if len(cells) > 1]
-    return (
-        len(tags) == len(rows)
-        and len({len(cells) for cells in rows}) <= 1
-        and all(_TAG.fullmatch(tag) and tag[2:] in ("", *types) for tag in tags)
-    )
+    tags = [cells[column] for cells in rows if len(cells) > max(1, column)]
+    known = [tag for tag in tags if _TAG.fullmatch(tag) and tag[2:] in ("", *types)]
+    return not rows or 2 * len(known) > len(rows)
 
 
 def _too_few(row: list[str], needed: int) -> str:

@@ -1,35 +1,33 @@
 """The format of a file to predict: rows as the task's own, bare texts, or JSON objects.
 
 --predict_format names it; otherwise the name of the file does. The first line that is
-not blank decides where that may be either: a file `.txt`, and standard input. Of a
-`.txt` that may have words with their tags the first lines do.
+not blank, or the first object, decides where that may be either: a file `.txt`, and
+standard input. Where a task's own files have words with their tags, the first lines of
+all files do but those whose names say something else.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import Lines, read_lines
-from bert_mgpu.data import conll, tables
-from bert_mgpu.tasks import csv_rows
-from bert_mgpu.tasks.files import LAST, Columns, TableColumns, TaskFiles
+from bert_mgpu.data import tables
+from bert_mgpu.tasks import csv_rows, first_lines
+from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
+from bert_mgpu.tasks.first_lines import CONLL, JSON_LINES, TEXT
 
-TEXT, JSON_LINES, CONLL = "text", "jsonl", "conll"
 _BESIDE = ("id", "group")  # of columns beside the texts
 _KEYS = ("text_a", "text_b", *_BESIDE)
 _RECORDS = (JSON_LINES, "parquet")
 _OWN = (CONLL, tables.SQUAD)  # formats of files with other names, too
 _LOOKED_AT = 50  # lines of a file by which words with tags are told from texts
-_OUTSIDE = "O"  # among a model's tags
 
 
 class PredictFormat(NamedTuple):
@@ -66,20 +64,21 @@ def find_format(
         columns = _or_utf_8(columns)
     if asked not in (None, JSON_LINES):
         return PredictFormat(with_format(task, columns, str(asked)))
-    if asked is None and not streams and _suffix(path) != ".txt":
+    if asked is None and not streams and _is_named(columns, path):
         return PredictFormat(columns)
     if asked is None and streams and columns.table:
         columns = _of_stream(task, columns, columns.table)
     lines = read_lines(path, encoding_of(columns), faults)
     read = [*_beginning(lines, 1 if streams else _LOOKED_AT)]
     texts = [text for _, text in read if text.strip()]
-    lines, line = itertools.chain(read, lines), texts[0] if texts else ""
+    line = first_lines.first_object(read, lines) or (texts[0] if texts else "")
+    lines = itertools.chain(read, lines)
     if asked is not None:
         return PredictFormat(_of_records(columns, asked, line), lines=lines)
     kind, encoding = None, encoding_of(columns)
-    if not _are_words(task, columns, texts):
+    if not first_lines.are_words(task, columns, texts):
         most = csv_rows.width_of(task, columns, data_dir, encoding=encoding)
-        kind = _kind(columns, line, most)
+        kind = first_lines.kind_of(columns, line, most)
     what = "rows as the task's own files have them (otherwise pass --predict_format)"
     if kind == TEXT:
         columns, what = _of_texts(columns), "one text per line"
@@ -107,12 +106,15 @@ def _beginning(lines: Lines, most: int) -> Lines:
             return
 
 
-def _are_words(task: TaskFiles, columns: Columns, texts: Sequence[str]) -> bool:
-    """Whether the beginning of a file has words on lines, and tags that are known."""
-    if columns.table is None or columns.table.form.format != CONLL:
-        return False
-    types = {tag[2:] if _OUTSIDE in task.labels else tag for tag in task.labels}
-    return conll.are_rows(texts, types)
+def _has_words(columns: Columns) -> bool:
+    """Whether the task's own files have words with their tags on lines."""
+    return columns.table is not None and columns.table.form.format == CONLL
+
+
+def _is_named(columns: Columns, path: str) -> bool:
+    """Whether the name of a file says that it is as the task's own."""
+    suffix = _suffix(path)
+    return suffix == f".{CONLL}" if _has_words(columns) else suffix != ".txt"
 
 
 def encoding_of(columns: Columns) -> str:
@@ -188,7 +190,7 @@ def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
             names[key] = name
         elif number is not None and key not in _BESIDE:
             names[key] = key
-    record = _object(first) or {}
+    record = first_lines.object_on(first) or {}
     if names["text_a"] not in record and "text_a" in record:
         names = {
             key: name if key in _BESIDE else key
@@ -228,53 +230,6 @@ def _of_stream(task: TaskFiles, columns: Columns, table: TableColumns) -> Column
     name = task.test or task.dev or task.train or ""
     form = table.form._replace(format=table.form.format_of(name))
     return dataclasses.replace(columns, table=table._replace(form=form))
-
-
-def _kind(columns: Columns, line: str, most: int) -> str | None:
-    """The format of a first line; None: a row as the task's own files have them.
-
-    most: the number of cells of those; 0: not known.
-    """
-    if _is_row(columns, line, most):
-        return None
-    return TEXT if _object(line) is None else JSON_LINES
-
-
-def _is_row(columns: Columns, line: str, most: int) -> bool:
-    if not line.strip():
-        return True
-    if columns.table is None:
-        try:
-            return len(columns.cells(line)) >= columns.count(with_label=False)
-        except ValueError:
-            return False
-    form, names = columns.table
-    kind = form.format or "tsv"  # of a .txt
-    if kind == CONLL:
-        return False
-    if kind == "csv":
-        return _object(line) is None and csv_rows.is_row(columns, line, most)
-    if kind == JSON_LINES:
-        record = _object(line)
-        own = names[columns.text_a]
-        return record is not None and (own in record or "text_a" not in record)
-    if kind != "tsv":
-        return False
-    if "\t" in line:
-        return _object(line) is None
-    if columns.text_b is not None:
-        return False
-    text = names[columns.text_a]
-    return line.strip() == text if form.header else text in (0, LAST)
-
-
-def _object(line: str) -> dict[str, Any] | None:
-    """The JSON object on a line; None where there is none."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _one_text(line: str) -> list[str]:

@@ -66,12 +66,19 @@ def test_lines_with_too_few_columns(tmp_path):
         (["-DOCSTART- -X- O", "sun O"], True),
         (["-DOCSTART- -X- O"], True),  # the first line of a stream
         (["sun O", "joy rain win"], False),
+        (["sun O", "joy O", "rain"], True),  # whose tag is missing
+        (["sun O", "joy 0", "rain B-A"], True),  # a zero
+        (["sun O", "joy B-MISC", "rain B-A"], True),  # a type of the file alone
         (["Take the S-Bahn", "EU rejects German call"], False),
         (["Take the S-Bahn"], False),  # it is no type of the model
         (["He has blood group O", "so do I"], False),
         (["sun", "joy"], False),
-        (["sun O", "joy NN O"], False),
     ],
 )
 def test_words_with_their_tags_are_told_from_texts(lines, wanted):
     assert conll.are_rows(lines, {"A", "B"}) == wanted
+
+
+def test_the_column_of_the_tags_tells_them_from_texts():
+    lines = ["EU B-A NNP", "is O VBZ"]
+    assert conll.are_rows(lines, {"A"}, 1) and not conll.are_rows(lines, {"A"})

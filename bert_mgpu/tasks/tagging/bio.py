@@ -141,6 +141,11 @@ def types_of(labels: Sequence[str]) -> list[str]:
     return types if len(named) < len(labels) or len(types) < len(named) else named
 
 
+def is_whole(labels: Sequence[str]) -> bool:
+    """Whether labels are O and all the tags of their types in one scheme."""
+    return {*labels} == {*tags_of(types_of(labels), scheme_of(labels))}
+
+
 class Rules(NamedTuple):
     """Which tags may follow each other, begin and end a sentence."""
 

@@ -29,6 +29,7 @@ from bert_mgpu.text.windows import windows
 
 OF_CRF = ("prior_ids", "edges")
 UNITS, ENTITIES = "units", "entities"  # unread: int32 [..., 2] and [..., 3]
+_KEYS = "unit_keys"  # unread: int64 [...], equal where all pieces of units are
 _CONTINUES = "##"  # before a piece that is not the first one of its word
 
 
@@ -56,6 +57,7 @@ def featurise(
     conditional random field reads.
     """
     rows, owners, lengths = list[WindowRow](), list[int](), list[int]()
+    keys = list[np.ndarray]()
     repaired = total = between = 0
     writer, room = _TagWriter(tags), max_seq_length - 2
     for number, example in enumerate(examples):
@@ -68,11 +70,13 @@ def featurise(
         for window in zip(*(each.tolist() for each in cut), strict=True):
             rows.append(_row(units, tag_ids, window, tokenizer=tokenizer, room=room))
             owners.append(number)
+        keys.append(_keys(units, example.text_a, tokenizer.unk_id))
         lengths.append(int(sizes.sum()) + 2)
         repaired += label.repaired
         total += len(label.spans)
         between += len(label.spans) - len(spans)
     several = len(rows) > len(examples)
+    places = _pairs([row.places for row in rows], 2)
     numbers = np.array(owners, np.int64)
     is_first = np.diff(numbers, prepend=-1) > 0
     entities = [
@@ -95,7 +99,8 @@ def featurise(
         ],
         owners=numbers if several else None,
         unread={
-            UNITS: _pairs([row.places for row in rows], 2),
+            UNITS: places,
+            _KEYS: Ragged(np.concatenate(keys), places.offsets),
             ENTITIES: _pairs(entities, 3),
         },
     )
@@ -178,6 +183,16 @@ def _units(example: Example, tokenizer: Tokenizer, by_words: bool) -> Units:
     return Units(np.array(places, np.int64).reshape(-1, 2), pieces)
 
 
+def _keys(units: Units, text: str, unknown: int) -> np.ndarray:
+    """int64 [U]: equal for units of the same pieces; unknown ones of the same text."""
+    places = units.places.tolist()
+    own = [
+        [*pieces, *map(ord, text[start:end] if unknown in pieces else "")]
+        for pieces, (start, end) in zip(units.pieces, places, strict=True)
+    ]
+    return np.array([hash((*values,)) for values in own], np.int64)
+
+
 def of_units(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
     """Spans of characters as spans of units; those with other borders are left out."""
     starts = {start: number for number, start in enumerate(places[:, 0].tolist())}
@@ -199,11 +214,10 @@ def _pairs(rows: Sequence[Any], width: int) -> Ragged:
 def sentences(
     rows: Features,
 ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
-    """The first token and the place of each unit of a sentence, and its entities."""
-    is_unit = rows.ragged["tag_ids"].values > 0
-    ids = rows.ragged["input_ids"].values[is_unit].tolist()
+    """The key and the place of each unit of a sentence, and its entities."""
+    keys = rows.unread[_KEYS].values.tolist()
     places, entities = rows.unread[UNITS], rows.unread[ENTITIES]
     starts = [*rows.first_rows.tolist(), len(rows)]
     for first, last in zip(starts, starts[1:], strict=False):
         begin, end = int(places.offsets[first]), int(places.offsets[last])
-        yield ids[begin:end], places.values[begin:end], entities.row(first)
+        yield keys[begin:end], places.values[begin:end], entities.row(first)

@@ -28,12 +28,12 @@ def scores(
     found = {}
     for name, rows in sets.items():
         truth, predicted = list[list[Span]](), list[list[Span]]()
-        for ids, places, entities in sentences(rows):
+        for keys, places, entities in sentences(rows):
             truth.append([Span(s, e, types[k]) for s, e, k in entities.tolist()])
             predicted.append(
                 [
                     Span(int(places[start, 0]), int(places[end - 1, 1]), types[kind])
-                    for start, end, kind in _matches(ids, known, longest)
+                    for start, end, kind in _matches(keys, known, longest)
                 ]
             )
         found[name] = metrics.scores(metrics.count(truth, predicted))
@@ -43,19 +43,19 @@ def scores(
 def _known(train: Features) -> dict[_Words, int]:
     """The entities of a set, and the number of the type of each."""
     counts: dict[_Words, collections.Counter[int]] = {}
-    for ids, places, entities in sentences(train):
+    for keys, places, entities in sentences(train):
         starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
         for start, end, kind in entities.tolist():
             if start in starts and end in ends:
-                words = (*ids[starts.index(start) : ends.index(end) + 1],)
+                words = (*keys[starts.index(start) : ends.index(end) + 1],)
                 counts.setdefault(words, collections.Counter())[kind] += 1
     known = {words: kinds.most_common(1)[0][0] for words, kinds in counts.items()}
     longest = max(map(len, known), default=0)
     found, right = collections.Counter[_Words](), collections.Counter[_Words]()
-    for ids, places, entities in sentences(train):
+    for keys, places, entities in sentences(train):
         truth = {(start, end): kind for start, end, kind in entities.tolist()}
-        for start, end, kind in _matches(ids, known, longest):
-            words = (*ids[start:end],)
+        for start, end, kind in _matches(keys, known, longest):
+            words = (*keys[start:end],)
             found[words] += 1
             place = int(places[start, 0]), int(places[end - 1, 1])
             right[words] += truth.get(place) == kind
@@ -65,13 +65,13 @@ def _known(train: Features) -> dict[_Words, int]:
 
 
 def _matches(
-    ids: Sequence[int], known: Mapping[_Words, int], longest: int
+    keys: Sequence[int], known: Mapping[_Words, int], longest: int
 ) -> Iterator[tuple[int, int, int]]:
     """(start, end, type) of the longest matches, from left to right."""
     start = 0
-    while start < len(ids):
-        for end in range(min(len(ids), start + longest), start, -1):
-            kind = known.get((*ids[start:end],))
+    while start < len(keys):
+        for end in range(min(len(keys), start + longest), start, -1):
+            kind = known.get((*keys[start:end],))
             if kind is not None:
                 yield start, end, kind
                 start = end

@@ -75,13 +75,13 @@ def _in_two_ways(checked: CheckedSet, types: Sequence[str]) -> Iterator[str]:
     """Mentions that have several types, with the first row of each."""
     lines = checked.features.lines[checked.features.first_rows]
     seen: dict[tuple[int, ...], dict[int, int]] = collections.defaultdict(dict)
-    for line, (ids, places, entities) in zip(
+    for line, (keys, places, entities) in zip(
         lines.tolist(), sentences(checked.features), strict=True
     ):
         starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
         for start, end, kind in entities.tolist():
             if start in starts and end in ends:
-                mention = (*ids[starts.index(start) : ends.index(end) + 1],)
+                mention = (*keys[starts.index(start) : ends.index(end) + 1],)
                 seen[mention].setdefault(kind, line)
     several = [kinds for kinds in seen.values() if len(kinds) > 1]
     if several:

@@ -59,13 +59,12 @@ class TaggingFamily(Family):
         *,
         config: FinetuneConfig,
     ) -> Features:
-        room = config.max_seq_length - 2
         return dataset.featurise(
             examples,
             tokenizer,
             files.labels,
             max_seq_length=config.max_seq_length,
-            doc_stride=config.doc_stride or max(1, room // 2),
+            doc_stride=_stride(config),
             by_words=files.options.get("units") == WORDS,
             for_crf=config.crf,
         )
@@ -93,12 +92,15 @@ class TaggingFamily(Family):
         elif not saved and "units" not in options:  # others learn words
             options["units"] = WORDS
             fact("types", f"of words; --tag_units={PIECES} tags each piece of a word")
-        if model.labels and (used or set(bio.types_of(model.labels)) == {*types}):
-            tags = model.labels
-            if not all(map(bio.is_tag, tags)):
+        own = model.labels or []
+        whole = bio.is_whole(own)
+        if own and (used or (whole and {*bio.types_of(own)} == {*types})):
+            tags = own
+            if not whole:
                 raise UserError(
-                    f"the labels of {config.init_checkpoint}, {listed(tags)}, are no"
-                    " tags, such as O, B-PER, I-PER: pass another model"
+                    f"the labels of {config.init_checkpoint}, {listed(tags)}, are not O"
+                    " and the tags B- and I-, or B-, I-, E- and S-, of each type: pass"
+                    " another model"
                 )
             if types and {*types} != {*bio.types_of(tags)}:
                 raise UserError(
@@ -151,13 +153,7 @@ class TaggingFamily(Family):
                 "--export_hf with --crf: transformers has no conditional random field:"
                 " leave one of them out"
             )
-        room = config.max_seq_length - 2
-        if config.doc_stride and config.doc_stride > room:
-            raise UserError(
-                f"--doc_stride={config.doc_stride}: a row has {room} tokens of text"
-                f" (--max_seq_length={config.max_seq_length}): pass at most that, or"
-                " words between two windows would be lost"
-            )
+        _stride(config)  # before the texts to predict come
         return Tagging(
             files.name,
             model.bert_config,
@@ -213,6 +209,18 @@ class TaggingFamily(Family):
         examples: Callable[[str], Sequence[Example]],
     ) -> dict[str, dict[str, float]]:
         return dictionary.scores(train, sets, task.labels)
+
+
+def _stride(config: FinetuneConfig) -> int:
+    """Tokens between two windows. Raises UserError: more than a row has."""
+    room = config.max_seq_length - 2
+    if config.doc_stride and config.doc_stride > room:
+        raise UserError(
+            f"--doc_stride={config.doc_stride}: a row has {room} tokens of text"
+            f" (--max_seq_length={config.max_seq_length}): pass at most that, or"
+            " words between two windows would be lost"
+        )
+    return config.doc_stride or max(1, room // 2)
 
 
 def _types(sets: Sequence[Sequence[Example]]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.data import tables
 from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
+from bert_mgpu.tasks.task_keys import FILES
 
 TYPE = "tags"
 OF_MODEL = ("repair_bio", "units")  # the others say how files are written
@@ -18,15 +19,26 @@ _CONLL, _JSON = "conll", "jsonl"
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of task.json, with the format and the columns that it leaves out."""
-    name = values.get("train") or values.get("dev") or values.get("test") or ""
-    form = values.get("format") or tables.TableFormat().format_of(name)
-    if "format" not in values and form in ("tsv", "csv"):
-        form = _CONLL  # of a .txt, or of any other name
+    """The values of task.json, with the format and the columns that it leaves out.
+
+    Raises UserError where the names of the files say different formats.
+    """
+    forms = {values[key]: _format_of(values[key]) for key in FILES if values.get(key)}
+    form = values.get("format") or next(iter(forms.values()), _CONLL)
+    if "format" not in values and {*forms.values()} > {form}:
+        found = ", ".join(f"{name} is {own}" for name, own in forms.items())
+        raise UserError(
+            f"{found}: the files of the type {TYPE} have one format: write them alike"
+        )
     names: dict[str, Any] = {"text_a": "text", "label": "label"}
     if form == _CONLL:
         names = {"text_a": 0, "label": -1}
     return {**names, **values, "format": form}
+
+
+def _format_of(name: str) -> str:
+    form = tables.TableFormat().format_of(name)
+    return _CONLL if form in ("tsv", "csv") else form  # of a .txt, or any other name
 
 
 def columns(given: Columns, options: Mapping[str, Any]) -> Columns:

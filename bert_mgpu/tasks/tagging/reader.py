@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from bert_mgpu.config.tagging import BEGIN
+from bert_mgpu.config.tagging import BEGIN, BIOES
 from bert_mgpu.core.errors import listed, short_repr
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import Faults, RowFaults, report_faults
@@ -16,9 +16,10 @@ from bert_mgpu.tasks.tagging import spans as spans_lib
 from bert_mgpu.tasks.tagging.bio import Span, TagFault
 
 _ADVICE = "--repair_bio=begin lets an entity begin there, outside leaves it out"
+_ENDS = "--repair_bio lets the entity end there"
 _OTHERS = (  # of what people write for O, and of BIOES
     ("'O' is meant", "--repair_bio reads it as that"),
-    (" after it", "--repair_bio lets the entity end there"),
+    (" after it", _ENDS),
 )
 _SWAPPED = "the words are tags: name the columns, --text_a_column and --label_column"
 _LONGER = "--repair_bio=begin keeps the longer one"
@@ -89,7 +90,9 @@ def complete(
     tags = [
         tag for one in examples if isinstance(one.label, Tags) for tag in {*one.label}
     ]
-    scheme = files.options.get("scheme") or bio.scheme_of(tags)
+    scheme = files.options.get("scheme")
+    guessed = scheme is None
+    scheme = scheme or bio.scheme_of(tags)
     known, advised = bio.types_of(files.labels), set[str]()
     assert files.columns.table is not None
     form = files.columns.table.form
@@ -103,6 +106,8 @@ def complete(
             advice = next((own for said, own in _OTHERS if said in message), _ADVICE)
             if repairable and advice not in advised:
                 message = f"{message}: {advice}"
+                if guessed and advice == _ENDS:
+                    message += _why_bioes(examples, form.word_a_line(path))
                 advised.add(advice)
             messages.append((unit, message))
         if messages and _SWAPPED not in advised and _words_are_tags(example):
@@ -119,6 +124,22 @@ def complete(
         else:
             done.append(dataclasses.replace(example, label=label))
     return done
+
+
+def _why_bioes(examples: Sequence[Example], word_a_line: bool) -> str:
+    """By which tag a file is read as BIOES, and what to pass where it is BIO."""
+    number, tag = next(
+        (example.line + index * word_a_line, tag)
+        for example in examples
+        for index, tag in enumerate(
+            example.label if isinstance(example.label, Tags) else ()
+        )
+        if bio.scheme_of([tag]) == BIOES
+    )
+    return (
+        f"; the file is read as BIOES, for {short_repr(tag)} in line {number}:"
+        " --file_scheme=bio where it is BIO"
+    )
 
 
 def _words_are_tags(example: Example) -> bool:

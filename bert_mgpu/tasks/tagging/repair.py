@@ -27,8 +27,16 @@ def conll(
     lines = [*read_lines(path, encoding_of(columns))]
     first = {example.line: example for example in examples}
     if scheme is None:
-        tags = (_cells(line)[0::2][int(column)] for _, line in lines if line.strip())
-        scheme = bio.scheme_of(tags)
+        of_words = {
+            number + index
+            for number, example in first.items()
+            for index in range(len(example.words or ()))
+        }
+        scheme = bio.scheme_of(
+            _cells(line)[0::2][int(column)]
+            for number, line in lines
+            if number in of_words
+        )
     written: dict[int, str] = {}
     for number, example in first.items():
         starts, ends = (

@@ -1,7 +1,8 @@
 """The spans of entities in a text, as files have them, and what may be wrong there.
 
-A span is a list [start, end, type], or an object as doccano and spaCy's tools write it;
-CLUENER groups them: {type: {mention: [[start, last], ...]}}, whose ends are included.
+A span is a list [start, end, type], or an object as doccano, spaCy's tools and our own
+predictions have it; CLUENER groups them: {type: {mention: [[start, last], ...]}}, whose
+ends are included.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from bert_mgpu.tasks.tagging.bio import Span
 _STARTS = ("start", "start_offset")  # keys of an object, of which one is there
 _ENDS = ("end", "end_offset")
 _TYPES = ("type", "label")
+_MENTIONS = ("text", "mention")
 _NEAR = 3  # characters by which a place may be off and be recognised
 
 
@@ -25,6 +27,7 @@ class Given(NamedTuple):
     end: Any  # excluded
     type: Any
     mention: Any = None  # its text, where the file names it
+    ends: int = 0  # 1: the file has the last character in place of the end
 
     @property
     def span(self) -> Span:
@@ -43,7 +46,7 @@ def given(label: Any) -> Iterator[Given]:
                         raise ValueError(_shape(place))
                     start, last = place
                     end = last + 1 if _is_int(last) else last
-                    yield Given(start, end, kind, mention=mention)
+                    yield Given(start, end, kind, mention=mention, ends=1)
         return
     if not isinstance(label, list):
         raise ValueError(_shape(label))
@@ -54,7 +57,7 @@ def given(label: Any) -> Iterator[Given]:
             yield Given(
                 *(
                     next((span[key] for key in keys if key in span), None)
-                    for keys in (_STARTS, _ENDS, _TYPES)
+                    for keys in (_STARTS, _ENDS, _TYPES, _MENTIONS)
                 )
             )
         else:
@@ -71,7 +74,7 @@ def _is_int(value: Any) -> bool:
 
 def fault(text: str, given: Given) -> str | None:
     """What is wrong with a span of a text; None: nothing."""
-    start, end, kind, mention = given
+    start, end, kind, mention, ends = given
     if not (_is_int(start) and _is_int(end)):
         return _shape([start, end, kind])
     if not (isinstance(kind, str) and kind and kind.isprintable()) or " " in kind:
@@ -83,21 +86,21 @@ def fault(text: str, given: Given) -> str | None:
         return f"{name} is outside of the text, which has {len(text)} characters"
     own = text[start:end]
     if mention is not None and own != mention:
-        right = _nearby(text, start, end, mention=str(mention))
+        right = _nearby(text, start, end, mention=str(mention), ends=ends)
         return f"{name} is {short_repr(own)}, not {short_repr(mention)}{right}"
     if own != own.strip():
         return f"{name} is {short_repr(own)}, with a blank at an end"
     return None
 
 
-def _nearby(text: str, start: int, end: int, *, mention: str) -> str:
+def _nearby(text: str, start: int, end: int, *, mention: str, ends: int) -> str:
     """By how much a place is off, and the right one, where the mention stands near."""
     for off in sorted(range(-_NEAR, _NEAR + 1), key=abs):
         first = start + off
         if first >= 0 and text.startswith(mention, first):
-            last = first + len(mention) - 1  # CLUENER's ends are included
-            by = abs(off) or abs(last + 1 - end)
-            return f": off by {by}: write [{first}, {last}]"
+            right = first + len(mention)
+            by = abs(off) or abs(right - end)
+            return f": off by {by}: write [{first}, {right - ends}]"
     return ""
 
 

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from bert_mgpu.cli.doctor import task_data
 from tests.support.runs import assert_refused
 
 MISTAKES = {
@@ -53,6 +54,15 @@ def test_a_share_of_the_training_file_is_the_dev_set(flags, data, inside, tmp_pa
     assert "train  36 examples" in err and "dev  12 examples" in err
 
 
-def test_a_stride_beyond_the_row_is_refused(flags, inside, tmp_path):
-    asked = {"do_train": True, "doc_stride": 15}
-    assert_refused(inside(flags(tmp_path / "out", **asked)), "pass at most that")
+def test_a_stride_beyond_the_row_is_refused(flags, inside, data, tmp_path, capsys):
+    """Before windows are cut: a core beyond its window would fit into no row."""
+    (tmp_path / "data").mkdir()
+    for split in ("train", "dev", "test"):
+        (tmp_path / "data" / f"{split}.txt").write_text("sun B-GOOD\n" + "joy O\n" * 20)
+    asked = {"data_dir": tmp_path / "data", "doc_stride": 15}
+    for stages in (["do_train"], ["do_train", "do_eval"], ["do_train", "do_predict"]):
+        done = inside(flags(tmp_path / "out", **asked, **dict.fromkeys(stages, True)))
+        assert_refused(done, "pass at most that")
+    given = {"task_name": "ner", "max_seq_length": 16, **asked}
+    assert task_data.main([f"--{key}={value}" for key, value in given.items()]) == 2
+    assert "pass at most that" in capsys.readouterr().err

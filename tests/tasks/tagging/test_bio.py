@@ -10,6 +10,26 @@ from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.bio import Span
 
 
+@pytest.mark.parametrize(
+    ("labels", "wanted"),
+    [
+        (["O", "B-PER", "I-PER"], True),
+        (["I-PER", "O", "B-PER", "B-LOC", "I-LOC"], True),  # in any order
+        (bio.tags_of(["a", "b"], "bioes"), True),
+        (["O", "B-S", "M-S", "E-S", "S-S"], False),  # BMES
+        (["O", "B-X", "I-X", "L-X", "U-X"], False),  # BILOU
+        (["O", "I-PER", "I-LOC"], False),  # nothing could begin
+        (["O", "B-PER", "I-PER", "I-LOC"], False),
+        (["O", "B-X", "I-X", "S-X"], False),
+        (["O", "B_X", "I_X"], False),
+        (["no", "yes"], False),
+        (["LABEL_0"], False),
+    ],
+)
+def test_labels_of_others_that_are_a_whole_scheme(labels, wanted):
+    assert bio.is_whole(labels) == wanted
+
+
 def sentences(count, seed, types=("LOC", "PER", "a-b")):
     """Random (spans, number of units)."""
     draw = np.random.default_rng(seed)

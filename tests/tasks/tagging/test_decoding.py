@@ -17,18 +17,23 @@ from tests.support.tiny import VOCAB
 
 TAGS = bio.tags_of(["A", "B"], "bio")
 RULES = crf.Transitions(*bio.rules_of(TAGS))
+SCHEMES = {
+    scheme: (tags, crf.Transitions(*bio.rules_of(tags)))
+    for scheme in ("bio", "bioes")
+    for tags in [bio.tags_of(["A", "B"], scheme)]
+}
 
 
-def ragged(lengths, seed, scale=3.0):
+def ragged(lengths, seed, scale=3.0, tags=TAGS):
     draw = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    values = draw.normal(size=(offsets[-1], len(TAGS))) * scale
+    values = draw.normal(size=(offsets[-1], len(tags))) * scale
     return Ragged(values.astype(np.float32), offsets)
 
 
-def transitions(seed=None):
+def transitions(seed=None, tags=TAGS):
     """Random ones, or none: those of a softmax."""
-    draw, count = np.random.default_rng(seed), len(TAGS)
+    draw, count = np.random.default_rng(seed), len(tags)
     shapes = (count, count), (count,), (count,)
     scale = 0 if seed is None else 1
     return crf.Transitions(
@@ -36,14 +41,17 @@ def transitions(seed=None):
     )
 
 
+@pytest.mark.parametrize("scheme", [*SCHEMES])
 @pytest.mark.parametrize("seed", [None, 1])
-def test_the_best_of_all_allowed_sequences(seed):
-    emissions, weights = ragged([3, 1, 4, 0, 2], 7), transitions(seed)
-    tags, shares = decoding.decode(emissions, weights, RULES)
+def test_the_best_of_all_allowed_sequences(seed, scheme):
+    names, rules = SCHEMES[scheme]
+    emissions = ragged([3, 1, 4, 0, 2], 7, tags=names)
+    weights = transitions(seed, names)
+    tags, shares = decoding.decode(emissions, weights, rules)
     for number, units in enumerate(emissions.lengths.tolist()):
         own, scores = emissions.row(number).astype(np.float64), {}
-        for path in itertools.product(range(len(TAGS)), repeat=units):
-            if not units or bio.read_spans([TAGS[tag] for tag in path], "bio").faults:
+        for path in itertools.product(range(len(names)), repeat=units):
+            if not units or bio.read_spans([names[tag] for tag in path], scheme).faults:
                 continue
             score = own[range(units), path].sum()
             score += weights.first[path[0]] + weights.last[path[-1]]
@@ -58,15 +66,19 @@ def test_the_best_of_all_allowed_sequences(seed):
             assert shares.row(number)[unit] == pytest.approx(wanted, abs=1e-5)
 
 
-def test_a_hundred_thousand_sentences_break_no_rule():
+@pytest.mark.parametrize(("scheme", "seed"), [("bio", None), ("bioes", 1)])
+def test_a_hundred_thousand_sentences_break_no_rule(scheme, seed):
+    names, rules = SCHEMES[scheme]
     lengths = np.random.default_rng(3).integers(0, 13, 100_000)
-    tags, shares = decoding.decode(ragged(lengths, 4, 20.0), transitions(), RULES)
+    emissions = ragged(lengths, 4, 20.0, names)
+    tags, shares = decoding.decode(emissions, transitions(seed, names), rules)
     starts = tags.offsets[:-1][lengths > 0]
     ends = tags.offsets[1:][lengths > 0] - 1
-    assert RULES.first[tags.values[starts]].all()
+    assert rules.first[tags.values[starts]].all()
     inside = np.setdiff1d(np.arange(len(tags.values)), starts)
-    assert RULES.follow[tags.values[inside - 1], tags.values[inside]].all()
-    assert RULES.last[tags.values[ends]].all()
+    assert rules.follow[tags.values[inside - 1], tags.values[inside]].all()
+    assert rules.last[tags.values[ends]].all()
+    assert rules.last.all() == (scheme == "bio")
     assert (shares.values > 0).all() and (shares.values < 1.0001).all()
 
 

@@ -31,13 +31,18 @@ def make(tmp_path_factory):
     path.write_text("".join(f"{token}\n" for token in VOCAB))
     tokenizer = Tokenizer(path, True)
 
-    def made(rows):
+    def made(rows, by_words=False):
         examples = [
             Example("", text, label=Entities(tuple(Span(*s) for s in spans)), line=line)
             for line, (text, spans) in enumerate(rows, 1)
         ]
         features = dataset.featurise(
-            examples, tokenizer, TAGS, max_seq_length=12, doc_stride=5, by_words=False
+            examples,
+            tokenizer,
+            TAGS,
+            max_seq_length=12,
+            doc_stride=5,
+            by_words=by_words,
         )
         return CheckedSet("train", "t.json", features, unknown=tokenizer.unk_id)
 
@@ -74,6 +79,17 @@ def test_warnings(checked):
     assert [*entity_checks.warnings(checked._replace(labelled=False), TAGS)] == []
     dev = [*entity_checks.warnings(checked._replace(split="dev"), TAGS)]
     assert len(dev) == 3
+
+
+def test_mentions_are_told_apart_by_all_their_pieces(make):
+    """Words that begin alike, and words that the vocabulary lacks, are others."""
+    rows = [("suns xyzzy", [(0, 4, "A"), (5, 10, "A")])]
+    rows += [("sun plugh", [(0, 3, "B"), (4, 9, "B")])]
+    lines = "".join(entity_checks.warnings(make(rows, by_words=True), TAGS))
+    assert "several types" not in lines
+    rows += [("xyzzy SUNS", [(0, 5, "C"), (6, 10, "C")])]
+    lines = "".join(entity_checks.warnings(make(rows, by_words=True), TAGS))
+    assert "2 mentions with several types: A (line 1) and C (line 3)" in lines
 
 
 def test_a_file_that_looks_misread(make):

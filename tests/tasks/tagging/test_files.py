@@ -45,6 +45,17 @@ def test_formats_and_columns(tmp_path, values, form, columns):
     assert again["format"] == form and again["type"] == "tags"
 
 
+@pytest.mark.parametrize("test", ["test.jsonl", "test.parquet"])
+def test_files_of_several_formats_are_refused(tmp_path, test):
+    """One would be read as the other, without a word."""
+    values = {"train": "train.txt", "dev": "dev.conll", "type": "tags"}
+    assert find(tmp_path, values).columns.table.form.format == "conll"
+    with pytest.raises(
+        UserError, match=rf"task\.json: .*{test} is .*: write them alike"
+    ):
+        find(tmp_path, {**values, "test": test})
+
+
 def test_a_task_comes_back_from_what_run_json_keeps(tmp_path):
     values = {"train": "a.txt", "type": "tags", "scheme": "iob1", "units": "words",
               "token_pattern": "(.)[0-9]", "repair_bio": "begin"}  # fmt: skip

@@ -100,7 +100,8 @@ def test_cluener_as_it_lies(split, texts, entities, overlaps):
 
 SINGLE = (
     "'B-X' has no E-X after it: write S-X for one unit alone: --repair_bio lets the"
-    " entity end there"
+    " entity end there; the file is read as BIOES, for 'E-X' in line 5:"
+    " --file_scheme=bio where it is BIO"
 )
 TAGS = {  # the lines of a file: lines of faults, and words of the first
     "orphan": ("a O\nb I-X\n", [2], "'I-X' without a B-X before it: --repair_bio="),
@@ -135,6 +136,8 @@ SPANS = {  # a label of the text "In New York": words of the fault, whether it i
     "mention": ({"LOC": {"New York": [[2, 9]]}}, "the span 2 to 10 (LOC) is ' New Yor"
                 "', not 'New York': off by 1"),
     "excluded": ({"LOC": {"New": [[3, 6]]}}, "the span 3 to 7 (LOC) is 'New ', not"),
+    "mention of an object": ([{"start": 4, "end": 8, "type": "LOC", "text": "New"}],
+             "the span 4 to 8 (LOC) is 'ew Y', not 'New': off by 1: write [3, 6]"),
     "another": ({"LOC": {"Paris": [[3, 7]]}}, "the span 3 to 8 (LOC) is 'New Y', not"),
     "no type": ([[3, 6, ""]], "'' is no type: write a name without blanks"),
     "type of two words": ([[3, 6, "a b"]], "'a b' is no type"),
@@ -162,6 +165,7 @@ FORMS = [
     [[3, 11, "LOC"]],
     [{"start": 3, "end": 11, "type": "LOC"}],
     [{"start_offset": 3, "end_offset": 11, "label": "LOC", "id": 7}],
+    [{"start": 3, "end": 11, "type": "LOC", "text": "New York"}],
     {"LOC": {"New York": [[3, 10]]}},
     [[3, 11, "LOC"], [3, 11, "LOC"]],
 ]
@@ -215,6 +219,19 @@ def test_what_is_no_tag_is_not_repaired(tmp_path):
     path = written(tmp_path, "a Q-X\nb I-X\n\nc O\n")
     _, faults = read(path, "conll", repair_bio="begin")
     assert [line for line, _ in faults] == [1]
+
+
+def test_a_stray_letter_is_named(tmp_path):
+    """By it a file of BIO would be one of BIOES, with a fault in every entity."""
+    path = written(tmp_path, "a B-X\nb I-X\nc O\n\nd B-X\n\ne O\nf S-X\n")
+    _, faults = read(path, "conll")
+    assert [line for line, _ in faults] == [2, 5]
+    assert "read as BIOES, for 'S-X' in line 8: --file_scheme=bio" in faults[0][1]
+    assert "read as" not in faults[1][1]
+    _, faults = read(path, "conll", scheme="bio")
+    assert [line for line, _ in faults] == [8]
+    _, faults = read(path, "conll", scheme="bioes")
+    assert len(faults) == 2 and "read as" not in faults[0][1]
 
 
 def test_iob1_where_it_is_said(tmp_path):

@@ -73,6 +73,14 @@ def test_the_notation_of_a_file_stays(doctor):
     assert (new / "train.txt").read_text() == "a O\nb B-X\nc E-X\n\nd S-X\n"
 
 
+def test_a_line_between_documents_has_no_tag(doctor):
+    content = b"-DOCSTART-\n\nEU I-X NNP\nis O VBZ\n"
+    code, _, new = doctor("train.txt", content, label_column=1)
+    assert code == 0
+    mended = (new / "train.txt").read_bytes()
+    assert mended == content.replace(b"I-X", b"B-X")
+
+
 def test_spans_that_overlap(doctor):
     record = {"id": 7, "text": "In New York", "label": [[3, 11, "A"], [3, 6, "B"]]}
     content = json.dumps(record, indent=1).encode()

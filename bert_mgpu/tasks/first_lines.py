@@ -1,0 +1,85 @@
+"""What the first lines of a file to predict are, where its name does not say it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from bert_mgpu.core.text_files import Lines
+from bert_mgpu.data import conll, json_lines
+from bert_mgpu.tasks import csv_rows
+from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
+
+TEXT, JSON_LINES, CONLL = "text", "jsonl", "conll"
+_OUTSIDE = "O"  # among a model's tags
+
+
+def first_object(read: list[tuple[int, str]], lines: Lines) -> str | None:
+    """The first JSON object, if lines begin with one; lines it takes join `read`."""
+
+    def taken() -> Lines:
+        yield from [*read]
+        for line in lines:
+            read.append(line)
+            yield line
+
+    found = (text for _, text in json_lines.objects(taken()) if text.strip())
+    first = next(found, "")
+    return None if object_on(first) is None else first
+
+
+def are_words(task: TaskFiles, columns: Columns, texts: Sequence[str]) -> bool:
+    """Whether the beginning of a file has words on lines, and tags that are known."""
+    if columns.table is None or columns.table.form.format != CONLL:
+        return False
+    types = {tag[2:] if _OUTSIDE in task.labels else tag for tag in task.labels}
+    label = None if columns.label is None else columns.table.columns[columns.label]
+    return conll.are_rows(texts, types, label if isinstance(label, int) else LAST)
+
+
+def kind_of(columns: Columns, line: str, most: int) -> str | None:
+    """The format of a first line; None: a row as the task's own files have them.
+
+    most: the number of cells of those; 0: not known.
+    """
+    if _is_row(columns, line, most):
+        return None
+    return TEXT if object_on(line) is None else JSON_LINES
+
+
+def _is_row(columns: Columns, line: str, most: int) -> bool:
+    if not line.strip():
+        return True
+    if columns.table is None:
+        try:
+            return len(columns.cells(line)) >= columns.count(with_label=False)
+        except ValueError:
+            return False
+    form, names = columns.table
+    kind = form.format or "tsv"  # of a .txt
+    if kind == CONLL:
+        return False
+    if kind == "csv":
+        return object_on(line) is None and csv_rows.is_row(columns, line, most)
+    if kind == JSON_LINES:
+        record = object_on(line)
+        own = names[columns.text_a]
+        return record is not None and (own in record or "text_a" not in record)
+    if kind != "tsv":
+        return False
+    if "\t" in line:
+        return object_on(line) is None
+    if columns.text_b is not None:
+        return False
+    text = names[columns.text_a]
+    return line.strip() == text if form.header else text in (0, LAST)
+
+
+def object_on(line: str) -> dict[str, Any] | None:
+    """The JSON object on a line; None where there is none."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
