@@ -56,7 +56,6 @@ def test_a_task_of_words_looks_at_the_lines_of_all_files(
         assert chosen.columns.table.columns == ("text",)
 
 
-@pytest.mark.parametrize("name", ["new.json", "new.jsonl"])
 def test_an_object_is_read_to_its_end():
     """The lines that this takes are not lost."""
     text = json.dumps({"text": "sun", "tags": [*range(200)]}, indent=1)
@@ -67,6 +66,7 @@ def test_an_object_is_read_to_its_end():
     assert first_lines.first_object([(1, ""), (2, "sun")], iter([])) is None
 
 
+@pytest.mark.parametrize("name", ["new.json", "new.jsonl"])
 def test_an_object_on_several_lines_has_the_names_of_one_line(tmp_path, name):
     path = tmp_path / name
     path.write_text(INDENTED)
