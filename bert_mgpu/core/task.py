@@ -46,6 +46,7 @@ class Task(Protocol):
     labels: tuple[str, ...]  # of the classes; empty where there are none
     unused_params: frozenset[str]  # parameters that no loss depends on
     token_outputs: frozenset[str]  # names of outputs with a value for each token
+    shared_outputs: frozenset[str]  # names of outputs that are the same for every row
     # Parameter -> a line for the log where it is new, and the rest of the model is not.
     new_head_warnings: Mapping[str, str]
     facts: dict[str, Any]  # flag -> value that a trained model must agree with
@@ -68,7 +69,8 @@ class Task(Protocol):
         """Tensors of a batch, [B, ...].
 
         Those that `token_outputs` names are [B, T, ...]. Where rows are packed, B
-        examples share R rows of tokens, and these are [R, T, ...].
+        examples share R rows of tokens, and these are [R, T, ...]. Of those that
+        `shared_outputs` names a set has one, [1, ...].
         """
         ...
 

@@ -121,12 +121,14 @@ def forward_all(
     ask: Callable[[Any], Any],
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
     token_outputs: frozenset[str] = frozenset(),
+    shared_outputs: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """The outputs of the placed rows, and their numbers: an entry per row.
 
     place: puts a batch on the devices; ask: launches it and returns an answer to
     `read()`, which is read when the next batch has been launched. token_outputs: those
     with a value for each token, [N * R, T, ...]; each row gets those of its own tokens.
+    shared_outputs: those that are the same for all rows, of which one is kept.
     Rows are in the order of the placements; see `in_order`.
     """
     results: dict[str, list[Any]] = {}
@@ -138,8 +140,10 @@ def forward_all(
         for name, values in (answer.read() | {NUMBERS: numbers}).items():
             if name in token_outputs:
                 own: Any = _of_own_tokens(name, values, placement, lengths=lengths)
+            elif name in shared_outputs and any(map(len, results.get(name, ()))):
+                continue
             else:
-                own = values[real]
+                own = values[real][: 1 if name in shared_outputs else None]
             results.setdefault(name, []).append(own)
 
     asked: list[tuple[Placement, Any]] = []
@@ -173,11 +177,22 @@ def _of_own_tokens(
     return Ragged(flat[placement.token_indices(lengths)], offsets)
 
 
-def in_order(results: Outputs) -> dict[str, Any]:
-    """The results of `forward_all` for all rows, in the order of the rows."""
+def in_order(
+    results: Outputs, shared_outputs: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """The results of `forward_all` for all rows, in the order of the rows.
+
+    shared_outputs: as there, [1, ...].
+    """
     order = np.argsort(results[NUMBERS])
+
+    def ordered(name: str, column: Any) -> Any:
+        if name in shared_outputs:
+            return column[:1]
+        return column.take(order) if isinstance(column, Ragged) else column[order]
+
     return {
-        name: column.take(order) if isinstance(column, Ragged) else column[order]
+        name: ordered(name, column)
         for name, column in results.items()
         if name != NUMBERS
     }

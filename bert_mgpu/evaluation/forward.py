@@ -152,6 +152,7 @@ def forward(
             ask=towers.launch_outputs,
             progress=shown,
             token_outputs=towers.task.token_outputs,
+            shared_outputs=towers.task.shared_outputs,
         )
     except (Abandoned, RunError):  # the latter by SIGTERM
         raise
@@ -169,7 +170,9 @@ def forward(
     group.pausing()  # not before: whoever waits for a process that hangs is working
     shortage = next((fact["shortage"] for fact in facts if fact["shortage"]), None)
     if shortage is None:
-        ordered = pipeline.in_order(collective.all_gather_rows(group, outputs))
+        ordered = pipeline.in_order(
+            collective.all_gather_rows(group, outputs), towers.task.shared_outputs
+        )
         seconds = time.perf_counter() - began
         shapes = towers.compilations - compilations
         compiled = ""

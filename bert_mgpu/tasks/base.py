@@ -51,6 +51,7 @@ class FinetuningTask(abc.ABC):
     labels: tuple[str, ...] = ()  # of the classes; empty where there are none
     unused_params: frozenset[str] = frozenset()  # parameters that no loss depends on
     token_outputs: frozenset[str] = frozenset()  # outputs with a value for each token
+    shared_outputs: frozenset[str] = frozenset()  # the same for every row
     new_head_warnings: Mapping[str, str] = types.MappingProxyType({})
     facts: dict[str, Any]  # a trained model is of no use where these differ
     huggingface_problem_type: str | None = None  # as in its config.json

@@ -54,6 +54,7 @@ class FeatureExtraction:
         self.max_seq_length = max_seq_length
         self.facts: dict[str, Any] = {}
         self.token_outputs = frozenset({VALUES} if how == TOKENS else ())
+        self.shared_outputs: frozenset[str] = frozenset()
         self._config, self._how, self._normalize = bert_config, how, normalize
 
     @property

@@ -56,16 +56,25 @@ def check_forward(features, batch, towers, packs):
             "row": first.reshape(-1) - 1,
             "tokens": own.sum(-2).reshape(-1),
             "pair": np.stack([ids, -ids], -1).reshape(tower * rows, length, 2),
+            "same": np.full((first.size, 3), 7),
         }
 
     def ask(batch):
         return types.SimpleNamespace(read=lambda: stub(batch))
 
-    actual = pipeline.in_order(
-        pipeline.forward_all(
-            features, placements, dict, ask=ask, token_outputs=frozenset({"pair"})
-        )
+    shared = frozenset({"same"})
+    found = pipeline.forward_all(
+        features,
+        placements,
+        dict,
+        ask=ask,
+        token_outputs=frozenset({"pair"}),
+        shared_outputs=shared,
     )
+    assert found["same"].tolist() == [[7, 7, 7]]  # not one for each row
+    found["same"] = np.tile(found["same"], [2, 1])  # as two processes give it
+    actual = pipeline.in_order(found, shared)
+    assert actual.pop("same").tolist() == [[7, 7, 7]]
     wanted, pair = features.ragged["input_ids"], actual["pair"]
     assert pair.offsets.tolist() == wanted.offsets.tolist()
     assert (

@@ -63,6 +63,7 @@ class Pretraining:
         # Where only masked tokens are read, no loss depends on the pooler.
         pooler = frozenset({"bert/pooler/dense/kernel", "bert/pooler/dense/bias"})
         self.token_outputs: frozenset[str] = frozenset()
+        self.shared_outputs: frozenset[str] = frozenset()
         self.unused_params = frozenset() if next_sentence else pooler
         self.facts: dict[str, str] = {}
 

@@ -57,8 +57,7 @@ class TaggedSet:
         count = len(tags)
         flat = np.zeros(count * (count + 2), np.float32)
         if "transitions" in outputs:
-            # Every row has them: a view would keep those of all rows in memory.
-            flat = outputs["transitions"][0].copy()
+            flat = outputs["transitions"][0]
         follow, first, last = np.split(flat, [count * count, count * (count + 1)])
         self.transitions = crf.Transitions(follow.reshape(count, count), first, last)
 

@@ -37,6 +37,7 @@ class Tagging(FinetuningTask):
     """The tag of each unit (a `core.task.Task`), and the entities that they make."""
 
     token_outputs = frozenset({"logits"})
+    shared_outputs = frozenset({"transitions"})
     metric = "f1"
     shown = ("eval_accuracy", "eval_loss", "precision", "recall", "f1")
 

@@ -54,7 +54,7 @@ def test_a_share_of_the_training_file_is_the_dev_set(flags, data, inside, tmp_pa
     assert "train  36 examples" in err and "dev  12 examples" in err
 
 
-def test_a_stride_beyond_the_row_is_refused(flags, inside, data, tmp_path, capsys):
+def test_a_stride_beyond_the_row_is_refused(flags, inside, data, tmp_path, capfd):
     """Before windows are cut: a core beyond its window would fit into no row."""
     (tmp_path / "data").mkdir()
     for split in ("train", "dev", "test"):
@@ -65,4 +65,4 @@ def test_a_stride_beyond_the_row_is_refused(flags, inside, data, tmp_path, capsy
         assert_refused(done, "pass at most that")
     given = {"task_name": "ner", "max_seq_length": 16, **asked}
     assert task_data.main([f"--{key}={value}" for key, value in given.items()]) == 2
-    assert "pass at most that" in capsys.readouterr().err
+    assert "pass at most that" in capfd.readouterr().err

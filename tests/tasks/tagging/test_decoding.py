@@ -140,18 +140,6 @@ def test_a_sequence_that_is_none_becomes_one(tokenizer):
     assert not bio.read_spans(tags, "bio").faults
 
 
-def test_a_set_keeps_the_transitions_of_one_row(tokenizer):
-    count = len(TAGS)
-    flat = np.arange(count * (count + 2), dtype=np.float32)
-    rows = np.tile(flat, [1000, 1])
-    scored = tagged_set(
-        [Example("", "sun joy")], tokenizer, [["O", "O"]], transitions=rows
-    )
-    parts = scored.transitions
-    assert np.array_equal(np.concatenate([np.ravel(part) for part in parts]), flat)
-    assert not any(np.shares_memory(part, rows) for part in parts)
-
-
 def test_losses_are_those_of_the_true_tags(tokenizer):
     truth = Entities((Span(0, 3, "A"),))
     scored = tagged_set([Example("", "sun joy", label=truth)], tokenizer, [["O", "O"]])
