@@ -27,7 +27,7 @@ class Given(NamedTuple):
     end: Any  # excluded
     type: Any
     mention: Any = None  # its text, where the file names it
-    ends: int = 0  # 1: the file has the last character in place of the end
+    ends: Any = 0  # 1: the file has the last character in place of the end
 
     @property
     def span(self) -> Span:

@@ -7,6 +7,7 @@ import pytest
 
 from bert_mgpu.cli.doctor import task_data
 from tests.support.runs import assert_refused
+from tests.support.tiny import VOCAB
 
 MISTAKES = {
     "orphan": ("sun O\njoy I-GOOD\n", {}, "train.txt:2: 'I-GOOD' without a B-GOOD"),
@@ -54,7 +55,7 @@ def test_a_share_of_the_training_file_is_the_dev_set(flags, data, inside, tmp_pa
     assert "train  36 examples" in err and "dev  12 examples" in err
 
 
-def test_a_stride_beyond_the_row_is_refused(flags, inside, data, tmp_path, capfd):
+def test_a_stride_beyond_the_row_is_refused(flags, inside, tmp_path, capfd):
     """Before windows are cut: a core beyond its window would fit into no row."""
     (tmp_path / "data").mkdir()
     for split in ("train", "dev", "test"):
@@ -63,6 +64,8 @@ def test_a_stride_beyond_the_row_is_refused(flags, inside, data, tmp_path, capfd
     for stages in (["do_train"], ["do_train", "do_eval"], ["do_train", "do_predict"]):
         done = inside(flags(tmp_path / "out", **asked, **dict.fromkeys(stages, True)))
         assert_refused(done, "pass at most that")
-    given = {"task_name": "ner", "max_seq_length": 16, **asked}
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text("".join(f"{token}\n" for token in VOCAB))
+    given = {"task_name": "ner", "max_seq_length": 16, "vocab_file": vocab, **asked}
     assert task_data.main([f"--{key}={value}" for key, value in given.items()]) == 2
     assert "pass at most that" in capfd.readouterr().err
