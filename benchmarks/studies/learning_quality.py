@@ -4,12 +4,13 @@
     python -m benchmarks.studies.learning_quality show   # the table of what is there
 
 2,000 rows of four sets of real_data.py train, 2,000 others are scored; rows of at most
-128 tokens, three epochs, bfloat16. Trained by run_classifier_mgpu.py with its default
+128 tokens, three epochs, float32. Trained by run_classifier_mgpu.py with its default
 optimizer and with AdamW, and by transformers' BertForSequenceClassification in a loop
 of torch with the settings of its Trainer: the same rows grouped by length, the same
-steps and rates, and the same first weights, the head included. A row takes a minute or
-two on two idle cores. Results are appended to benchmarks/results/learning_quality.json.
-Needs ../shared, and what `make parity` installs.
+steps and rates, and the same first weights, the head included. A row takes two to four
+minutes on two idle cores. Results are appended to
+benchmarks/results/learning_quality.json. Needs ../shared, and what `make parity`
+installs.
 """
 
 from __future__ import annotations
@@ -100,7 +101,6 @@ def flags_of(row: Row) -> dict[str, Any]:
         "learning_rate": row["rate"],
         "optimizer": ADAMW if row["by"] == THEIRS else row["by"],
         "padding": "bucket",
-        "precision": "bfloat16",
         "seed": row["seed"],
         "report": False,
     }
@@ -162,7 +162,6 @@ def theirs(row: Row, run: FinetuningRun, folder: pathlib.Path) -> tuple[float, i
         row["seed"],
         saved,
         saved_every=steps + 1,  # it takes a minute
-        precision="bfloat16",
     )
     model = torch_training.train(
         transformers.AutoModelForSequenceClassification.from_pretrained(folder),
