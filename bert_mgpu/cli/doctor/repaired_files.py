@@ -98,7 +98,14 @@ def write(
     encoding = encoding_of(read.columns)
     codec = text_files.ENCODINGS[encoding]
     lines = lines or text_files.read_lines(read.path, encoding)
-    own = PlainSigns(plain, read.columns, kind, with_label=with_label)
+    own = PlainSigns(
+        plain,
+        read.columns,
+        kind,
+        with_label=with_label,
+        stripped=read.labelled and read.columns.strip_lines,
+        codec=codec,
+    )
     kept = own.rows(_kept(lines, read.examples, dropped))
     pack = _PACK.get(copy.suffix, bytes)
     write_bytes(copy, pack(b"".join(line.encode(codec) for line in kept)))
