@@ -9,7 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.data import columns as column_lib
@@ -17,6 +17,24 @@ from bert_mgpu.data.columns import Column
 from bert_mgpu.tasks.files import Columns, split_at_tabs
 
 _BLANKS = " \t\r\n"
+
+
+class FoundObject(NamedTuple):
+    """A JSON object, and where it stands in a row."""
+
+    record: dict[str, Any]
+    start: int
+    end: int
+
+
+def object_in(row: str) -> FoundObject | None:
+    """The object at the start of a row; None for the bracket of a list."""
+    start = len(row) - len(row.lstrip(_BLANKS))
+    try:
+        record, end = json.JSONDecoder().raw_decode(row, start)
+    except ValueError:
+        return None
+    return FoundObject(record, start, end) if isinstance(record, dict) else None
 
 
 class PlainSigns:
@@ -108,13 +126,10 @@ class PlainSigns:
         texts: cells of a row whose columns have numbers: their names are those of the
         same values.
         """
-        start = len(row) - len(row.lstrip(_BLANKS))
-        try:
-            record, end = json.JSONDecoder().raw_decode(row, start)
-        except ValueError:  # the bracket of a list
+        found = object_in(row)
+        if found is None:
             return None
-        if not isinstance(record, dict):
-            return None
+        record = found.record
         own = [texts[n] for n in self._columns if texts and isinstance(n, int)]
         mended = record | {
             name: self._value(value)
@@ -128,7 +143,7 @@ class PlainSigns:
             written.encode(self._codec)
         except UnicodeEncodeError:
             written = json.dumps(mended)
-        return row[:start] + written + row[end:]
+        return row[: found.start] + written + row[found.end :]
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, list):

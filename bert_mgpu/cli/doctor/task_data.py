@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -31,10 +30,8 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import check_writable
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import UTF_8
-from bert_mgpu.tasks import data_checks, registry, sources, task_json
-from bert_mgpu.tasks.base import Family
+from bert_mgpu.tasks import data_checks, registry, sources
 from bert_mgpu.tasks.data_checks import CheckedSet
-from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import CandidateWord, Census, in_blocks, plain_signs
@@ -136,41 +133,16 @@ def _report(config: TaskDataConfig) -> None:
             f"{count} {faults} in rows that cannot be read: a training would end there"
         )
     if target:
-        _write_repaired(target, sets, files, family=family, config=config, plain=plain)
-
-
-def _write_repaired(
-    target: pathlib.Path,
-    sets: Sequence[task_sets.ReadSet],
-    task: TaskFiles,
-    *,
-    family: Family,
-    config: TaskDataConfig,
-    plain: Mapping[str, str],
-) -> None:
-    """Writes mended copies of the files, and task.json, to a new folder."""
-    repeated, leaking = repaired_files.left_out(sets)
-    print()
-    if repeated or leaking:
-        print(f"rows of train: {len(repeated)} repeated, {len(leaking)} in other files")
-    for read in sets:
-        lines = None
-        if config.repair_bio and read.labelled:
-            lines = family.repaired(task, read.columns, read.examples, path=read.path)
         said = repaired_files.write(
-            repaired_files.target_of(read.path, str(config.data_dir), target),
-            read,
-            lines,
-            dropped=repeated | leaking if read.split == "train" else set(),
-            # A label with places in the text would have others then.
-            plain={} if family.has_windows else plain,
-            with_label=family.labels_are_texts,
+            target,
+            sets,
+            files,
+            family=family,
+            data_dir=str(config.data_dir),
+            repair_bio=bool(config.repair_bio),
+            plain=plain,
         )
-        print(said)
-    own = pathlib.Path(str(config.data_dir), task_json.FILE)
-    if own.is_file():
-        shutil.copyfile(own, target / own.name)
-        print(f"copied {own.name}")
+        print("", *said, sep="\n")
 
 
 def _signs(
