@@ -295,6 +295,24 @@ def test_signs_that_the_vocabulary_has_stay(doctor, vocab, tmp_path):
     assert "become [UNK]," not in out
 
 
+def test_tokens_are_those_of_a_cased_model(doctor, vocab, tmp_path):
+    """Whose vocabulary a flag names as well; a new output_dir says nothing."""
+    model = tmp_path / "model"
+    model.mkdir()
+    size = len((tmp_path / "vocab.txt").read_text().splitlines())
+    content = {"model_type": "bert", "vocab_size": size, "hidden_size": 8,
+               "num_hidden_layers": 1, "num_attention_heads": 1,
+               "intermediate_size": 8}  # fmt: skip
+    (model / "config.json").write_text(json.dumps(content))
+    (model / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    train = [line.replace("film", "Film") for line in sound(40)]
+    for given, known in ((f"init_checkpoint={model}", False), ("output_dir=out", True)):
+        code, out = doctor(vocab, f"--{given}", "--max_seq_length=32", train=train)
+        assert code == 0, out
+        assert ("every word is in the vocabulary" in out) == known
+        assert ("Film 5" in out) != known
+
+
 def test_a_folder_that_is_there_is_not_written_to(doctor, tmp_path):
     (tmp_path / "new").mkdir()
     code, out = doctor(f"--repaired_dir={tmp_path / 'new'}", train=sound(20))

@@ -1,4 +1,4 @@
-"""Mended copies: their names, encodings and lists, and what a failure leaves."""
+"""Mended copies: names, encodings, lists, slots, and what a failure leaves."""
 
 import json
 import os
@@ -124,3 +124,62 @@ def test_a_full_disk_leaves_no_folder(doctor, task, tmp_path, monkeypatch):
         " device: pass another folder"
     )
     assert os.listdir(tmp_path) == ["data"]
+
+
+def test_the_slots_of_ads_stay(task, tmp_path, capsys):
+    """They are runs of a sign that the vocabulary lacks."""
+    rows = ["1\tx\t好看\t电影““，很“好”…", "0\tx\t不好\t天气““，不“好”"]
+    for name in ("train_0620.txt", "eval_0620.txt"):
+        write(task / name, rows)
+    tokens = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        '"',
+        ".",
+        *"电影天气很不好看，",
+    ]
+    write(tmp_path / "vocab.txt", tokens)
+    given = [f"--vocab_file={tmp_path}/vocab.txt", f"--repaired_dir={tmp_path}/new"]
+    code = task_data.main(["--task_name=ad", f"--data_dir={task}", *given])
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if "write them so" in line]
+    assert code == 0 and ": ” … become [UNK], " in line
+    made = (tmp_path / "new" / "eval_0620.txt").read_text(encoding="utf-8")
+    assert made.splitlines()[0] == '1\tx\t好看\t电影““，很“好"...'
+
+
+TAGGED = ["a B-X", "b O", "", "c O"]
+
+
+@pytest.mark.parametrize("flag", ["test.txt", "--predict_file="])
+def test_labels_beside_predictions_end_nothing(doctor, task, tmp_path, flag):
+    """A run tolerates them, and the copy has all rows."""
+    write(task / "train.txt", TAGGED)
+    write(task / "test.txt", ["d O", "", "e I-X", "", "“f O"])
+    content = {"type": "tags", "train": "train.txt"}
+    if flag == "test.txt":
+        content["test"], given = flag, []
+    else:
+        given = [f"{flag}{task / 'test.txt'}"]
+    (task / "task.json").write_text(json.dumps(content))
+    code, out = doctor(*given)
+    assert code == 0, out
+    (first, second) = [line for line in out.splitlines() if "test.txt" in line][:2]
+    assert f"{task}/test.txt:3: " in first
+    assert "predictions have no labels beside them" in second
+    made = (tmp_path / "new" / "test.txt").read_bytes()
+    assert made == (task / "test.txt").read_bytes()
+
+
+def test_texts_that_cannot_be_read_end_a_prediction(doctor, task, tmp_path):
+    (task / "new.csv").write_text("no,a,“b”,c\nyes,b\nyes\n", encoding="utf-8")
+    code, out = doctor(f"--predict_file={task}/new.csv")
+    assert code == 2 and f"{task}/new.csv:3: " in out
+    assert "1 fault in rows that cannot be read: a prediction would end there" in out
+    write(task / "train.tsv", [*TRAIN, "no"])
+    code, out = doctor(f"--predict_file={task}/new.csv")
+    assert "2 faults in rows that cannot be read: a training would end there" in out
+    assert not (tmp_path / "new").exists()
