@@ -117,6 +117,15 @@ def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
     assert all(len(line) <= 80 for line in tables.splitlines())
 
 
+def test_rows_command_no_terminal(doctor):
+    train = [line.replace("saw", "\x1b[2Jsaw") for line in sound(60)]
+    train = [line.replace("\ta", "\ta\x1b]0;t\x07\u202e") for line in train]
+    train[10] = train[10].partition("\t")[0] + "\tb"
+    code, out = doctor("--check_labels=true", train=train)
+    assert code == 0 and "I \\u001b[2Jsaw" in out and "a\\u001b]0;t" in out
+    assert not {*"\x1b\x07\u202e"} & {*out}
+
+
 def test_the_same_text_again_and_again_is_one_to_learn_from(doctor):
     """A reply that a machine writes: five folds of one text there are not."""
     rows = [*sound(40), *["thank you for your call\tc"] * 40]

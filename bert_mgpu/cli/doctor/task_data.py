@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -43,7 +44,7 @@ _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _NO_LIMIT, _NO_ID = 10**6, -1
 _NO_MODEL = (
     "tokens, truncation and unknown words are not checked: pass --init_checkpoint, or"
-    "\n--vocab_file"
+    " --vocab_file"
 )
 _NUMBER_WIDTH = 12  # terminal columns
 
@@ -114,7 +115,9 @@ def _report(config: TaskDataConfig) -> None:
     for table in family.tables(with_labels, files) if checked else ():
         findings.show("labels", table)
     unknown = _unknown_words(known, sets) if known else []
-    findings.show("vocabulary", _shown_words(unknown) if known else _NO_MODEL)
+    text = _shown_words(unknown) if known else _NO_MODEL
+    columns = terminal.narrow(sys.stdout)
+    findings.show("vocabulary", "\n".join(terminal.wrap(text, columns)))
     plain = known and plain_signs(known, _signs_to_mend(unknown, files)) or {}
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
@@ -224,7 +227,8 @@ def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
         lines.append(["[UNK] among the tokens", *(f"{share:.2%}" for share in unknown)])
     repeats = [data_checks.count_repeated(each) for each in sets]
     lines.append(["repeated texts", *map(str, repeats)])
-    return terminal.align(lines, [_NUMBER_WIDTH] * len(sets))
+    widths = [_NUMBER_WIDTH] * len(sets)
+    return terminal.align(lines, widths, terminal.narrow(sys.stdout))
 
 
 def _unknown_words(
@@ -250,6 +254,4 @@ def _shown_words(unknown: Sequence[CandidateWord]) -> str:
     shown = "  ".join(f"{word.word} {word.count}" for word in unknown[:_MOST_UNKNOWN])
     hidden = len(unknown) - _MOST_UNKNOWN
     more = f"  and {hidden} more" if hidden > 0 else ""
-    return "\n".join(
-        terminal.wrap(f"words that become [UNK], with counts: {shown}{more}")
-    )
+    return f"words that become [UNK], with counts: {shown}{more}"
