@@ -87,6 +87,8 @@ MUTANTS: list[Mutant] = [
     Mutant("a file of two sets is written twice", _COPIES,
            "if os.path.samefile(other, read.path):", "if False:",
            "cli/test_repaired_files.py twice"),
+    Mutant("all faults are kept", "cli/doctor/task_sets.py",
+           "if self._count < _MOST_FAULTS:", "if True:", "cli/test_task_sets.py"),
     Mutant("slots of ads are mended", "cli/doctor/task_data.py",
            "SLOT_CHARACTER if task.has_slots else None", "None",
            "cli/test_repaired_files.py slots"),
