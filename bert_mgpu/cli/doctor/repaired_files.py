@@ -132,9 +132,8 @@ def _name_of(path: pathlib.Path, data_dir: str) -> pathlib.Path:
 
     Links keep their names: they are not followed.
     """
-    own, folder = map(os.path.abspath, (path, data_dir))
-    inside = pathlib.Path(own).is_relative_to(folder)
-    return pathlib.Path(os.path.relpath(own, folder) if inside else path.name)
+    own, folder = (pathlib.Path(os.path.abspath(one)) for one in (path, data_dir))
+    return own.relative_to(folder if own.is_relative_to(folder) else own.parent)
 
 
 def _write_copy(

@@ -82,7 +82,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a comma stays before the end of a list", _COPIES,
            '.removesuffix(",")', '.removesuffix("")', "cli/test_repaired_files.py list"),
     Mutant("copies have the names of what links lead to", _COPIES,
-           "map(os.path.abspath, (path, data_dir))", "map(os.path.realpath, (path, data_dir))",
+           "os.path.abspath(one)", "os.path.realpath(one)",
            "cli/test_repaired_files.py linked"),
     Mutant("a file of two sets is written twice", _COPIES,
            "if os.path.samefile(other, read.path):", "if False:",
