@@ -29,6 +29,13 @@ def write(path, lines, encoding="utf-8"):
     path.write_text("".join(f"{line}\n" for line in lines), encoding=encoding)
 
 
+def vocabulary(folder):
+    """The flag of one that has a straight quote and no curly one."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    write(folder / "vocab.txt", [*special, *'".，电影天气很不好看'])
+    return f"--vocab_file={folder / 'vocab.txt'}"
+
+
 @pytest.fixture
 def doctor(task, tmp_path, capsys):
     """doctor(*flags) -> (exit code, what is printed); the copies are in new."""
@@ -84,12 +91,14 @@ def test_a_file_to_predict_keeps_the_encoding_that_it_has(
     (task / "task.json").write_text(json.dumps(content))
     write(task / "train.tsv", TRAIN, "gbk")
     write(task / "dev.tsv", DEV, "gbk")
-    write(tmp_path / "new.tsv", DEV, encoding)
-    code, out = doctor(f"--predict_file={tmp_path}/new.tsv")
-    assert code == 0, out
-    for name, source in (("new.tsv", tmp_path), ("dev.tsv", task)):
-        made = (tmp_path / "new" / name).read_bytes()
-        assert made == (source / name).read_bytes()
+    write(tmp_path / "new.tsv", ["no\t“很好”", *DEV], encoding)
+    given = [vocabulary(tmp_path), f"--predict_file={tmp_path}/new.tsv"]
+    code, out = doctor(*given)
+    assert code == 0 and "signs written plainly in 1 rows" in out, out
+    made = (tmp_path / "new" / "new.tsv").read_text(encoding)
+    assert made.splitlines() == ['no\t"很好"', *DEV]
+    made = (tmp_path / "new" / "dev.tsv").read_text("gbk")
+    assert made.splitlines() == DEV
 
 
 @pytest.mark.parametrize("pretty", [False, True])
@@ -131,18 +140,7 @@ def test_the_slots_of_ads_stay(task, tmp_path, capsys):
     rows = ["1\tx\t好看\t电影““，很“好”…", "0\tx\t不好\t天气““，不“好”"]
     for name in ("train_0620.txt", "eval_0620.txt"):
         write(task / name, rows)
-    tokens = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        '"',
-        ".",
-        *"电影天气很不好看，",
-    ]
-    write(tmp_path / "vocab.txt", tokens)
-    given = [f"--vocab_file={tmp_path}/vocab.txt", f"--repaired_dir={tmp_path}/new"]
+    given = [vocabulary(tmp_path), f"--repaired_dir={tmp_path}/new"]
     code = task_data.main(["--task_name=ad", f"--data_dir={task}", *given])
     out = capsys.readouterr().out
     (line,) = [line for line in out.splitlines() if "write them so" in line]
