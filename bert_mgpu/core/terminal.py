@@ -10,9 +10,31 @@ from typing import Any
 
 WIDTH = 80  # terminal columns
 _LEAST_NAME = 10  # those of the names of a table
+_MOST_CELL = 32  # those of another cell, at most
 COLOURS = {"red": 31, "green": 32, "yellow": 33}  # their codes
 _WIDE = ("W", "F")  # East Asian width: two terminal columns
 _NO_WIDTH = ("Mn", "Me", "Cf")  # accents and format characters: none
+_HIDDEN = ("Cc", "Cs", "Co", "Cn")  # what has no look of its own, or commands
+# Characters that change the direction of the text around them.
+_TURNING = frozenset(
+    "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+
+
+def visible(text: str, kept: str = "") -> str:
+    """A text without characters that command a terminal or turn the text: as \\uXXXX.
+
+    kept: those of them that stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        f"\\u{ord(char):04x}"
+        if char in _TURNING
+        or (unicodedata.category(char) in _HIDDEN and char not in kept)
+        else char
+        for char in text
+    )
 
 
 def width(text: str) -> int:
@@ -41,6 +63,11 @@ def columns_of(stream: Any) -> int:
         return WIDTH - before
 
 
+def narrow(stream: Any) -> int:
+    """The columns of what is aligned in a stream: 80, or those of its terminal."""
+    return min(WIDTH, columns_of(stream))
+
+
 def coloured(text: str, colour: str, stream: Any) -> str:
     """The text in a colour, where the stream is a terminal that shows them.
 
@@ -54,6 +81,7 @@ def coloured(text: str, colour: str, stream: Any) -> str:
 
 def fit(text: str, columns: int) -> str:
     """Pads, or cuts with "..", to a number of terminal columns."""
+    text = visible(text)
     if width(text) > columns:
         while text and width(text) > columns - 2:
             text = text[:-1]
@@ -87,28 +115,44 @@ def hanging(text: str, columns: int, indent: int) -> list[str]:
     return lines
 
 
-def align(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """A table at most 80 columns wide: names to the left, numbers to the right.
+def align(
+    lines: Sequence[Sequence[str]], widths: Sequence[int], columns: int = WIDTH
+) -> str:
+    """A table of so many columns at most: names to the left, numbers to the right.
 
     Several of them, below each other, where the numbers leave the names no room.
 
-    lines: a name and one cell for each of `widths`.
+    lines: a name and one cell for each of `widths`, which grow with the longest cell.
     """
-    longest = max(width(line[0]) for line in lines)
-    name_width = min(WIDTH - sum(widths), longest)
+    lines = [[*map(visible, line)] for line in lines]
+    longest, *cells = (max(map(width, column)) for column in zip(*lines, strict=True))
+    widths = [
+        max(own, min(_MOST_CELL, cell + 1))
+        for own, cell in zip(widths, cells, strict=True)
+    ]
+    name_width = min(columns - sum(widths), longest)
     if name_width < min(_LEAST_NAME, longest) and len(widths) > 1:
         half = (len(widths) + 1) // 2
         left = [line[: 1 + half] for line in lines]
-        right = [(line[0], *line[1 + half :]) for line in lines]
-        return f"{align(left, widths[:half])}\n\n{align(right, widths[half:])}"
+        right = [[line[0], *line[1 + half :]] for line in lines]
+        return (
+            f"{align(left, widths[:half], columns)}\n\n"
+            f"{align(right, widths[half:], columns)}"
+        )
     return "\n".join(
-        fit(name, name_width) + "".join(map(str.rjust, cells, widths))
+        fit(name, name_width) + "".join(map(_to_the_right, cells, widths))
         for name, *cells in lines
     )
 
 
+def _to_the_right(cell: str, columns: int) -> str:
+    cell = cut_front(cell, columns - 1)
+    return " " * (columns - width(cell)) + cell
+
+
 def cut_front(text: str, columns: int) -> str:
     """The end of a text that is too long, such as a path, behind ".."."""
+    text = visible(text)
     if width(text) <= columns:
         return text
     start, free = len(text), columns - 2

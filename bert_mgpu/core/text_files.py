@@ -126,6 +126,17 @@ def _is_utf_8(raw: bytes) -> bool | None:
         return False
 
 
+def found_encoding(path: str | os.PathLike[str], encoding: str) -> str:
+    """The one of ENCODINGS in which `read_lines` reads a file."""
+    usual = encoding.removesuffix(_OR_UTF_8)
+    if usual != encoding:
+        with unpacked(path) as (_, file):
+            for _, raw in raw_lines(path, file, LONGEST_LINE):
+                if (is_utf_8 := _is_utf_8(raw)) is not None:
+                    return UTF_8 if is_utf_8 else usual
+    return usual
+
+
 @functools.cache
 def _name_encoding(path: str, encoding: str) -> None:
     """Logs it, once for each file."""

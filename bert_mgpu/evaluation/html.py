@@ -8,19 +8,15 @@ from __future__ import annotations
 import base64
 import html
 import pathlib
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from bert_mgpu.core import terminal
+
 _STYLE = pathlib.Path(__file__).with_name("page.css")
-_HIDDEN = ("Cc", "Cs", "Co", "Cn")
-_SHOWN = "\n\t"  # of these as they are
-# Characters that change the direction of the text around them.
-_TURNING = frozenset(
-    "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)
+_SHOWN = "\n\t"  # control characters that stay
 _FULL = 50  # per cent of a row, from which a cell is too dark for dark letters
 
 DOCTYPE = "<!doctype html>"
@@ -38,13 +34,7 @@ def escaped(value: object) -> str:
     if isinstance(value, Link):
         return f'<a href="#{escaped(value.anchor)}">{escaped(value.text)}</a>'
     text = html.escape(str(value).replace("\r\n", "\n"))
-    return "".join(
-        f"\\u{ord(char):04x}"
-        if char in _TURNING
-        or (unicodedata.category(char) in _HIDDEN and char not in _SHOWN)
-        else char
-        for char in text
-    )
+    return terminal.visible(text, _SHOWN)
 
 
 def table(rows: Sequence[Sequence[object]], columns: str = "") -> str:

@@ -27,7 +27,6 @@ from bert_mgpu.evaluation.verdict import ReportFacts
 from bert_mgpu.training import recorder
 
 _EVALUATIONS = 60  # the last ones, which are shown
-_LONGEST_SETTING = 120
 _SPEED = "examples/s"
 
 
@@ -182,12 +181,11 @@ def _settings(facts: ReportFacts) -> Sections:
     trained = run.get("flags", {})
     defaults = {field.name: field.default for field in fields(type(facts.config))}
     values = {f"--{n}": v for n, v in trained.items() if v != defaults.get(n, v)}
-    rows = [(name, str(value)[:_LONGEST_SETTING]) for name, value in values.items()]
+    rows = [(name, str(value)) for name, value in values.items()]
     for name in sorted(facts.config.given):
         value = getattr(facts.config, name)
         if value != trained.get(name):
-            text = str(value)[:_LONGEST_SETTING]
-            rows.append((f"--{name}", f"{text} (of this command)"))
+            rows.append((f"--{name}", f"{value} (of this command)"))
     rows += [("devices", ", ".join(facts.devices)), ("batch", facts.batch)]
     rows += [(name, str(value)) for name, value in run.get("versions", {}).items()]
     note = html.note("flags that differ from their defaults; devices and versions")

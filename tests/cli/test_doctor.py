@@ -207,6 +207,8 @@ def test_the_worst_report_fits_a_terminal():
         open_files=256,
         gpus=[CARD, CARD._replace(name="NVIDIA RTX PRO 6000 Blackwell Server Edition")],
     )
+    narrow = environment.lines(worst, 60)
+    assert max(map(len, narrow)) <= 60 and not any(line[-1] == "-" for line in narrow)
     report = environment.lines(worst)
     assert len(report) <= 35 and max(map(len, report)) <= 80
     assert any(

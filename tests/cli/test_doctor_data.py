@@ -117,6 +117,15 @@ def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
     assert all(len(line) <= 80 for line in tables.splitlines())
 
 
+def test_rows_command_no_terminal(doctor):
+    train = [line.replace("saw", "\x1b[2Jsaw") for line in sound(60)]
+    train = [line.replace("\ta", "\ta\x1b]0;t\x07\u202e") for line in train]
+    train[10] = train[10].partition("\t")[0] + "\tb"
+    code, out = doctor("--check_labels=true", train=train)
+    assert code == 0 and "I \\u001b[2Jsaw" in out and "a\\u001b]0;t" in out
+    assert not {*"\x1b\x07\u202e"} & {*out}
+
+
 def test_the_same_text_again_and_again_is_one_to_learn_from(doctor):
     """A reply that a machine writes: five folds of one text there are not."""
     rows = [*sound(40), *["thank you for your call\tc"] * 40]
@@ -293,6 +302,24 @@ def test_signs_that_the_vocabulary_has_stay(doctor, vocab, tmp_path):
     path.write_text(path.read_text() + "“\n”\n", encoding="utf-8")
     _, out = doctor(vocab, train=[*sound(40), "“it” is good\ta"])
     assert "become [UNK]," not in out
+
+
+def test_tokens_are_those_of_a_cased_model(doctor, vocab, tmp_path):
+    """Whose vocabulary a flag names as well; a new output_dir says nothing."""
+    model = tmp_path / "model"
+    model.mkdir()
+    size = len((tmp_path / "vocab.txt").read_text().splitlines())
+    content = {"model_type": "bert", "vocab_size": size, "hidden_size": 8,
+               "num_hidden_layers": 1, "num_attention_heads": 1,
+               "intermediate_size": 8}  # fmt: skip
+    (model / "config.json").write_text(json.dumps(content))
+    (model / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    train = [line.replace("film", "Film") for line in sound(40)]
+    for given, known in ((f"init_checkpoint={model}", False), ("output_dir=out", True)):
+        code, out = doctor(vocab, f"--{given}", "--max_seq_length=32", train=train)
+        assert code == 0, out
+        assert ("every word is in the vocabulary" in out) == known
+        assert ("Film 5" in out) != known
 
 
 def test_a_folder_that_is_there_is_not_written_to(doctor, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from bert_mgpu.cli.doctor.plain_signs import PlainSigns
 from bert_mgpu.data.tables import TableFormat
+from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.files import Columns, TableColumns
 
 PLAIN = {"“": '"', "”": '"', "…": "..."}
@@ -41,3 +42,33 @@ def test_lists_of_words():
     own = signs("jsonl", ("text", "label"))
     (row,) = own.rows(iter(['{"text": ["“", "a"], "label": []}\n']))
     assert json.loads(row)["text"] == ['"', "a"]
+
+
+def built_in(name, **own):
+    columns = BUILTIN[name].columns
+    return PlainSigns(PLAIN, columns, "tsv", with_label=False, **own)
+
+
+def test_rows_of_a_built_in_task_that_are_json_stay_json():
+    """Its text has a name there, and a quote in it is escaped."""
+    record = {"comment": "a “good” film…", "id": "“", "items": [{"sentiment": 2}]}
+    own = built_in("sentiment")
+    (row,) = own.rows(iter([json.dumps(record, ensure_ascii=False) + "\n"]))
+    assert row.endswith("}\n")
+    assert json.loads(row) == record | {"comment": 'a "good" film...'}
+
+
+def test_blanks_before_a_row_are_no_column():
+    rows = ["\tnews_car\t“a” \t“\n", "news_car\t“b”\n"]
+    read = built_in("toutiao", stripped=True)
+    assert [*read.rows(iter(rows))] == ['\tnews_car\t"a" \t“\n', 'news_car\t"b"\n']
+    assert [*built_in("toutiao").rows(iter(["\t“”\t“\n"]))] == ['\t""\t“\n']
+
+
+def test_escapes_stay_where_the_encoding_lacks_the_character():
+    own = PlainSigns(PLAIN, Columns(0, table=TableColumns(TableFormat(), ("text",))),
+                     "jsonl", with_label=False, codec="cp1252")  # fmt: skip
+    content = {"text": "“中", "other": "\ud800"}
+    (row,) = own.rows(iter([json.dumps(content) + "\n"]))
+    row.encode("cp1252")
+    assert json.loads(row) == content | {"text": '"中'}

@@ -60,3 +60,37 @@ def test_a_table_of_many_columns_is_broken_into_several(sets, columns, tables):
     numbers = [word for word in " ".join(counts).split() if word.isdecimal()]
     assert numbers == [*map(str, range(sets))]
     assert all(len(line) <= 80 for line in (*headings, *counts))
+
+
+def test_names_of_columns_never_run_together():
+    """They are as wide as they must be, up to a bound, and CJK counts twice."""
+    names = ["train", "reviews_may_2024", "评论二〇二四年", "very" * 9 + "_end"]
+    lines = [["", *names], ["rows", "1", "22", "333", "4444"]]
+    found = terminal.align(lines, [12] * 4).split("\n\n")
+    heads = [head for table in found for head in table.splitlines()[0].split()]
+    assert heads[:3] == names[:3] and len(heads) == 4
+    assert heads[3].startswith("..") and heads[3].endswith("_end")
+    for table in found:
+        head, numbers = table.splitlines()
+        assert terminal.width(head) == terminal.width(numbers) <= 80
+    narrow = terminal.align(lines, [12] * 4, 50)
+    assert all(terminal.width(line) <= 50 for line in narrow.splitlines())
+
+
+SECRET = "a\x1b]0;t\x07\u202eb\tc"
+
+
+def test_texts_command_no_terminal():
+    shown = "a\\u001b]0;t\\u0007\\u202eb\\u0009c"
+    assert terminal.visible(SECRET) == shown
+    assert terminal.visible("a\n\u200b 中", "\n") == "a\n\u200b 中"
+    assert terminal.fit(SECRET, len(shown) + 1) == f"{shown} "
+    assert terminal.cut_front(SECRET, 80) == shown
+    table = terminal.align([["", SECRET], [SECRET, "1"]], [4])
+    assert table.count(shown) == 2 and len(table.splitlines()) == 2
+
+
+def test_what_is_aligned_fits_a_narrow_terminal(monkeypatch):
+    for asked, columns in (("60", 60), ("200", 80), ("", 80)):
+        monkeypatch.setenv("COLUMNS", asked)
+        assert terminal.narrow(None) == columns

@@ -20,7 +20,6 @@ import shutil
 import socket
 import sys
 import sysconfig
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,8 +28,7 @@ from bert_mgpu.cli import script
 from bert_mgpu.cli.doctor import hardware, horovod_probe
 from bert_mgpu.cli.doctor.hardware import SEEN, SMI, Gpu, output, try_probe, version
 from bert_mgpu.cli.doctor.horovod_probe import Installed, Nccl
-from bert_mgpu.core import extras, log
-from bert_mgpu.core.terminal import WIDTH
+from bert_mgpu.core import extras, log, terminal
 from bert_mgpu.core.units import size_text
 from bert_mgpu.distributed import host as host_lib
 
@@ -210,8 +208,8 @@ def disk_line() -> str:
     return f"{size_text(shutil.disk_usage('.').free)} free in {pathlib.Path.cwd()}"
 
 
-def lines(facts: Facts) -> list[str]:
-    """The report: a line for each fact, and what is missing."""
+def lines(facts: Facts, columns: int = terminal.WIDTH) -> list[str]:
+    """The report: a line for each fact, and what is missing; wrapped."""
     pin = try_probe(lambda: hardware.pinned(extras.lines())) or horovod_probe.TENSORFLOW
     nccl, shared = facts.nccl, facts.shared
     rows: dict[str, Callable[[], str]] = {
@@ -241,9 +239,7 @@ def lines(facts: Facts) -> list[str]:
     return [
         part
         for line in report
-        for part in textwrap.wrap(
-            line, WIDTH, subsequent_indent=" " * (2 if line[0] == "-" else 12)
-        )
+        for part in terminal.hanging(line, columns, 2 if line[0] == "-" else 12)
     ]
 
 
@@ -271,4 +267,5 @@ def main(given: Sequence[str]) -> int:
         from bert_mgpu.cli.doctor import selftest
 
         return selftest.main()
-    return log.print_stdout("\n".join(lines(probe())))
+    report = lines(probe(), terminal.narrow(sys.stdout))
+    return log.print_stdout("\n".join(report))

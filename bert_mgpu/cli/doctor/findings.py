@@ -44,9 +44,8 @@ class Findings:
         columns = terminal.columns_of(sys.stdout)
         print("\n" + "\n".join(terminal.hanging(_LOOKED_FOR, columns, 2)))
         print("problems:" if lines else "no problems found")
-        for (
-            line
-        ) in lines:  # wrapped on a terminal alone: elsewhere programs may read it
+        # Wrapped on a terminal alone: elsewhere programs may read them.
+        for line in map(terminal.visible, lines):
             wide = columns if sys.stdout.isatty() else terminal.width(line) + 2
             print("\n".join(terminal.hanging(f"- {line}", wide, 2)))
         self._problems = [*lines]

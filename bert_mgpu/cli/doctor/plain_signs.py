@@ -8,26 +8,58 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.data import columns as column_lib
 from bert_mgpu.data.columns import Column
-from bert_mgpu.tasks.files import Columns
+from bert_mgpu.tasks.files import Columns, split_at_tabs
 
 _BLANKS = " \t\r\n"
+
+
+class FoundObject(NamedTuple):
+    """A JSON object, and where it stands in a row."""
+
+    record: dict[str, Any]
+    start: int
+    end: int
+
+
+def object_in(row: str) -> FoundObject | None:
+    """The object at the start of a row; None for the bracket of a list."""
+    start = len(row) - len(row.lstrip(_BLANKS))
+    try:
+        record, end = json.JSONDecoder().raw_decode(row, start)
+    except ValueError:
+        return None
+    return FoundObject(record, start, end) if isinstance(record, dict) else None
 
 
 class PlainSigns:
     """Rewrites rows of a file, and counts those that it changed."""
 
     def __init__(
-        self, plain: Mapping[str, str], columns: Columns, kind: str, *, with_label: bool
+        self,
+        plain: Mapping[str, str],
+        columns: Columns,
+        kind: str,
+        *,
+        with_label: bool,
+        stripped: bool = False,
+        codec: str = UTF_8,
     ):
-        """plain: signs -> what replaces them; kind: the format of the file."""
+        """plain: signs -> what replaces them; kind: the format of the file.
+
+        stripped: whether lines are read without the blanks before them; codec: of the
+        file, which escapes in JSON may exceed.
+        """
         self.changed = 0
         self._plain, self._kind = str.maketrans({**plain}), kind
+        self._stripped, self._codec = stripped, codec
         table = columns.table
+        self._cut = split_at_tabs if table else columns.cells
         numbers = [
             columns.text_a,
             columns.text_b,
@@ -67,8 +99,16 @@ class PlainSigns:
         return None if mended == cells else mended
 
     def _tsv(self, row: str) -> str | None:
-        mended = self._cells(row.removesuffix("\n").split("\t"))
-        return None if mended is None else "\t".join(mended) + "\n"
+        line = row.removesuffix("\n")
+        start = len(line) - len(line.lstrip()) if self._stripped else 0
+        try:
+            cells = self._cut(line[start:])
+        except ValueError:  # a blank line
+            return None
+        if "\t".join(cells) != line[start:]:  # JSON, of a built-in task
+            return self._jsonl(row, texts=cells)
+        mended = self._cells(cells)
+        return None if mended is None else line[:start] + "\t".join(mended) + "\n"
 
     def _csv(self, row: str) -> str | None:
         """Its cells are quoted anew, since a quote may be among the signs."""
@@ -80,23 +120,30 @@ class PlainSigns:
             csv.writer(out, lineterminator="\n").writerow(mended)
         return out.getvalue()
 
-    def _jsonl(self, row: str) -> str | None:
-        """An object, behind and before what else stands in its lines."""
-        start = len(row) - len(row.lstrip(_BLANKS))
-        try:
-            record, end = json.JSONDecoder().raw_decode(row, start)
-        except ValueError:  # the bracket of a list
+    def _jsonl(self, row: str, texts: Sequence[str] = ()) -> str | None:
+        """An object, behind and before what else stands in its lines.
+
+        texts: cells of a row whose columns have numbers: their names are those of the
+        same values.
+        """
+        found = object_in(row)
+        if found is None:
             return None
-        if not isinstance(record, dict):
-            return None
+        record = found.record
+        own = [texts[n] for n in self._columns if texts and isinstance(n, int)]
         mended = record | {
-            name: self._value(record[name])
-            for name in self._columns
-            if isinstance(name, str) and name in record
+            name: self._value(value)
+            for name, value in record.items()
+            if name in self._columns or value in own
         }
         if mended == record:
             return None
-        return row[:start] + json.dumps(mended, ensure_ascii=False) + row[end:]
+        written = json.dumps(mended, ensure_ascii=False)
+        try:
+            written.encode(self._codec)
+        except UnicodeEncodeError:
+            written = json.dumps(mended)
+        return row[: found.start] + written + row[found.end :]
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, list):

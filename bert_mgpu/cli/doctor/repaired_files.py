@@ -9,20 +9,23 @@ mark, and end in one line feed.
 
 from __future__ import annotations
 
-import bisect
 import gzip
 import lzma
+import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bert_mgpu.cli.doctor.plain_signs import PlainSigns
+from bert_mgpu.cli.doctor.plain_signs import PlainSigns, object_in
 from bert_mgpu.cli.doctor.task_sets import ReadSet
 from bert_mgpu.core import hashing, text_files
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.files import make_folder, write_bytes
+from bert_mgpu.core.files import replacing_folder, unwritable
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import Lines
+from bert_mgpu.tasks import task_json
+from bert_mgpu.tasks.base import Family
+from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.tasks.predict_format import encoding_of
 from bert_mgpu.text import near_duplicates
 
@@ -66,60 +69,148 @@ def _key(example: Example) -> int:
     return hashing.text_key(example.text_a, example.text_b)
 
 
-def target_of(path: pathlib.Path, data_dir: str, target: pathlib.Path) -> pathlib.Path:
-    """Where the copy of a file of the task goes: task.json names it as before."""
-    own, folder = path.resolve(), pathlib.Path(data_dir).resolve()
-    inside = own.is_relative_to(folder)
-    return target / (own.relative_to(folder) if inside else own.name)
-
-
 def write(
+    target: pathlib.Path,
+    sets: Sequence[ReadSet],
+    task: TaskFiles,
+    *,
+    family: Family,
+    data_dir: str,
+    repair_bio: bool,
+    plain: Mapping[str, str],
+) -> list[str]:
+    """Writes the copies, and task.json, to a new folder; returns what was done.
+
+    A file of several sets is written once, as the first of them has it. plain: signs ->
+    what replaces them. Raises UserError, and leaves no folder, where that fails.
+    """
+    repeated, leaking = left_out(sets)
+    said = list[str]()
+    if repeated or leaking:
+        said.append(
+            f"rows of train: {len(repeated)} repeated, {len(leaking)} in other files"
+        )
+    written: dict[pathlib.Path, pathlib.Path] = {}
+    try:
+        with replacing_folder(target) as new:
+            for read in sets:
+                name = _name_of(read.path, data_dir)
+                if (other := written.setdefault(name, read.path)) is not read.path:
+                    if os.path.samefile(other, read.path):
+                        continue
+                    raise UserError(
+                        f"{read.path}: its copy would have the name of that of {other}:"
+                        " rename one of them"
+                    )
+                lines = None
+                if repair_bio and read.labelled:
+                    lines = family.repaired(
+                        task, read.columns, read.examples, path=read.path
+                    )
+                done = _write_copy(
+                    new / name,
+                    read,
+                    lines,
+                    shown=target / name,
+                    dropped=repeated | leaking if read.split == "train" else set(),
+                    # A label with places in the text would have others then.
+                    plain={} if family.has_windows else plain,
+                    with_label=family.labels_are_texts,
+                )
+                said.append(done)
+            own = pathlib.Path(data_dir, task_json.FILE)
+            if own.is_file():
+                shutil.copyfile(own, new / own.name)
+                said.append(f"copied {own.name}")
+    except OSError as error:
+        raise unwritable(f"--repaired_dir={target}", "folder", error) from None
+    return said
+
+
+def _name_of(path: pathlib.Path, data_dir: str) -> pathlib.Path:
+    """The path of the copy of a file, in the new folder: as task.json names the file.
+
+    Links keep their names: they are not followed.
+    """
+    own, folder = (pathlib.Path(os.path.abspath(one)) for one in (path, data_dir))
+    return own.relative_to(folder if own.is_relative_to(folder) else own.parent)
+
+
+def _write_copy(
     copy: pathlib.Path,
     read: ReadSet,
     lines: Lines | None,
     *,
+    shown: pathlib.Path,
     dropped: set[int],
     plain: Mapping[str, str],
     with_label: bool,
 ) -> str:
-    """Writes the copy of a file; returns what was changed.
+    """Writes the copy of a file; returns a line on what was changed.
 
-    lines: with other labels; None: those of the file. plain: signs -> what replaces
-    them in texts and, if with_label, in labels.
+    lines: with other labels; None: those of the file. shown: the name of the copy in
+    the end. plain: signs -> what replaces them in texts and, if with_label, in labels.
     """
-    if copy.exists():
-        raise UserError(f"{read.path}: a file of its name is in {copy.parent} already")
-    make_folder(copy.parent)
+    copy.parent.mkdir(parents=True, exist_ok=True)
     table = read.columns.table
     kind = table.form.format_of(read.path) if table else "tsv"
     if kind not in _BY_LINES:
         shutil.copyfile(read.path, copy)
         return f"copied {copy.name} as it is: rows of this format are not mended"
-    encoding = encoding_of(read.columns)
+    encoding = text_files.found_encoding(read.path, encoding_of(read.columns))
     codec = text_files.ENCODINGS[encoding]
     lines = lines or text_files.read_lines(read.path, encoding)
-    own = PlainSigns(plain, read.columns, kind, with_label=with_label)
-    kept = own.rows(_kept(lines, read.examples, dropped))
+    own = PlainSigns(
+        plain,
+        read.columns,
+        kind,
+        with_label=with_label,
+        stripped=read.labelled and read.columns.strip_lines,
+        codec=codec,
+    )
+    rows = _rows(lines, {one.line for one in read.examples}, by_lines=kind == "tsv")
+    kept = (_kept_objects if kind == "jsonl" else _kept)(rows, dropped)
     pack = _PACK.get(copy.suffix, bytes)
-    write_bytes(copy, pack(b"".join(line.encode(codec) for line in kept)))
+    copy.write_bytes(pack(b"".join(row.encode(codec) for row in own.rows(kept))))
     parts = [f"{len(dropped)} rows left out"] * bool(dropped)
     parts += [f"signs written plainly in {own.changed} rows"] * bool(own.changed)
-    return f"wrote {copy}" + f": {', '.join(parts)}" * bool(parts)
+    return f"wrote {shown}" + f": {', '.join(parts)}" * bool(parts)
 
 
-def _kept(
-    lines: Lines, examples: Sequence[Example], dropped: set[int]
-) -> Iterator[str]:
-    """Rows as one text each, with their line ends, but for those left out."""
-    starts = sorted(example.line for example in examples)
-    held, row = list[str](), 0
+def _rows(lines: Lines, starts: set[int], *, by_lines: bool) -> Lines:
+    """The rows, with the numbers of their first lines: one text each, with line ends.
+
+    starts: those of the rows that are read; what stands behind one of them belongs to
+    it, unless each line is a row.
+    """
+    first, held = 0, list[str]()
     for number, line in lines:
-        own = bisect.bisect_right(starts, number)
-        if own != row:
-            if held:
-                yield "".join(held)
-            held, row = [], own
-        if not own or starts[own - 1] not in dropped:
-            held.append(f"{line}\n")
+        if held and (by_lines or number in starts):
+            yield first, "".join(held)
+            held = []
+        if not held:
+            first = number
+        held.append(f"{line}\n")
     if held:
-        yield "".join(held)
+        yield first, "".join(held)
+
+
+def _kept(rows: Lines, dropped: set[int]) -> Iterator[str]:
+    return (row for first, row in rows if first not in dropped)
+
+
+def _kept_objects(rows: Lines, dropped: set[int]) -> Iterator[str]:
+    """As `_kept`, of JSON: the end of a list stays, and no comma is left before it."""
+    held = ""
+    for first, row in rows:
+        if first in dropped:
+            found = object_in(row)
+            row = row[found.end :].lstrip(" \t\r\n,") if found else ""
+            if row.startswith("]"):
+                held = held.rstrip().removesuffix(",") + "\n"
+        if row:
+            if held:
+                yield held
+            held = row
+    if held:
+        yield held

@@ -14,11 +14,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bert_mgpu.checkpoints import pretrained
+from bert_mgpu.checkpoints import pretrained, train_state
 from bert_mgpu.cli import script
 from bert_mgpu.cli.doctor import doubted_labels, near_rows, repaired_files, task_sets
 from bert_mgpu.cli.doctor import findings as findings_lib
@@ -31,20 +31,20 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import check_writable
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import UTF_8
-from bert_mgpu.tasks import data_checks, registry, sources, task_json
-from bert_mgpu.tasks.base import Family
+from bert_mgpu.tasks import data_checks, registry, sources
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import TaskFiles
+from bert_mgpu.text.ad_segments import SLOT_CHARACTER
 from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import CandidateWord, Census, in_blocks, plain_signs
 
-_MOST_FAULTS, _MOST_UNKNOWN = 20, 20  # shown
+_MOST_UNKNOWN = 20  # shown
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _NO_LIMIT, _NO_ID = 10**6, -1
 _NO_MODEL = (
     "tokens, truncation and unknown words are not checked: pass --init_checkpoint, or"
-    "\n--vocab_file"
+    " --vocab_file"
 )
 _NUMBER_WIDTH = 12  # terminal columns
 
@@ -115,8 +115,10 @@ def _report(config: TaskDataConfig) -> None:
     for table in family.tables(with_labels, files) if checked else ():
         findings.show("labels", table)
     unknown = _unknown_words(known, sets) if known else []
-    findings.show("vocabulary", _shown_words(unknown) if known else _NO_MODEL)
-    plain = known and plain_signs(known, [word.word for word in unknown]) or {}
+    text = _shown_words(unknown) if known else _NO_MODEL
+    columns = terminal.narrow(sys.stdout)
+    findings.show("vocabulary", "\n".join(terminal.wrap(text, columns)))
+    plain = known and plain_signs(known, _signs_to_mend(unknown, files)) or {}
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
     if config.check_labels:
@@ -125,52 +127,36 @@ def _report(config: TaskDataConfig) -> None:
         warnings += doubted.warnings()
     warnings += _signs(unknown, plain, copied=not family.has_windows)
     warnings += near_rows.warnings(near_rows.find(sets))
-    lines = [line for read in sets for line in _shown(read.faults)] + warnings
+    lines = [line for read in sets for line in read.problems] + warnings
     findings.list_problems(lines)
     if config.html:
         title = f"{config.task_name}: {config.data_dir}"
         findings.write(pathlib.Path(config.html), title)
     if count := sum(len(read.faults) for read in sets):
         faults = "fault" if count == 1 else "faults"
+        predicted = sources.predicted(config.predict_file)
+        ends = all(read.split in predicted for read in sets if read.faults)
         raise UserError(
-            f"{count} {faults} in rows that cannot be read: a training would end there"
+            f"{count} {faults} in rows that cannot be read: a"
+            f" {'prediction' if ends else 'training'} would end there"
         )
     if target:
-        _write_repaired(target, sets, files, family=family, config=config, plain=plain)
-
-
-def _write_repaired(
-    target: pathlib.Path,
-    sets: Sequence[task_sets.ReadSet],
-    task: TaskFiles,
-    *,
-    family: Family,
-    config: TaskDataConfig,
-    plain: Mapping[str, str],
-) -> None:
-    """Writes mended copies of the files, and task.json, to a new folder."""
-    repeated, leaking = repaired_files.left_out(sets)
-    print()
-    if repeated or leaking:
-        print(f"rows of train: {len(repeated)} repeated, {len(leaking)} in other files")
-    for read in sets:
-        lines = None
-        if config.repair_bio and read.labelled:
-            lines = family.repaired(task, read.columns, read.examples, path=read.path)
         said = repaired_files.write(
-            repaired_files.target_of(read.path, str(config.data_dir), target),
-            read,
-            lines,
-            dropped=repeated | leaking if read.split == "train" else set(),
-            # A label with places in the text would have others then.
-            plain={} if family.has_windows else plain,
-            with_label=family.labels_are_texts,
+            target,
+            sets,
+            files,
+            family=family,
+            data_dir=str(config.data_dir),
+            repair_bio=bool(config.repair_bio),
+            plain=plain,
         )
-        print(said)
-    own = pathlib.Path(str(config.data_dir), task_json.FILE)
-    if own.is_file():
-        shutil.copyfile(own, target / own.name)
-        print(f"copied {own.name}")
+        print("", *said, sep="\n")
+
+
+def _signs_to_mend(unknown: Sequence[CandidateWord], task: TaskFiles) -> list[str]:
+    """The unknown words without the sign that makes the slots of ads."""
+    slot = SLOT_CHARACTER if task.has_slots else None
+    return [word.word for word in unknown if word.word != slot]
 
 
 def _signs(
@@ -188,22 +174,17 @@ def _signs(
         )
 
 
-def _shown(faults: Sequence[str]) -> list[str]:
-    """The first faults of a file, and the last, which may say why the reading ends."""
-    hidden = len(faults) - _MOST_FAULTS
-    if hidden <= 0:
-        return [*faults]
-    more = f"and {hidden} more that cannot be read, before this one:"
-    return [*faults[: _MOST_FAULTS - 1], more, faults[-1]]
-
-
 def _tokenizer(config: FinetuneConfig) -> Tokenizer | None:
-    """The tokenizer of --vocab_file, else of the model; None where neither is named."""
-    if config.vocab_file:
+    """That of the model, or of --vocab_file alone; None where neither is named.
+
+    A training may begin in output_dir without a model.
+    """
+    folder = pathlib.Path(config.output_dir) if config.output_dir else None
+    trained = folder is not None and bool(train_state.saved_steps(folder))
+    if config.vocab_file and not (config.init_checkpoint or trained):
         return Tokenizer(config.vocab_file, config.do_lower_case)
-    if not (config.init_checkpoint or config.output_dir):
+    if not (config.init_checkpoint or folder):
         return None
-    folder = pathlib.Path(config.output_dir or ".")
     length = config.max_seq_length
     model = pretrained.find_model(config, folder, max_seq_length=length)
     return model.required_tokenizer
@@ -246,7 +227,8 @@ def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
         lines.append(["[UNK] among the tokens", *(f"{share:.2%}" for share in unknown)])
     repeats = [data_checks.count_repeated(each) for each in sets]
     lines.append(["repeated texts", *map(str, repeats)])
-    return terminal.align(lines, [_NUMBER_WIDTH] * len(sets))
+    widths = [_NUMBER_WIDTH] * len(sets)
+    return terminal.align(lines, widths, terminal.narrow(sys.stdout))
 
 
 def _unknown_words(
@@ -272,6 +254,4 @@ def _shown_words(unknown: Sequence[CandidateWord]) -> str:
     shown = "  ".join(f"{word.word} {word.count}" for word in unknown[:_MOST_UNKNOWN])
     hidden = len(unknown) - _MOST_UNKNOWN
     more = f"  and {hidden} more" if hidden > 0 else ""
-    return "\n".join(
-        terminal.wrap(f"words that become [UNK], with counts: {shown}{more}")
-    )
+    return f"words that become [UNK], with counts: {shown}{more}"

@@ -12,16 +12,58 @@ from bert_mgpu.tasks import reader, sources
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import Columns, TaskFiles
 
+_MOST_FAULTS = 20  # of a file, that are shown
+
+
+class FoundFaults:
+    """The faults of a file: their number, and those that are shown."""
+
+    def __init__(self) -> None:
+        self._first, self._last, self._count = list[str](), "", 0
+
+    def add(self, line: int, fault: str) -> None:
+        if self._count < _MOST_FAULTS:
+            self._first.append(fault)
+        self._last = fault
+        self._count += 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def lines(self) -> list[str]:
+        """The first ones, and the last, which may say why the reading ends."""
+        hidden = self._count - _MOST_FAULTS
+        if hidden <= 0:
+            return [*self._first]
+        more = f"and {hidden} more that cannot be read, before this one:"
+        return [*self._first[:-1], more, self._last]
+
 
 class ReadSet(NamedTuple):
-    """The rows of a file, and the faults of those that cannot be read."""
+    """The rows of a file, and the faults of those that cannot be read.
+
+    of_labels: faults that end nothing: those of labels beside predictions.
+    """
 
     split: str
     path: pathlib.Path
     examples: list[Example]
-    faults: list[str]
+    faults: FoundFaults
     labelled: bool
     columns: Columns
+    of_labels: FoundFaults
+
+    @property
+    def problems(self) -> list[str]:
+        """Lines on all faults."""
+        if not self.of_labels:
+            return self.faults.lines
+        return [
+            *self.of_labels.lines,
+            f"{self.path}: predictions have no labels beside them, as some rows have"
+            " none that can be read",
+        ]
 
 
 def is_read(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
@@ -40,6 +82,7 @@ def read(
     """The set of a split. Raises UserError for a file that is missing or empty.
 
     Labels of a file to predict are read where predictions show them, if there are any.
+    Then rows whose labels alone are at fault can still be predicted.
     """
     source = sources.source(
         task,
@@ -53,6 +96,10 @@ def read(
     has_labels = source.columns.label is not None
     if has_labels and family.shows_labels and not source.labelled:
         found = _read(source, task, family, labelled=True)
+        if found.examples and found.faults:
+            texts = _read(source, task, family, labelled=False)
+            if not texts.faults:
+                found = texts._replace(of_labels=found.faults)
         if found.examples:
             return found._replace(split=split)
     labelled = has_labels and source.labelled
@@ -65,11 +112,7 @@ def read(
 def _read(
     source: sources.Source, task: TaskFiles, family: Family, *, labelled: bool
 ) -> ReadSet:
-    faults: list[str] = []
-
-    def take(line: int, fault: str) -> None:
-        faults.append(fault)
-
+    faults = FoundFaults()
     examples = []
     for example in reader.stream(
         task,
@@ -78,14 +121,15 @@ def _read(
         columns=source.columns,
         label=family.read_label,
         with_label=labelled,
-        faults=take,
+        faults=faults.add,
     ):
         if example.label == "":
-            faults.append(f"{source.path}:{example.line}: the label is empty")
+            fault = f"{source.path}:{example.line}: the label is empty"
+            faults.add(example.line, fault)
         else:
             examples.append(example)
     if labelled:
-        examples = family.complete(task, source.path, examples, faults=take)
+        examples = family.complete(task, source.path, examples, faults=faults.add)
     return ReadSet(
         source.split,
         source.path,
@@ -93,4 +137,5 @@ def _read(
         faults=faults,
         labelled=labelled,
         columns=source.columns,
+        of_labels=FoundFaults(),
     )

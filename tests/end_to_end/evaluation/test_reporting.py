@@ -4,11 +4,13 @@ import html.parser
 import json
 import re
 import shutil
+import types
 
 import numpy as np
 import PIL.Image
 import pytest
 
+from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.evaluation import report
 from tests.support.evaluations import LOOKS, TRAINED, history, scores
 from tests.support.tiny import rows
@@ -131,3 +133,17 @@ def test_other_types_are_looked_at_and_reported(tiny, inside, tmp_path, kind):
     assert f"dev {metric} {value:.4f}" in page.text
     words = {"multi": "hamming_loss", "regression": "off by"}[kind]
     assert words in page.text
+
+
+def test_settings_are_shown_whole(tmp_path):
+    trained, own = "a" * 300, "b" * 300
+    content = {"flags": {"eval_files": trained}}
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    facts = types.SimpleNamespace(
+        config=FinetuneConfig(predict_file=own, given=frozenset(["predict_file"])),
+        output_dir=tmp_path,
+        devices=["CPU"],
+        batch="1 example",
+    )
+    ((_, page),) = report._settings(facts)
+    assert trained in page and f"{own} (of this command)" in page

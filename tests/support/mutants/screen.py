@@ -15,6 +15,10 @@ _PARTS = "training/test_rules.py parts"
 MUTANTS: list[Mutant] = [
     Mutant("words are broken", "core/terminal.py",
            "if width(lines[-1]) + width(gap) + width(word) <= columns:", "if True:", _LOG),
+    Mutant("names of columns run together", "core/terminal.py",
+           "max(own, min(_MOST_CELL, cell + 1))", "own", "core/test_terminal.py together"),
+    Mutant("texts command the terminal", "core/terminal.py",
+           "    if text.isprintable():\n", "    if True:\n", "core/test_terminal.py command_no"),
     Mutant("every fact repeats its name", "core/log.py",
            "    elif name == _last.get():\n        name = \"\"\n", "", _LOG),
     Mutant("a file has colours", "core/terminal.py",

@@ -189,7 +189,7 @@ MUTANTS: list[Mutant] = [
     Mutant("texts are cleaned as words are", "tasks/predict_format.py",
            "    if not columns.nested:\n        first", "    if True:\n        first",
            "end_to_end/tagging/test_predicting.py pattern_of_words"),
-    Mutant("mended copies are no task", "cli/doctor/task_data.py",
+    Mutant("mended copies are no task", "cli/doctor/repaired_files.py",
            "    if own.is_file():\n", "    if False:\n",
            "tasks/tagging/test_repair.py new_folder"),
     Mutant("tags of a test file are not looked at", "cli/doctor/task_sets.py",
