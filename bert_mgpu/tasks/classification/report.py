@@ -16,6 +16,7 @@ from bert_mgpu.core.task import ReadExamples
 from bert_mgpu.tasks.classification.problem_type import ProblemType, ScoredRows
 
 _LONGEST_TEXT = 400  # characters of a text that are shown
+_ORDER = "the highest loss"
 
 
 def of_set(
@@ -47,5 +48,8 @@ def _mistakes(
         cells = (text, error.truth, error.predicted, error.probabilities)
         places = () if error.place is None else (error.place,)
         found.append(Mistake(row, cells, example.label, places=places))
-    columns = ("text", "true", "predicted", "their probabilities")
-    return Mistakes(columns, "twww", "the highest loss", worst_first=found)
+    columns, order = ("text", "true", "predicted", "their probabilities"), _ORDER
+    if not problem_type.has_labels:
+        columns = (*columns[:-1], "")
+        order += f" (no number is simply wrong: the worst of all {len(losses):,})"
+    return Mistakes(columns, "twww", order, worst_first=found)
