@@ -66,11 +66,13 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
     if not config.do_train and run.topology.group.rank == 0:
         resume.keep_task(data.task, run.output_dir)
     # 3. Their use.
-    scored, told = {}, learnt.Told({}, [], {})
+    scored, told = {}, learnt.NOTHING
+    trained = train.planned(run) if config.do_train else None
     if config.do_eval:
         scored = stages.evaluate(run, towers, state.step, names=data.evaluated)
-        trained = train.planned(run) if config.do_train else None
         told = learnt.tell(run, scored, trained)
+    elif trained:
+        told = learnt.tell_of_training(run, trained)
     if config.do_predict and data.streams:
         predict_stream.predict(run, towers)
     elif config.do_predict:
