@@ -122,7 +122,7 @@ def tell_of_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Told:
     _warn(doubts)
     said = f"{MAIN} {metric} {row[metric]:.4f} at step {row['step']:,}, while training"
     beside = "".join(f"; beside {name} {value:.4f}" for name, value in baseline.items())
-    return Told({}, doubts, {}, said + beside)
+    return Told({}, doubts, {}, instead=said + beside)
 
 
 def _warn(doubts: Sequence[str]) -> None:
