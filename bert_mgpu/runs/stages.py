@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -147,22 +148,28 @@ def earlier_baseline(
         return {}
     found = result_files.read_baseline(run.output_dir, contents)
     unknown = [name for name in sets if name not in found]
-    if not unknown or not run.task.has_baseline:
+    path = _training_file(run)
+    if path is None or not unknown or not run.task.has_baseline:
         return found
     # Nobody asked for this file, so no fault of it may end the run; and the first
     # process reads it alone, since the others could not know of the fault.
     alone = dataclasses.replace(run.data, group=collective.SOLO)
+    of = f"those of {alone.family.baseline_name} on {listed(unknown)}"
+    fact("baseline", f"reading {path}: {of} are not known yet")
     try:
-        path = alone.path("train")
-        if not path.is_file():
-            return found
-        of = f"those of {alone.family.baseline_name} on {listed(unknown)}"
-        fact("baseline", f"reading {path}: {of} are not known yet")
         trained, _ = alone.read("train")
     except (UserError, OSError) as error:
         fact("baseline", f"none, the training file cannot be read: {error}")
         return found
     return _baseline_scores(run, trained, sets)
+
+
+def _training_file(run: FinetuningRun) -> pathlib.Path | None:
+    """The training file, where it is still there."""
+    with contextlib.suppress(UserError, OSError):
+        path = run.data.path("train")
+        return path if path.is_file() else None
+    return None
 
 
 def evaluator(run: FinetuningRun) -> Evaluator | None:

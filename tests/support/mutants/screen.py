@@ -60,7 +60,7 @@ MUTANTS: list[Mutant] = [
     Mutant("one value for all is fine", "tasks/classification/trust.py",
            "predicted.std() < _NARROW * truth.std()", "False", _TRUST),
     Mutant("a training that nothing evaluates fails in silence", "runs/finetune.py",
-           "    elif trained:", "    elif False:", f"{_LEARNT} not_evaluated"),
+           "if config.do_train and not config.do_eval:", "if False:", f"{_LEARNT} not_evaluated"),
     Mutant("a file that nobody asked for ends a run", "runs/stages.py",
            "except (UserError, OSError) as error:", "except ZeroDivisionError as error:",
            f"{_LEARNT} nobody"),
