@@ -61,6 +61,11 @@ def check(config: PretrainConfig) -> None:
         check_used(
             config.given, ["masking", "masked_lm_prob"], "--dynamic_masking=true"
         )
+    elif config.masking == "infill" and "masked_lm_prob" in config.given:
+        raise UserError(
+            "--masked_lm_prob: --masking=infill masks a span of the ad as long as the"
+            " phrase: leave the flag out"
+        )
 
 
 if __name__ == "__main__":

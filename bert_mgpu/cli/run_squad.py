@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from bert_mgpu.cli import run_classifier, session
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.squad import SquadConfig
+from bert_mgpu.core.log import fact
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from bert_mgpu.distributed.topology import Topology
@@ -45,7 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def work(config: SquadConfig, output_dir: pathlib.Path, topology: Topology) -> None:
     """Does what the flags ask for."""
-    run_classifier.work(with_dev_file(config), output_dir, topology)
+    asked = as_google(config)
+    if config.predict_file and not (asked.predict_file or asked.do_eval):
+        fact("flags", "--predict_file: not read: --do_predict is false")
+    run_classifier.work(asked, output_dir, topology)
 
 
 def check(config: SquadConfig) -> None:
@@ -57,7 +61,19 @@ def check(config: SquadConfig) -> None:
     }
     if "data_dir" not in config.given:
         check_needed(config, [name for name in asked if asked[name]])
-    run_classifier.check(with_dev_file(config))
+    run_classifier.check(as_google(config))
+
+
+def as_google(config: SquadConfig) -> SquadConfig:
+    """The settings as run_squad.py takes them: see `with_dev_file`.
+
+    Without --do_predict nothing is predicted, also where there is a file for it.
+    """
+    config = with_dev_file(config)
+    if config.do_predict:
+        return config
+    given = config.given - {"predict_file"}
+    return dataclasses.replace(config, predict_file=None, given=given)
 
 
 def with_dev_file(config: SquadConfig) -> SquadConfig:

@@ -109,17 +109,17 @@ class FinetuneFlags(RunConfig):
         """Rounded down as bert-ad does. Batches run on across the ends of epochs, so
         every row is seen; only the very last part of a batch is not.
         """
+        most = self.max_train_steps
+        if most is not None and "num_train_epochs" not in self.given:
+            return most
         steps = int(rows / batch * self.num_train_epochs)
-        if self.max_train_steps is not None:
-            most = self.max_train_steps
-            return min(steps, most) if "num_train_epochs" in self.given else most
         if steps < 1:
             raise UserError(
                 f"{rows} rows x {self.num_train_epochs:g} epochs are less than one batch"
                 f" of {batch}: lower --train_batch_size or --n_gpus, or raise"
                 " --num_train_epochs"
             )
-        return steps
+        return steps if most is None else min(steps, most)
 
     def warmup_of(self, steps: int) -> int:
         return int(steps * self.warmup_proportion)

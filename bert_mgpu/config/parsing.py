@@ -38,6 +38,7 @@ _DEFINE = {
 # The values that a flag takes, by absl's name of its type.
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _BAD_VALUE = re.compile(r"flag --(\w+)=(.*?): ", re.DOTALL)
+_BAD_SWITCH = re.compile(r"--?no(\w+)=.* does not take an argument", re.DOTALL)
 _LONGEST_NAME = 80  # of a flag
 _ALIKE = 0.7  # a name and one that is meant, of 0 to 1
 _SEE_HELP = "(--help=all lists all flags)"
@@ -103,7 +104,7 @@ def help_text(usage: str, table: type[FlagTable], whole: bool = True) -> str:
 
 
 def _explain(
-    error: flags.Error, values: flags.FlagValues, table: type[FlagTable]
+    error: flags.Error | ValueError, values: flags.FlagValues, table: type[FlagTable]
 ) -> str:
     """A message for absl's error: what is wrong and what to pass instead."""
     if isinstance(error, flags.UnrecognizedFlagError):
@@ -122,6 +123,9 @@ def _explain(
         wanted = ", ".join(choices) if choices else _WANTED[flag.flag_type()]
         value = shortened(match[2])
         return f"--{match[1]}={value}: pass {'one of ' * bool(choices)}{wanted}"
+    if match := _BAD_SWITCH.match(str(error)):
+        name = match[1]
+        return f"--no{name} takes no value: pass --{name}=true or --{name}=false"
     return f"{shortened(str(error))} {_SEE_HELP}"
 
 
@@ -220,7 +224,7 @@ def parse(
             raise UserError(f"{shortened(name)}: there is no such flag {_SEE_HELP}")
     try:
         rest = values(_joined(argv, table))[1:]
-    except flags.Error as error:
+    except (flags.Error, ValueError) as error:  # absl's of --noNAME=VALUE is no Error
         raise UserError(_explain(error, values, table)) from None
     if values.help or values.helpfull:
         raise HelpAsked(help_text(usage, table, whole=whole or values.helpfull))

@@ -86,7 +86,8 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (ERRORS,),
         "each example of an evaluated set that is wrong, the worst first: its texts,"
-        " the truth, and the prediction as in predictions.jsonl",
+        " the truth, and the prediction as in predictions.jsonl; of type"
+        " regression the worst tenth, at least 20",
     ),
     (
         (EVALUATIONS, BASELINE),

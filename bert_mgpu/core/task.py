@@ -123,7 +123,7 @@ class Predictions(NamedTuple):
 
     texts: list[str]  # predict.txt
     values: Sequence[np.ndarray] | np.ndarray  # [examples, W], test_results.tsv
-    records: list[dict[str, Any]]  # of predictions.jsonl, without id and line
+    records: Sequence[dict[str, Any]]  # of predictions.jsonl, without id and line
     files: Mapping[str, Sequence[str]] = types.MappingProxyType({})  # further ones
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,12 @@ from bert_mgpu.core.text_files import Lines
 
 _MOST_LINES = 100_000  # of an object
 _BEHIND = " \t,"  # an object of a list
+_SURROGATES = re.compile("[\ud800-\udfff]")  # json.loads joins those of a pair
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether it holds half a character, which no file of UTF-8 can."""
+    return not text.isascii() and _SURROGATES.search(text) is not None
 
 
 def objects(lines: Lines) -> Iterator[tuple[int, str]]:

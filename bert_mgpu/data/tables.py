@@ -11,7 +11,6 @@ import json
 import math
 import os
 import pathlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -46,7 +45,6 @@ _SUFFIXES = {
     ".parquet": "parquet",
     ".conll": "conll",
 }
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class TableFormat(NamedTuple):
@@ -115,7 +113,7 @@ def rows(
 
 def _text(value: Any, column: Column | None) -> Cell | None:
     """A JSON value as a cell. Raises ValueError where it is none."""
-    if isinstance(value, str) and not value.isascii() and _SURROGATES.search(value):
+    if isinstance(value, str) and json_lines.has_surrogate(value):
         raise ValueError(f"column {column!r} contains an unpaired surrogate")
     if column is None or isinstance(value, str):
         return value

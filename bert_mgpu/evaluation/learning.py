@@ -17,6 +17,10 @@ _FEW_STEPS = 100
 _FALLEN = 0.95  # the loss at the end over that at the start
 _FEWEST_LOSSES = 4
 _AS_GOOD = 0.01  # by which a score has to beat another
+_ONE_LABEL = (
+    "all rows of dev have one label: no score of theirs shows whether the model has"
+    " learnt: evaluate rows of every label"
+)
 
 
 class Training(NamedTuple):
@@ -31,7 +35,7 @@ class Training(NamedTuple):
 
 
 class MainScore(NamedTuple):
-    """The main score of a set beside those that need no model."""
+    """The main score of dev beside those that need no model."""
 
     metric: str
     value: float
@@ -41,9 +45,18 @@ class MainScore(NamedTuple):
     baseline: Mapping[str, float]  # of the family's baseline, by its name
     one_answer: str  # see `core.task.Trust`
 
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether one answer for all is right: no model could do better."""
+        perfect = 0 if self.lower_is_better else 1
+        return perfect in self.constant.values()
+
 
 def findings(scores: MainScore, training: Training | None) -> list[str]:
     """Lines on what is wrong with a model, then one on what to try; else none."""
+    if scores.tells_nothing:
+        line = _unfallen(training.losses) if training else None
+        return [_ONE_LABEL, *filter(None, [line])]
     found = [scores.one_answer] if scores.one_answer else []
     ahead = [*_ahead(scores)]
     if ahead:
@@ -58,6 +71,15 @@ def findings(scores: MainScore, training: Training | None) -> list[str]:
     if found:
         found.append(f"to try: {'; '.join(_advice(scores, training))}")
     return found
+
+
+def of_loss(training: Training) -> list[str]:
+    """As `findings`, of a training that nothing has evaluated."""
+    line = _unfallen(training.losses)
+    if line is None:
+        return []
+    advice = "--do_eval=true, which shows whether it learnt", *_advice(None, training)
+    return [line, f"to try: {'; '.join(advice)}"]
 
 
 def _ahead(scores: MainScore) -> Iterator[str]:
@@ -97,13 +119,15 @@ def _unfallen(losses: Sequence[float]) -> str | None:
     )
 
 
-def _advice(scores: MainScore, training: Training | None) -> Iterator[str]:
-    baseline, constant = (
-        max(own.values(), default=None) for own in (scores.baseline, scores.constant)
-    )
-    if baseline is None or constant is None:
-        baseline, constant = 1.0, 0.0  # nothing follows from them
-    if baseline <= constant + _AS_GOOD:
+def _learns_nothing(scores: MainScore) -> bool:
+    """Whether the baseline does not, either."""
+    best = max(scores.constant.values())
+    return max(scores.baseline.values()) <= best + _AS_GOOD
+
+
+def _advice(scores: MainScore | None, training: Training | None) -> Iterator[str]:
+    # Nothing follows where one of them is unknown.
+    if scores and scores.baseline and scores.constant and _learns_nothing(scores):
         yield (
             f"{listed([*scores.baseline])} learns nothing either: do texts and labels"
             " belong together? (bert_mgpu doctor data)"

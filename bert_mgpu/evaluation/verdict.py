@@ -33,11 +33,12 @@ class ReportFacts(NamedTuple):
     padding: Mapping[str, float]  # policy -> fraction; empty where nothing trains
     warnings: Sequence[str]
     doubts: Sequence[str]  # whether the model has learnt anything
+    unevaluated: str = "trained, not evaluated"  # where no set is
 
 
 def html_of(facts: ReportFacts, evaluated: Sequence[EvaluatedSet]) -> str:
     """The scores of each set, doubts about them, and the facts of the training."""
-    lines = [sentence(own, facts) for own in evaluated] or ["trained, not evaluated"]
+    lines = [sentence(own, facts) for own in evaluated] or [facts.unevaluated]
     first, *rest = lines
     rest += [f"WARNING: {doubt}" for doubt in facts.doubts]
     top = html.verdict(first, rest, good=not facts.doubts)
@@ -52,7 +53,7 @@ def sentence(own: EvaluatedSet, facts: ReportFacts) -> str:
     if interval := own.trust.intervals.get(metric):
         text += f" (95 %: {interval[0]:.4f} to {interval[1]:.4f})"
     others = {facts.baseline_name: own.baseline.get(metric)}
-    others |= own.trust.floors if metric == "eval_accuracy" else {}
+    others |= own.trust.floors
     beside = [
         f"{name} {value:.4f}" for name, value in others.items() if value is not None
     ]

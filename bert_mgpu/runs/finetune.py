@@ -66,7 +66,7 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
     if not config.do_train and run.topology.group.rank == 0:
         resume.keep_task(data.task, run.output_dir)
     # 3. Their use.
-    scored, told = {}, learnt.Told({}, [], {})
+    scored, told = {}, learnt.NOTHING
     if config.do_eval:
         scored = stages.evaluate(run, towers, state.step, names=data.evaluated)
         trained = train.planned(run) if config.do_train else None
@@ -79,6 +79,8 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
         predict_stream.answer(run, towers)
     stages.export(run, state.averaged, task.huggingface_problem_type)
     export.write(run, state.averaged, towers)
+    if config.do_train and not config.do_eval:
+        told = learnt.tell_of_training(run, train.planned(run))
     report.write(run, scored, told)
     return Finished(towers, task)
 

@@ -9,7 +9,7 @@ from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import run_files
 from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.task import Trust
-from bert_mgpu.evaluation import learning, result_files
+from bert_mgpu.evaluation import evaluator, learning, result_files
 from bert_mgpu.evaluation.evaluator import MAIN
 from bert_mgpu.runs import stages
 from bert_mgpu.runs.run import FinetuningRun
@@ -46,6 +46,11 @@ class Told(NamedTuple):
     trust: Mapping[str, Trust]
     doubts: Sequence[str]  # of the main one
     baseline: Mapping[str, Mapping[str, float]]  # set -> its scores
+    # What the report says first where no set is evaluated.
+    instead: str = "trained, not evaluated"
+
+
+NOTHING = Told({}, [], {})
 
 
 def tell(
@@ -61,7 +66,7 @@ def tell(
     else:
         baseline = stages.baseline(run, sets)
     if run.topology.group.rank > 0:
-        return Told({}, [], {})
+        return NOTHING
     doubts = list[str]()
     trusts = {name: run.task.trust(own) for name, own in scored.items()}
     for name, own in scored.items():
@@ -79,14 +84,67 @@ def tell(
             run.task.scores(own)[metric],
             lower_is_better=metric in run.task.lower_is_better,
             interval=trust.intervals.get(metric),
-            constant=trust.floors if metric == "eval_accuracy" else {},
+            constant=trust.floors,
             baseline={} if floor is None else {run.data.family.baseline_name: floor},
             one_answer=trust.one_answer,
         )
         doubts = learning.findings(scores, _training(run, plan) if plan else None)
+    _warn(doubts)
+    return Told(trusts, doubts, baseline)
+
+
+def tell_of_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Told:
+    """Logs what the training itself shows, where --do_eval does not follow it.
+
+    That is its loss and, with --eval_steps, the evaluation of the weights that it
+    leaves: the last one, or with --use_best the best one.
+    """
+    if run.topology.group.rank > 0:
+        return NOTHING
+    training = _training(run, plan)
+    row, metric, name = _evaluation(run), run.task.metric, run.data.family.baseline_name
+    if row is None:
+        doubts = learning.of_loss(training)
+        _warn(doubts)
+        return Told({}, doubts, {})
+    floor = result_files.read_baseline(run.output_dir).get(MAIN, {}).get(metric)
+    baseline = {} if floor is None else {name: floor}
+    scores = learning.MainScore(
+        metric,
+        row[metric],
+        lower_is_better=metric in run.task.lower_is_better,
+        interval=None,
+        constant={},
+        baseline=baseline,
+        one_answer="",
+    )
+    doubts = learning.findings(scores, training)
+    _warn(doubts)
+    said = f"{MAIN} {metric} {row[metric]:.4f} at step {row['step']:,}, while training"
+    beside = "".join(f"; beside {name} {value:.4f}" for name, value in baseline.items())
+    return Told({}, doubts, {}, instead=said + beside)
+
+
+def _warn(doubts: Sequence[str]) -> None:
     for line in doubts:
         fact("", f"WARNING: {line}")
-    return Told(trusts, doubts, baseline)
+
+
+def _evaluation(run: FinetuningRun) -> Mapping[str, Any] | None:
+    """The evaluation while training of the weights that it leaves, if there was one."""
+    if not run.config.eval_steps:
+        return None
+    chosen_by = run.config.best_metric or run.task.metric
+    known = [
+        row
+        for row in evaluator.read_history(run.output_dir)
+        if row["set"] == MAIN
+        and None not in (row.get(run.task.metric), row.get(chosen_by))
+    ]
+    if not (known and run.config.use_best):
+        return known[-1] if known else None
+    choose = min if chosen_by in run.task.lower_is_better else max
+    return choose(known, key=lambda row: row[chosen_by])
 
 
 def _start(run: FinetuningRun) -> str | None:

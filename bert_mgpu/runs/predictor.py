@@ -70,7 +70,7 @@ class Predictor:
         """
         rows, outputs = self._infer(examples)
         if self._has_rows:
-            return self._decide(examples, rows, outputs).records
+            return [*self._decide(examples, rows, outputs).records]
         columns = {
             name: _as_json(np.asarray(values))
             for name, values in self.task.answers(outputs).items()

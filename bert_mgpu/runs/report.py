@@ -62,6 +62,7 @@ def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> N
         padding=fractions,
         warnings=warnings,
         doubts=told.doubts,
+        unevaluated=told.instead,
     )
     report.write(facts, evaluated)
 

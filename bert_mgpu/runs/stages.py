@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ from bert_mgpu.checkpoints import huggingface_write, pretrained, run_folder
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import files, run_files
-from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Features
 from bert_mgpu.distributed import collective
@@ -102,23 +103,29 @@ def _write_scores(run: Run, step: int, scored: Any, *, name: str, title: str) ->
 
 
 def baseline(
-    run: FinetuningRun, sets: Mapping[str, Features], *, written: bool = True
+    run: FinetuningRun, sets: Mapping[str, Features]
 ) -> dict[str, dict[str, float]]:
-    """Set -> the scores of the family's baseline; logs and, if asked to, writes them.
+    """Set -> the scores of the family's baseline, which it logs and writes.
 
     By all processes; the first one gets them.
     """
-    data, family = run.data, run.data.family
     contents = set_contents(run, sets)
-    trained, _ = data.read("train")  # by all, like every reading
+    trained, _ = run.data.read("train")  # by all, like every reading
     if run.topology.group.rank > 0:
         return {}
-    found = family.baseline(trained, sets, run.task, examples=data.examples)
+    found = _baseline_scores(run, trained, sets)
+    result_files.write_baseline(run.output_dir, found, contents)
+    return found
+
+
+def _baseline_scores(
+    run: FinetuningRun, trained: Features, sets: Mapping[str, Features]
+) -> dict[str, dict[str, float]]:
+    family = run.data.family
+    found = family.baseline(trained, sets, run.task, examples=run.data.examples)
     for name, scores in found.items():
         line = f"{family.baseline_name}, {name}: {run.task.line(scores)}"
         fact("baseline", line)
-    if written:
-        result_files.write_baseline(run.output_dir, found, contents)
     return found
 
 
@@ -133,17 +140,36 @@ def earlier_baseline(
 ) -> dict[str, dict[str, float]]:
     """The baseline that a training wrote; of other sets it is found anew.
 
-    Where there is no training file any more, nothing is known of those. By all
-    processes; the first one gets it.
+    Where the training file is gone, or cannot be read any more, nothing is known of
+    those. By all processes; the first one gets it.
     """
     contents = set_contents(run, sets)
+    if run.topology.group.rank > 0:
+        return {}
     found = result_files.read_baseline(run.output_dir, contents)
-    readable = False
-    if run.topology.group.rank == 0 and found.keys() != sets.keys():
-        with contextlib.suppress(UserError):
-            readable = run.data.path("train").is_file()
-    (first, *_) = collective.all_gather_json(run.topology.group, {"is": readable})
-    return baseline(run, sets, written=False) if first["is"] else found
+    unknown = [name for name in sets if name not in found]
+    path = _training_file(run)
+    if path is None or not unknown or not run.task.has_baseline:
+        return found
+    # Nobody asked for this file, so no fault of it may end the run; and the first
+    # process reads it alone, since the others could not know of the fault.
+    alone = dataclasses.replace(run.data, group=collective.SOLO)
+    of = f"those of {alone.family.baseline_name} on {listed(unknown)}"
+    fact("baseline", f"reading {path}: {of} are not known yet")
+    try:
+        trained, _ = alone.read("train")
+    except (UserError, OSError) as error:
+        fact("baseline", f"none, the training file cannot be read: {error}")
+        return found
+    return _baseline_scores(run, trained, sets)
+
+
+def _training_file(run: FinetuningRun) -> pathlib.Path | None:
+    """The training file, where it is still there."""
+    with contextlib.suppress(UserError, OSError):
+        path = run.data.path("train")
+        return path if path.is_file() else None
+    return None
 
 
 def evaluator(run: FinetuningRun) -> Evaluator | None:

@@ -57,9 +57,8 @@ class FinetuningTask(abc.ABC):
     huggingface_problem_type: str | None = None  # as in its config.json
     metric = "eval_accuracy"  # that chooses the best model by default
     shown: tuple[str, ...] = ("eval_accuracy", "eval_loss")  # scores in the log
-    lower_is_better: frozenset[str] = frozenset(
-        {"eval_loss"}
-    )  # scores that are better if lower
+    lower_is_better: frozenset[str] = frozenset({"eval_loss"})  # scores
+    has_baseline = True  # whether `Family.baseline` gives scores of it
     score_settings: tuple[str, ...] = ()  # flags on which the scores depend
 
     @property

@@ -79,6 +79,19 @@ def test_the_file_to_predict_is_evaluated_wherever_the_data_lies(monkeypatch, tm
     assert run_squad.with_dev_file(asked).dev_file == "squad/dev.json"
 
 
+def test_a_file_that_is_not_to_be_predicted_is_passed_over(tmp_path):
+    flags = ["--do_train=True", "--train_file=t.json", "--predict_file=p.json"]
+    asked = parsed(f"--output_dir={tmp_path}", *flags, "--do_predict=False")
+    run_squad.check(asked)
+    taken = run_squad.as_google(asked)
+    assert taken.predict_file is None and "predict_file" not in taken.given
+    evaluated = parsed(f"--output_dir={tmp_path}", *flags, "--do_eval=True")
+    run_squad.check(evaluated)
+    assert run_squad.as_google(evaluated).dev_file == "p.json"
+    predicted = parsed(*flags, "--do_predict=True")
+    assert run_squad.as_google(predicted).predict_file == "p.json"
+
+
 @pytest.mark.parametrize("negative", [False, True])
 def test_googles_commands(tiny, started, tmp_path, negative):
     """Those of its README, on drawn data; a second one predicts with a threshold."""
@@ -124,3 +137,6 @@ def test_googles_commands(tiny, started, tmp_path, negative):
     else:
         code, _, err = run(train_file=tmp_path / "absent.json", output_dir=tmp_path)
         assert code == 2 and "absent.json: no such file" in err
+        unused = {"do_predict": False, "predict_file": tmp_path / "absent.json"}
+        code, _, err = run(**unused, do_train=False, export_hf=tmp_path / "hf")
+        assert code == 0 and "--predict_file: not read: --do_predict is" in err, err

@@ -174,6 +174,8 @@ def test_a_value_behind_an_equals_sign_may_begin_with_dashes(text):
         (["--xla=yes"], "--xla=yes: pass one of auto, on, off"),
         (["--num_tpu_cores=many"], "--num_tpu_cores=many: pass a whole number"),
         (["--use_tpu"], "--use_tpu=true: "),
+        (["--nodo_train=true"], "--nodo_train takes no value: pass --do_train=true or"),
+        (["-nodo_eval=\n"], "--nodo_eval takes no value: pass --do_eval=true or"),
         (["--n_gpu=2"], "did you mean --n_gpus?"),
         (["--predict_batchsize=2"], "did you mean --predict_batch_size"),
         (["--learning_rate=1e-400x"], "--learning_rate=1e-400x: pass a number"),

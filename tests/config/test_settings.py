@@ -29,6 +29,13 @@ def test_less_than_a_batch_trains_nothing():
     config = FinetuneConfig(num_train_epochs=1.0)
     with pytest.raises(UserError, match="31 rows x 1 epochs.* one batch of 32"):
         config.steps_of(31, 32)
+    given = frozenset({"num_train_epochs", "max_train_steps"})
+    config = FinetuneConfig(num_train_epochs=3.0, max_train_steps=50, given=given)
+    with pytest.raises(UserError, match="10 rows x 3 epochs.* one batch of 32"):
+        config.steps_of(10, 32)
+    assert (config.steps_of(320, 32), config.steps_of(3200, 32)) == (30, 50)
+    config = FinetuneConfig(max_train_steps=50, given=frozenset({"max_train_steps"}))
+    assert config.steps_of(10, 32) == 50
 
 
 def test_steps_of_pretraining_are_its_flags():

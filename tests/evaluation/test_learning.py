@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_mgpu.evaluation.learning import MainScore, Training, findings
+from bert_mgpu.evaluation.learning import MainScore, Training, findings, of_loss
 
 GOOD = Training(
     5e-5,
@@ -71,6 +71,26 @@ def test_a_loss_that_does_not_fall():
     alone = MainScore("eval_loss", 1.0, True, None, {}, {}, one_answer="")
     assert len(findings(alone, GOOD._replace(losses=FLAT))) == 2
     assert findings(alone, GOOD) == []
+
+
+def test_a_training_that_nothing_has_evaluated():
+    assert of_loss(GOOD) == [] == of_loss(GOOD._replace(losses=FLAT[:3]))
+    line, advice = of_loss(GOOD._replace(losses=FLAT, steps=12))
+    assert "did not fall: 0.7000 at first, 0.6800 last" in line
+    assert advice.startswith("to try: --do_eval=true, which shows whether it learnt; ")
+    assert "12 steps are few" in advice
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_rows_of_one_label_say_nothing_of_a_model(lower):
+    """One answer for all is right: a perfect model is not better."""
+    right = float(not lower)
+    alone = MainScore("x", right, lower, None, {"one": right}, {}, one_answer="")
+    (line,) = findings(alone, GOOD)
+    assert line.startswith("all rows of dev have one label: no score of theirs shows")
+    assert findings(alone._replace(value=0.4), None) == [line]
+    told = findings(alone, GOOD._replace(losses=FLAT))
+    assert told[0] == line and "did not fall" in told[1]
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,9 @@ def test_the_main_score_stands_beside_the_others(facts):
         "dev eval_accuracy 0.5000 (95 %: 0.2500 to 0.7500); beside bayes 0.4500,"
         ' "a" for all 0.4000'
     )
+    own = own._replace(trust=Trust(floors={"the mean": 2.5}))
     assert verdict.sentence(own, facts(main_metric="eval_loss")) == (
-        "dev eval_loss 1.2500"  # what one answer reaches is an accuracy
+        "dev eval_loss 1.2500; beside the mean 2.5000"
     )
 
 
@@ -50,6 +51,8 @@ def test_doubts_are_seen(facts):
     assert 'class="verdict"' in good and "WARNING" not in good
     assert 'class="verdict bad"' in bad and "WARNING: it learnt nothing" in bad
     assert "trained, not evaluated" in verdict.html_of(facts(), [])
+    page = verdict.html_of(facts(unevaluated="dev x 0.5 at step 7"), [])
+    assert "dev x 0.5 at step 7" in page and "not evaluated" not in page
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,41 @@ def test_a_model_that_learnt_nothing(said, tiny):
     # Another set has a baseline of its own.
     before = (out / "baseline.json").read_bytes()
     err, _ = said(do_train=False, report=False, max_eval_examples=5)
-    assert "baseline  naive Bayes, dev: eval_accuracy" in err
+    assert "  naive Bayes, dev: eval_accuracy" in err and "are not known yet" in err
     assert (out / "baseline.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_training_that_is_not_evaluated(said, evaluates):
+    """Its loss is looked at, and what it evaluated while it trained."""
+    flags = {"learning_rate": 1e-9, "num_train_epochs": 1, "do_eval": False}
+    flags |= {"report": True, "log_steps": 1, "eval_steps": 2 if evaluates else None}
+    err, out = said(**flags)
+    words, page = " ".join(err.split()), (out / "report.html").read_text()
+    told = "is not better than" if evaluates else "the loss of the training did not"
+    assert f"WARNING {told}" in words or (evaluates and told in words)
+    assert "WARNING to try: " in words and "WARNING: to try: " in page
+    assert told in page and ("trained, not evaluated" in page) != evaluates
+    assert ("dev eval_accuracy 0." in page and "while training" in page) == evaluates
+
+
+def test_a_training_file_that_nobody_asked_for(said, work):
+    """An evaluation reads it for the baseline alone: no fault of it ends the run."""
+    folder = work.data("own")
+    said(task="own", data_dir=folder, do_eval=False, max_train_steps=1, report=False)
+    train, told = folder / "train.tsv", "none, the training file cannot be read: "
+    with train.open("a", encoding="utf-8") as file:
+        file.write("maybe\ta text\n")
+    later = {"task": "own", "data_dir": folder, "do_train": False}
+    err, out = said(**later, do_predict=True, report=True)
+    line = f"baseline  reading {train}: those of naive Bayes on dev are not known yet"
+    words = " ".join(err.split())
+    assert " ".join(line.split()) in words and f"{told}{train}:25: label" in words
+    for name in ("predict.txt", "eval_results.txt", "report.html", "errors.jsonl"):
+        assert (out / name).exists()
+    train.unlink()
+    err, out = said(**later, report=False)
+    assert "baseline" not in err
 
 
 def test_a_model_that_did(said, work):

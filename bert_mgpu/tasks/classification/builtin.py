@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from bert_mgpu.data import json_lines
 from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
 
 # The types of tasks, see problem_types.py.
@@ -17,12 +18,17 @@ TYPES = SINGLE, MULTI, REGRESSION = "single", "multi", "regression"
 
 
 def _sentiment_cells(line: str) -> list[str]:
-    """A JSON line as two columns; a missing sentiment is an empty one."""
+    """A JSON line as two columns; a missing sentiment is an empty one.
+
+    Raises ValueError where it is no object with a text.
+    """
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not a JSON object: {error}") from None
     match record:
+        case {"comment": str(comment)} if json_lines.has_surrogate(comment):
+            raise ValueError('"comment" contains an unpaired surrogate')
         case {"comment": str(comment), "items": [{"sentiment": value}, *_]}:
             return [comment, str(value)]
         case {"comment": str(comment)}:

@@ -17,6 +17,8 @@ import tensorflow as tf
 from bert_mgpu.core.task import Display, Predictions, ReadExamples, Trust
 from bert_mgpu.tasks.classification import metrics
 
+_MOST_BARS = 10  # labels of a prediction that people see with their probabilities
+
 
 class Loss(NamedTuple):
     """The options of the training loss; the loss of evaluation has none.
@@ -138,12 +140,14 @@ class ProblemType(abc.ABC):
         return fields if label is None else {"labels": label} | fields
 
     def display(self, record: Mapping[str, Any]) -> Display:
-        """A prediction as people read it: its labels, and the probability of each."""
+        """A prediction as people read it: its labels, and the highest probabilities."""
         if not self.has_labels:
             return Display(str(record["value"]))
         label = record["label"]
         text = label if isinstance(label, str) else ", ".join(label) or "no label"
         bars = sorted(record["probabilities"].items(), key=lambda pair: -pair[1])
+        if len(rest := bars[_MOST_BARS:]) > 1:
+            bars[_MOST_BARS:] = [(f"{len(rest)} more, each at most", rest[0][1])]
         return Display(text, bars)
 
     def confusion(self, scored: ScoredRows) -> np.ndarray | None:

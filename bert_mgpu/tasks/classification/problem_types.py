@@ -20,6 +20,9 @@ from bert_mgpu.tasks.classification.problem_type import (
     ProblemType,
     ScoredRows,
 )
+from bert_mgpu.tasks.classification.records import LabelRecords
+
+_WORST, _FEWEST_WORST = 0.1, 20  # rows of a regression that are shown as errors
 
 
 class Single(ProblemType):
@@ -59,11 +62,8 @@ class Single(ProblemType):
         probabilities = np.exp(metrics.log_softmax(scored.logits))
         classes = self._classes(scored)
         names = [scored.labels[index] for index in classes]
-        return Predictions(
-            [*map(str, classes)],
-            probabilities,
-            _records(names, probabilities, scored.labels),
-        )
+        records = LabelRecords(names, probabilities, scored.labels)
+        return Predictions([*map(str, classes)], probabilities, records)
 
     @staticmethod
     def _classes(scored: ScoredRows) -> np.ndarray:
@@ -173,7 +173,7 @@ class Multi(ProblemType):
         ids = [np.flatnonzero(row) for row in chosen]
         names = [[scored.labels[index] for index in row] for row in ids]
         texts = [",".join(map(str, row)) for row in ids]
-        records = _records(names, probabilities, scored.labels)
+        records = LabelRecords(names, probabilities, scored.labels)
         return Predictions(texts, probabilities, records)
 
     def _chosen(self, scored: ScoredRows) -> tuple[np.ndarray, np.ndarray]:
@@ -267,8 +267,16 @@ class Regression(ProblemType):
         wide = scored.logits[:, 0].astype(np.float64)
         return np.square(wide - scored.truth)
 
+    def trust(self, scored: ScoredRows) -> Trust:
+        return trust.of_values(scored.truth, scored.logits[:, 0])
+
     def wrong(self, scored: ScoredRows) -> np.ndarray:
-        return np.ones(len(scored.logits), bool)
+        """The worst tenth, but at least 20 rows: no value is simply right or wrong."""
+        losses = self.row_losses(scored)
+        count = max(_FEWEST_WORST, int(_WORST * len(losses)))
+        worst = np.zeros(len(losses), bool)
+        worst[np.argsort(-losses, kind="stable")[:count]] = True
+        return worst
 
     def error_row(self, scored: ScoredRows, row: int) -> ErrorRow:
         value, true = float(scored.logits[row, 0]), float(scored.truth[row])
@@ -286,14 +294,3 @@ class Regression(ProblemType):
 
 SINGLE, MULTI, REGRESSION = _ALL = (Single(), Multi(), Regression())
 PROBLEM_TYPES: Mapping[str, ProblemType] = {each.name: each for each in _ALL}
-
-
-def _records(
-    chosen: Sequence[Any], probabilities: np.ndarray, labels: Sequence[str]
-) -> list[dict[str, Any]]:
-    """The chosen label or labels of each row, with the probability of every label."""
-    rounded = ([round(value, 6) for value in row] for row in probabilities.tolist())
-    return [
-        {"label": label, "probabilities": dict(zip(labels, row, strict=True))}
-        for label, row in zip(chosen, rounded, strict=True)
-    ]

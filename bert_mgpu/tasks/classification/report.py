@@ -16,6 +16,8 @@ from bert_mgpu.core.task import ReadExamples
 from bert_mgpu.tasks.classification.problem_type import ProblemType, ScoredRows
 
 _LONGEST_TEXT = 400  # characters of a text that are shown
+_COLUMNS = ("text", "true", "predicted", "their probabilities")
+_ORDER = "the highest loss"
 
 
 def of_set(
@@ -47,5 +49,8 @@ def _mistakes(
         cells = (text, error.truth, error.predicted, error.probabilities)
         places = () if error.place is None else (error.place,)
         found.append(Mistake(row, cells, example.label, places=places))
-    columns = ("text", "true", "predicted", "their probabilities")
-    return Mistakes(columns, "twww", "the highest loss", worst_first=found)
+    if problem_type.has_labels:
+        return Mistakes(_COLUMNS, "twww", _ORDER, worst_first=found)
+    columns = (*_COLUMNS[:-1], "")
+    which = f"{_ORDER} (no number is simply wrong: the worst of all {len(losses):,})"
+    return Mistakes(columns, "twww", which, worst_first=found)

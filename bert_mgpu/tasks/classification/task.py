@@ -79,6 +79,7 @@ class Classification(FinetuningTask):
         self.problem_type = problem_type
         self.facts = {"task_type": problem_type.name}
         self.metric = problem_type.metric
+        self.has_baseline = problem_type.has_labels
         self.huggingface_problem_type = problem_type.huggingface_problem_type
         self._loss, self._thresholds = loss, thresholds
         self._has_slots = has_slots

@@ -1,4 +1,4 @@
-"""How far the scores of classes can be trusted: intervals, a floor, one answer for all.
+"""How far scores can be trusted: intervals, a floor, one answer for all.
 
 Letters: R rows, C classes, L labels, T draws.
 """
@@ -17,6 +17,7 @@ _MOST_CELLS = 10_000  # of a confusion matrix that is drawn a thousand times
 _FEWEST = 20  # rows of which one answer says something
 _NEARLY_ALL = 0.95
 _TOO_OFTEN = 1.1  # times as often as it is true
+_NARROW = 0.1  # the deviation of values over that of the truth
 
 
 def of_classes(
@@ -75,6 +76,23 @@ def of_label_sets(
     true = int((truth == said).all(-1).sum())
     line = _one_answer(names, int(counts.max()), true, rows=rows)
     return Trust(found, one_answer=line)
+
+
+def of_values(truth: np.ndarray, predicted: np.ndarray) -> Trust:
+    """Of a regression, whose score is the mean squared error: float [R]."""
+    if not len(truth):
+        return Trust()
+    truth, predicted = truth.astype(np.float64), predicted.astype(np.float64)
+    line = ""
+    if len(truth) >= _FEWEST and predicted.std() < _NARROW * truth.std():
+        low, high = np.quantile(predicted, (0.025, 0.975))
+        line = (
+            f"nearly one value for all: 95 % of the predictions are {low:.4g} to"
+            f" {high:.4g}, the labels {truth.min():.4g} to {truth.max():.4g}"
+        )
+    return Trust(
+        floors={"the labels' mean for all": float(truth.var())}, one_answer=line
+    )
 
 
 def _one_answer(name: str, said: int, true: int, *, rows: int) -> str:

@@ -21,6 +21,10 @@ from tests.support.runs import assert_refused
         ({"dynamic_masking": True}, ("it holds masks", "--dynamic_masking")),
         ({"masking": "span"}, ("--masking does nothing", "--dynamic_masking=true")),
         ({"masked_lm_prob": 0.2}, ("--masked_lm_prob does nothing",)),
+        (
+            {"dynamic_masking": True, "masking": "infill", "masked_lm_prob": 0.3},
+            ("--masked_lm_prob: --masking=infill masks a span",),
+        ),
         ({"do_train": None}, ("nothing to do",)),
         ({"predict_file": "x"}, ("pass --do_predict=true",)),
         ({"do_predict": True}, ("pass --predict_file",)),

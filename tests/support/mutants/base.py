@@ -6,6 +6,12 @@ from tests.support.mutants.mutant import Mutant
 
 # fmt: off
 MUTANTS = [
+    Mutant("a switch with a value ends in a traceback", "config/parsing.py",
+           "except (flags.Error, ValueError) as error:", "except flags.Error as error:",
+           "config/test_parsing.py refused"),
+    Mutant("epochs of less than a batch train nothing", "config/finetuning.py",
+           "        if steps < 1:", "        if steps < 1 and most is None:",
+           "config/test_settings.py less_than"),
     Mutant("a missing file that a flag names is passed over", "cli/doctor/task_sets.py",
            'if getattr(config, f"{split}_file"):', "if False:",
            "end_to_end/test_own_tasks.py flag_names"),

@@ -183,7 +183,7 @@ MUTANTS: list[Mutant] = [
     Mutant("one text of many rows takes a dev part for itself", "tasks/dev_share.py",
            "if after > -1:", "if True:", "tasks/test_dev_share.py"),
     Mutant("epochs end no training with --max_train_steps", "config/finetuning.py",
-           'return min(steps, most) if "num_train_epochs" in self.given else most', "return most",
-           "end_to_end/test_dev_share.py first"),
+           "return steps if most is None else min(steps, most)", "return most or steps",
+           "config/test_settings.py less_than"),
 ]
 # fmt: on

@@ -126,6 +126,8 @@ def test_task_names_have_no_case_and_typos_get_a_hint(tmp_path):
         ("xnli", "train", "h\na\tb\tc\n", True, "contradictory, contradiction"),
         ("sentiment", "dev", '{"comment": "a"\n', False, ":1: not a JSON"),
         ("sentiment", "dev", '{"comment": 3}\n', False, 'no string "comment"'),
+        ("sentiment", "dev", '{"comment": "\\ud83d\\ude00"}\n{"comment": "a\\ud83d"}\n',
+         False, ':2: "comment" contains an unpaired surrogate'),
         ("sentiment", "dev", '["a"]\n', False, 'no string "comment"'),
         ("sentiment", "dev", "[" * 99999 + "\n", False, ":1: not a JSON"),
         ("sentiment", "dev", '{"comment": "a"}\n', True, "label '' is not one"),

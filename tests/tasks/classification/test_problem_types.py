@@ -11,6 +11,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.classification import label_weights
 from bert_mgpu.tasks.classification.problem_type import Loss, ScoredRows
 from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
+from bert_mgpu.tasks.classification.records import LabelRecords
 
 LABELS = ("a", "b", "c")
 WEIGHTS = np.array([0.5, 2.0, 3.0], np.float32)
@@ -130,6 +131,33 @@ def test_a_label_that_never_occurs_is_no_trouble(rng):
 
 def decided(problem_type, scored):
     return [one["label"] for one in problem_type.decide(scored).records]
+
+
+def test_records_are_made_one_by_one(rng):
+    """Those of a whole set with many labels would fill the memory."""
+    labels = [f"L{n}" for n in range(500)]
+    logits = rng.normal(0, 3, (40, 500)).astype("f")
+    for name in ("single", "multi"):
+        found = PROBLEM_TYPES[name].decide(ScoredRows(logits, labels))
+        assert isinstance(found.records, LabelRecords) and len(found.records) == 40
+        for record, shares in zip(found.records, found.values, strict=True):
+            assert [*record["probabilities"]] == labels
+            assert [*record["probabilities"].values()] == pytest.approx(
+                shares, abs=1e-6
+            )
+        assert found.records[7] == [*found.records][7] is not found.records[7]
+
+
+@pytest.mark.parametrize(("count", "bars"), [(2, 2), (10, 10), (11, 11), (500, 11)])
+def test_the_best_labels_are_shown(count, bars):
+    shares = {f"L{n}": round(0.5 / (n + 1), 6) for n in range(count)}
+    record = {"label": "L0", "probabilities": dict(reversed(shares.items()))}
+    shown = PROBLEM_TYPES["single"].display(record)
+    assert shown.text == "L0" and len(shown.bars) == bars
+    assert [*shown.bars[:10]] == [*shares.items()][:10]
+    if count > 11:
+        rest = (f"{count - 10} more, each at most", shares["L10"])
+        assert shown.bars[10] == rest
 
 
 def test_thresholds_decide(rng):

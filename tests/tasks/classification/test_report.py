@@ -57,3 +57,14 @@ def test_other_types_have_no_matrix(kind, truth, numbers):
     assert not any(isinstance(block, ConfusionMatrix) for block in found.blocks)
     assert [one.number for one in found.mistakes.worst_first][: len(numbers)] == numbers
     assert not any(one.places for one in found.mistakes.worst_first)
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(15, 15), (150, 20), (300, 30)])
+def test_of_a_regression_the_worst_tenth_is_shown(rows, shown):
+    logits = np.arange(rows, dtype="f")[:, None]
+    scored = ScoredRows(logits, (), None, truth=np.zeros(rows, "f"))
+    texts = [Example("", "sun", None, 0.0, n) for n in range(rows)]
+    found = report.of_set(PROBLEM_TYPES["regression"], scored, lambda: texts).mistakes
+    numbers = [one.number for one in found.worst_first]
+    assert numbers == [*range(rows - 1, rows - shown - 1, -1)]
+    assert found.order.endswith(f"the worst of all {rows})")

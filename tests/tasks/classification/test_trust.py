@@ -77,10 +77,30 @@ def test_many_classes_take_no_draws():
     assert {*found.intervals} == {"eval_accuracy"}
 
 
+def test_values_beside_their_mean():
+    rng = np.random.default_rng(3)
+    truth = rng.normal(3, 2, 200).astype("f")
+    found = trust.of_values(truth, truth + rng.normal(0, 1, 200).astype("f"))
+    mean = np.full(200, truth.mean())
+    floor = pytest.approx(metrics.mean_squared_error(truth, mean), 1e-6)
+    assert found.floors == {"the labels' mean for all": floor}
+    assert found.one_answer == "" and not found.intervals
+    narrow = (2.5 + rng.normal(0, 0.1, 200)).astype("f")
+    line = trust.of_values(truth, narrow).one_answer
+    assert line.startswith("nearly one value for all: 95 % of the predictions are 2.")
+    assert trust.of_values(truth[:19], narrow[:19]).one_answer == ""
+    assert trust.of_values(truth, (narrow - 2.5) * 6).one_answer == ""
+    same = np.ones(30, "f")
+    assert trust.of_values(same, same) == trust.Trust(
+        floors={"the labels' mean for all": 0.0}
+    )
+
+
 def test_no_rows():
     none = np.zeros(0, int)
     assert trust.of_classes(none, none, LABELS).floors == {}
     assert trust.of_label_sets(none.reshape(0, 3), none.reshape(0, 3), LABELS)
+    assert trust.of_values(none, none) == trust.Trust()
 
 
 def test_sets_of_labels():
