@@ -144,8 +144,9 @@ def train(
                     compiled=compiled,
                 )
             )
-            # Reading the newest result would wait for its step.
-            is_due = done % plan.read_every == 0
+            # Reading the newest result would wait for its step: what is due is read
+            # when one more is launched.
+            is_due = (done - 1) % plan.read_every == 0
             pending.record(keep=0 if compiled else 1 if is_due else _MAX_PENDING)
             if step == first:  # finds a faulty GPU at once
                 towers.check_replicas_equal()
