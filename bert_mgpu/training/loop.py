@@ -161,7 +161,9 @@ def train(
                 ends |= evaluate(done, lambda: bool(stop) and group.size == 1)
                 clock = time.perf_counter()
             ends |= votes.after(result)  # later signals count for the next step
-            if ends or done % plan.save_every == 0:
+            is_due = done % plan.save_every == 0
+            # A rollback to where float16 overflows would only meet it again.
+            if ends or (is_due and not result.skipped):
                 pending.record()
                 state = saved(done)
                 clock = time.perf_counter()  # saving is not training

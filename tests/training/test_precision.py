@@ -194,7 +194,7 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
     broken = first_params | {"output_bias": np.full(3, np.nan, np.float32)}
     towers = made(broken, "float16")
     data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 60]
-    recorded = []
+    recorded, saved = [], []
 
     class Told:
         def step(self, done):
@@ -205,12 +205,13 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
         loop.train(
             towers,
             state,
-            loop.TrainingPlan(60, 0, RATE, save_every=1000),
+            loop.TrainingPlan(60, 0, RATE, save_every=10),
             batches=iter(data),
-            save=lambda state: None,
+            save=saved.append,
             recorder=Told(),
         )
     assert recorded == [*range(1, precision.MAX_SKIPS)]
+    assert saved == []  # a rollback goes back to before the first of them
 
 
 class Rounding(collective.Solo):
