@@ -116,7 +116,7 @@ def train(
         group.all_gather(b"")  # no process leaves before it is saved
         return current
 
-    first = state.step
+    first, unsaved = state.step, False  # unsaved: a save is due
     pending = _PendingSteps(recorder)
     clock = time.perf_counter()
     with _stop_signals(once=group.size == 1) as stop:
@@ -161,11 +161,11 @@ def train(
                 ends |= evaluate(done, lambda: bool(stop) and group.size == 1)
                 clock = time.perf_counter()
             ends |= votes.after(result)  # later signals count for the next step
-            is_due = done % plan.save_every == 0
+            unsaved |= done % plan.save_every == 0
             # A rollback to where float16 overflows would only meet it again.
-            if ends or (is_due and not result.skipped):
+            if ends or (unsaved and not result.skipped):
                 pending.record()
-                state = saved(done)
+                state, unsaved = saved(done), False
                 clock = time.perf_counter()  # saving is not training
             if ends:
                 break

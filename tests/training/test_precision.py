@@ -214,6 +214,29 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
     assert saved == []  # a rollback goes back to before the first of them
 
 
+def test_a_save_waits_until_the_scale_fits(first_params):
+    towers = made(first_params, "float16", **{tensor_names.SCALE: np.float32(2.0**24)})
+    data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 24]
+    skipped, saved = [], []
+
+    class Told:
+        def step(self, done):
+            skipped.extend([done.step] * bool(done.scaling[tensor_names.SKIPS]))
+
+    loop.train(
+        towers,
+        task_lib.TrainState({}, {}, 0, identity={}),
+        loop.TrainingPlan(24, 0, RATE, save_every=2),
+        batches=iter(data),
+        save=lambda state: saved.append(state.step),
+        recorder=Told(),
+    )
+    assert 2 in skipped
+    good = [step for step in range(1, 25) if step == 24 or step not in skipped]
+    wanted = {min(step for step in good if step >= due) for due in range(2, 25, 2)}
+    assert saved == sorted(wanted)
+
+
 class Rounding(collective.Solo):
     """One process whose sums are sent in float16."""
 
