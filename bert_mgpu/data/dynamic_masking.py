@@ -60,7 +60,7 @@ class DynamicMasking:
                 values[here] = masked.input_ids
                 positions.append(masked.positions)
                 labels.append(masked.labels)
-        offsets = np.concatenate([[0], np.cumsum(counts)])
+        offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         none = np.zeros(0, np.int32)
         return dataclasses.replace(
             rows,

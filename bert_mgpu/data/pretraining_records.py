@@ -156,18 +156,22 @@ def _kept(column: Ragged, keep: np.ndarray) -> Ragged:
     return Ragged(column.values[keep].astype(np.int32), sums[column.offsets])
 
 
-def unpadded(columns: Mapping[str, Ragged]) -> Features:
-    """The rows of records, without padding."""
+def unpadded(columns: Mapping[str, Ragged], masked: bool, follows: bool) -> Features:
+    """The rows of records, without padding; none has the same columns.
+
+    masked: the records hold masks; follows: each has next_sentence_labels, which the
+    rows get.
+    """
     tokens = columns["input_ids"].values >= 0  # all
     targets = {}
-    if len(columns[POSITIONS].values):
+    if masked:
         tokens = columns["input_mask"].values > 0
-        masked = columns[WEIGHTS].values > 0
-        targets = {n: _kept(columns[n], masked) for n in (POSITIONS, "masked_lm_ids")}
+        used = columns[WEIGHTS].values > 0
+        targets = {n: _kept(columns[n], used) for n in (POSITIONS, "masked_lm_ids")}
     ragged = {name: _kept(columns[name], tokens) for name in _UNMASKED}
     count = len(columns["input_ids"].offsets) - 1
     dense = {}
-    if len(columns[NEXT].values):
+    if follows:
         dense[NEXT] = columns[NEXT].values.astype(np.int32)
     return Features(ragged, dense, np.arange(1, count + 1), targets=targets)
 
@@ -245,7 +249,7 @@ def _examine(
     faults = schema.faults(columns)
     for row in np.flatnonzero(faults != ""):
         raise UserError(f"{file.name} at byte {offsets[row]}: {faults[row]}")
-    rows = unpadded(columns)
+    rows = unpadded(columns, not schema.dynamic, follows=False)
     hashes = np.array([zlib.crc32(record) for record in records], np.uint32)
     segments = rows.ragged["segment_ids"]
     sums = np.concatenate([[0], np.cumsum(segments.values)])[segments.offsets]

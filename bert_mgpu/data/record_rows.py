@@ -43,6 +43,7 @@ class RecordRows:
         self.target_counts = joined([x.counts for x in indices])
         if masking:
             self.target_counts = masking.most(self.lengths)
+        self._follows = any(x.follows.any() for x in indices)  # all records, or none
         self.notes: dict[str, Any] = {}
         self._open = functools.lru_cache(maxsize=_OPEN_FILES)(self._opened)
 
@@ -65,7 +66,7 @@ class RecordRows:
             )
         ]
         columns = parse(records)
-        features = unpadded(columns)
+        features = unpadded(columns, self._masking is None, self._follows)
         if self._masking is None:
             return features
         return self._masking.masked(features, columns[WORDS], numbers)

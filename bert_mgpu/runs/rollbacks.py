@@ -32,21 +32,25 @@ class Rollback(NamedTuple):
 def located(
     error: DivergedStep, run: Run, rows: Rows, *, towers: Towers
 ) -> DivergedStep:
-    """The error, with the layer and tower of the first number that is not finite.
+    """The error, with the layer and tower of the first number that is not finite, where
+    the step can be repeated (see `divergence`); else the log says so.
 
     By all processes: each looks at its own towers.
     """
     step = error.step - 1
     order = batching.training_orders(run.batching, rows)[run.config.padding]
     own = order.placement(step).share(towers.own_towers, towers.n_towers)
+    why = "with the weights as later steps have moved them it is finite"
     try:
         found = towers.not_finite(pipeline.collate(rows, own), step)
     except tf.errors.OpError:  # it may need more memory than a step
-        found = {}
+        found, why = {}, "it could not be repeated"
     named = {str(tower): place for tower, place in found.items()}
     every: dict[int, str] = {}
     for facts in collective.all_gather_json(run.topology.group, named):
         every |= {int(tower): place for tower, place in facts.items()}
+    if not every:
+        say(f"where step {error.step} diverged is not known: {why}")
     return error.first_at(divergence.in_words(every, towers.n_towers))
 
 

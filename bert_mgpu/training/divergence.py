@@ -1,7 +1,8 @@
 """The place of the first number of a training step that is not finite.
 
 A step that is not finite changes no weight, so that its pass can be done once more, not
-compiled, with an eye on every part.
+compiled, with an eye on every part. But steps that were launched before its result was
+read have moved the weights, a little as a rule: with these all may be finite.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def search(
     found: dict[int, str] = {}
     counts = [len(rows["input_ids"]) for rows in placed.columns]  # of micro-batches
     weights = dict.fromkeys(placed.weights, 1.0)  # those of all rows may be at fault
+    # Such sums times the loss scale could overflow where a step's means do not.
+    scale = tf.constant(1.0)
     per_tower = sum(counts) // len(towers)
     number = towers.start * per_tower  # of a micro-batch of the global batch
     for replica, rows, count in zip(replicas, placed.columns, counts, strict=True):
@@ -48,7 +51,7 @@ def search(
                     first_row=tf.constant(number * placed.rows),
                     numbers=tf.constant(numbers, tf.int64),
                     weights=weights,
-                    scale=replica.loss_scale(),
+                    scale=scale,
                 )
             place = first_place(replica.params, own, hidden, losses=losses, grads=grads)
             if place:

@@ -116,7 +116,7 @@ def train(
         group.all_gather(b"")  # no process leaves before it is saved
         return current
 
-    first = state.step
+    first, unsaved = state.step, False  # unsaved: a save is due
     pending = _PendingSteps(recorder)
     clock = time.perf_counter()
     with _stop_signals(once=group.size == 1) as stop:
@@ -144,8 +144,9 @@ def train(
                     compiled=compiled,
                 )
             )
-            # Reading the newest result would wait for its step.
-            is_due = done % plan.read_every == 0
+            # Reading the newest result would wait for its step: what is due is read
+            # when one more is launched.
+            is_due = (done - 1) % plan.read_every == 0
             pending.record(keep=0 if compiled else 1 if is_due else _MAX_PENDING)
             if step == first:  # finds a faulty GPU at once
                 towers.check_replicas_equal()
@@ -160,9 +161,11 @@ def train(
                 ends |= evaluate(done, lambda: bool(stop) and group.size == 1)
                 clock = time.perf_counter()
             ends |= votes.after(result)  # later signals count for the next step
-            if ends or done % plan.save_every == 0:
+            unsaved |= done % plan.save_every == 0
+            # A rollback to where float16 overflows would only meet it again.
+            if ends or (unsaved and not result.skipped):
                 pending.record()
-                state = saved(done)
+                state, unsaved = saved(done), False
                 clock = time.perf_counter()  # saving is not training
             if ends:
                 break

@@ -14,6 +14,7 @@ from typing import Any
 import tqdm
 
 from bert_mgpu.core import files, run_files, tensor_names, units
+from bert_mgpu.core.errors import Diverged, Interrupted, Preempted
 from bert_mgpu.core.log import say
 from bert_mgpu.training import precision
 from bert_mgpu.training.events import Events
@@ -24,6 +25,8 @@ _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 _MAX_LINE_BYTES = 1 << 16  # of a record
 _MAX_INTEGER = 2**63
 _LINE_SECONDS = 10.0  # between two log lines
+# How a training ends before its last step: by early stopping (no error), ...
+_BEFORE_THE_LAST_STEP = (type(None), Diverged, Preempted, Interrupted)
 
 
 class Recorder:
@@ -67,9 +70,13 @@ class Recorder:
         self._done += 1
         self._unrecorded.append(done)
         self._log_special(done)
-        if done.step % self._every and done.step != self._steps:
-            return
+        if done.step % self._every == 0 or done.step == self._steps:
+            self._show(self._recorded())
+
+    def _recorded(self) -> dict[str, Any]:
+        """Writes the record of the steps since the last one."""
         steps, self._unrecorded = self._unrecorded, []
+        done = steps[-1]
         epoch = done.step * self._batch / self._rows
         record: dict[str, Any] = {"step": done.step, "epoch": round(epoch, 3)}
         record["time"] = round(time.time(), 3)  # of the clock, since 1970
@@ -91,7 +98,7 @@ class Recorder:
                 record["allreduce_bytes"] = self._sent
                 record["allreduce_seconds"] = round(reduction, 6)
         self._write(record)
-        self._show(record)
+        return record
 
     def _log_special(self, done: StepRecord) -> None:
         """Logs a step that compiled or was skipped."""
@@ -148,7 +155,11 @@ class Recorder:
 
     def __exit__(self, *error: object) -> None:
         self._bar.close()
-        self._file.close()
+        # A disk that is full must not hide why the training ended.
+        hidden = (OSError,) if error[1] else ()
+        with contextlib.suppress(*hidden), self._file:
+            if self._unrecorded and isinstance(error[1], _BEFORE_THE_LAST_STEP):
+                self._recorded()
         if self._done and error[0] is None:
             took = units.duration_text(time.perf_counter() - self._began)
             plural = "s" * (self._done > 1)

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.core import tensor_names
+
 
 class ResultReader:
     """Copies tensors to the host in a thread, in the order of the requests."""
@@ -107,6 +109,11 @@ class StepResult:
     def scaling(self) -> dict[str, float]:
         """The state of loss scaling, if there is one."""
         return dict(zip(self._scaling, self._rest[3:], strict=True))
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the gradient overflowed float16, so that nothing was updated."""
+        return bool(self.scaling.get(tensor_names.SKIPS))
 
 
 class PendingOutputs:

@@ -240,6 +240,45 @@ def test_words_stand_and_fall_together(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("make", "form", "follows"),
+    [
+        (static_record, STATIC, True),
+        (static_record, STATIC, False),
+        (dynamic_record, DYNAMIC, True),
+        (dynamic_record, DYNAMIC, False),
+    ],
+    ids=["masks, next", "masks", "drawn, next", "drawn"],
+)
+def test_a_process_without_rows_has_the_arrays_of_the_others(
+    tmp_path, make, form, follows
+):
+    """As in an evaluation whose last batch has fewer rows than there are towers."""
+    rng = np.random.default_rng(5)
+    next_label = {"next_sentence_labels": np.array([1]) if follows else None}
+    path = write(tmp_path / "a", [make(rng, **next_label) for _ in range(3)])
+    masking = draw() if form.dynamic else None
+    rows, _ = rows_of(path, form, tmp_path / "cache", masking=masking)
+    (placement,) = forward_batching.forward_placements(
+        rows.lengths,
+        2,
+        4,
+        packs=False,
+        max_length=LENGTH,
+        target_counts=rows.target_counts,
+    )
+    own, none = (
+        pipeline.collate(rows, placement.share(range(tower, tower + 1), 2))
+        for tower in range(2)
+    )
+    assert own["is_real_example"].sum() == 3 and not none["is_real_example"].any()
+    assert [*none] == [*own] and "masked_lm_weights" in own
+    assert ("next_sentence_labels" in own) == follows
+    for name, values in none.items():
+        assert (values.shape, values.dtype) == (own[name].shape, own[name].dtype)
+        assert not values.any(), name
+
+
+@pytest.mark.parametrize(
     ("form", "changed", "fragment"),
     [
         (STATIC, {"input_ids": None}, "has no input_ids"),

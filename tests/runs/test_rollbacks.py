@@ -3,9 +3,13 @@
 import json
 import types
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_mgpu.core.errors import DivergedStep
+from bert_mgpu.core.rows import Features, Ragged
+from bert_mgpu.data.batching import Batching
 from bert_mgpu.distributed.collective import SOLO
 from bert_mgpu.runs import rollbacks
 
@@ -60,6 +64,29 @@ def test_what_cannot_be_read_counts_nothing(job, tmp_path, capsys, text):
     (tmp_path / "rollbacks.json").write_text(text)
     assert rollbacks.read(job, "a") == []
     assert "is not read, the learning rate is the full one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_where_is_not_known_is_told(job, capsys, repeated):
+    def not_finite(batch, step):
+        assert step == 8
+        if not repeated:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM")
+        return {}
+
+    job.batching = Batching("longest", 1, 2, 8, seed=1, random_numbers="counters")
+    job.config.padding = "longest"
+    ids = Ragged.from_rows([[1, 2]] * 4)
+    rows = Features({"input_ids": ids}, {}, np.arange(4))
+    towers = types.SimpleNamespace(
+        own_towers=range(1), n_towers=1, not_finite=not_finite
+    )
+    error = DivergedStep(9, "loss nan", "")
+    found = rollbacks.located(error, job, rows, towers=towers)
+    assert str(found) == str(error)
+    why = "moved them it is finite" if repeated else "could not be repeated"
+    line = capsys.readouterr().err
+    assert "where step 9 diverged is not known: " in line and why in line
 
 
 def test_each_is_kept_and_the_fourth_refused(job):

@@ -5,19 +5,27 @@ import os
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.cli import convert
 from bert_mgpu.cli.doctor import environment
 from bert_mgpu.config import base, finetuning
+from bert_mgpu.config.span_qa import Choice
+from bert_mgpu.core.rows import Features
 from bert_mgpu.data import tables
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.tasks.span_qa.task import SpanQa
+from bert_mgpu.tasks.tagging.task import Tagging
 from bert_mgpu.tasks.task_json import TaskType
+from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.pointing.family import Pointing
+from tests.support.rewriting import rewriting
 from tests.support.runs import assert_refused
-from tests.support.tiny import rows
+from tests.support.tiny import rows, small_config
 
 TASK_JSON = {
     "train": "train.tsv",
@@ -208,3 +216,31 @@ def test_an_export_that_could_not_be_compared_is_refused(flags, inside, tmp_path
         asked["export_saved_model"] = tmp_path / "served"
         code, _, err = inside(flags(tmp_path / "out", **asked))
     assert code == 1 and "answers() of points has none of ['logits']" in err
+
+
+def test_the_best_loss_of_every_type_is_the_lowest(tiny):
+    """Of whatever --best_metric may name."""
+    config = small_config()
+    labels = {
+        "single": np.array([0, 1, 1, 0]),
+        "multi": np.eye(4, 2, dtype=np.uint8),
+        "regression": np.array([0.5, 1.0, 2.0, 0.0], np.float32),
+    }
+    tasks = {
+        name: Classification(
+            "x", config, ["a", "b"], max_seq_length=8, problem_type=PROBLEM_TYPES[name]
+        )
+        for name in labels
+    }
+    tasks["tags"] = Tagging(
+        "x", config, ["O", "B-A"], max_seq_length=8, units="pieces", has_crf=False
+    )
+    choice = Choice(20, 30, False, null_score_diff_threshold=0.0)
+    tasks["qa"] = SpanQa("x", config, max_seq_length=8, choice=choice)
+    tasks["rewrite"] = rewriting(Tokenizer(tiny.model / "vocab.txt", True))
+    assert tasks.keys() == registry.TYPES.keys()
+    for name, task in tasks.items():
+        dense = {"label_ids": labels[name]} if name in labels else {}
+        names = task.metrics(Features({}, dense, np.arange(4)))
+        losses = {one for one in names if one.endswith("loss")}
+        assert losses and losses <= task.lower_is_better, name

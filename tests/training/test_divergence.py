@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu.core import tensor_names
 from bert_mgpu.distributed import devices
 from bert_mgpu.model import bert
 from bert_mgpu.tasks.classification.task import Classification
@@ -133,6 +134,14 @@ def test_such_a_step_moves_nothing(two_layer_params, monkeypatch, xla):
     assert not towers.not_finite(batch, 2)
     moved = towers.snapshot()[0]
     assert any((moved[name] != before[0][name]).any() for name in moved)
+
+
+def test_the_search_itself_overflows_nothing(two_layer_params):
+    """Its losses are sums, which a step's loss scale is not made for."""
+    towers = made(two_layer_params, LAYOUTS[0], precision="float16")
+    params, slots = towers.snapshot()
+    towers.load(params, slots | {tensor_names.SCALE: np.float32(2.0**24)})
+    assert towers.not_finite(split(batch_with(5, ""), 1), 4) == {}
 
 
 @pytest.mark.parametrize(

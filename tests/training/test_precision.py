@@ -194,7 +194,7 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
     broken = first_params | {"output_bias": np.full(3, np.nan, np.float32)}
     towers = made(broken, "float16")
     data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 60]
-    recorded = []
+    recorded, saved = [], []
 
     class Told:
         def step(self, done):
@@ -205,12 +205,36 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
         loop.train(
             towers,
             state,
-            loop.TrainingPlan(60, 0, RATE, save_every=1000),
+            loop.TrainingPlan(60, 0, RATE, save_every=10),
             batches=iter(data),
-            save=lambda state: None,
+            save=saved.append,
             recorder=Told(),
         )
     assert recorded == [*range(1, precision.MAX_SKIPS)]
+    assert saved == []  # a rollback goes back to before the first of them
+
+
+def test_a_save_waits_until_the_scale_fits(first_params):
+    towers = made(first_params, "float16", **{tensor_names.SCALE: np.float32(2.0**24)})
+    data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 24]
+    skipped, saved = [], []
+
+    class Told:
+        def step(self, done):
+            skipped.extend([done.step] * bool(done.scaling[tensor_names.SKIPS]))
+
+    loop.train(
+        towers,
+        task_lib.TrainState({}, {}, 0, identity={}),
+        loop.TrainingPlan(24, 0, RATE, save_every=2),
+        batches=iter(data),
+        save=lambda state: saved.append(state.step),
+        recorder=Told(),
+    )
+    assert 2 in skipped
+    good = [step for step in range(1, 25) if step == 24 or step not in skipped]
+    wanted = {min(step for step in good if step >= due) for due in range(2, 25, 2)}
+    assert saved == sorted(wanted)
 
 
 class Rounding(collective.Solo):

@@ -1,11 +1,14 @@
 """metrics.jsonl: means since the last record, and no lines of a later step."""
 
+import contextlib
 import dataclasses
+import errno
 import json
 
 import pytest
 
 from bert_mgpu.core import log
+from bert_mgpu.core.errors import DivergedStep, Interrupted, Preempted
 from bert_mgpu.training import recorder
 from bert_mgpu.training.events import Events
 from bert_mgpu.training.loop import StepRecord
@@ -52,6 +55,43 @@ def test_records_are_means_without_the_time_of_compilation(tmp_path):
     assert (first["input_wait_seconds"], first["allreduce_seconds"]) == (0.25, 0.125)
     assert first["allreduce_bytes"] == 100
     assert (first["epoch"], last["epoch"]) == (1.6, 2.4)
+
+
+@pytest.mark.parametrize(
+    "error", [None, DivergedStep(4, "loss nan", ""), Preempted("x"), Interrupted("x")]
+)
+def test_the_steps_before_an_early_end_are_recorded(tmp_path, error):
+    """By early stopping, divergence or a signal."""
+    made = recorder.Recorder(
+        tmp_path, Events(tmp_path), start=0, steps=40, batch=8, rows=16, every=2
+    )
+    with contextlib.suppress(type(error or KeyError())), made as metrics:
+        for step in (1, 2, 3):
+            metrics.step(record(step, float(step)))
+        if error:
+            raise error
+    assert [(row["step"], row["loss"]) for row in lines(tmp_path)] == [(2, 1.5), (3, 3)]
+
+
+def test_a_full_disk_does_not_hide_why_a_training_ended(tmp_path, monkeypatch):
+    made = recorder.Recorder(
+        tmp_path, Events(tmp_path), start=0, steps=40, batch=8, rows=16, every=2
+    )
+
+    def full(record):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    made.step(record(1, 1.0))
+    monkeypatch.setattr(made, "_write", full)
+    made.__exit__(DivergedStep, DivergedStep(2, "loss nan", ""), None)
+    assert made._file.closed
+    made = recorder.Recorder(
+        tmp_path, Events(tmp_path), start=0, steps=40, batch=8, rows=16, every=2
+    )
+    made.step(record(1, 1.0))
+    monkeypatch.setattr(made, "_write", full)
+    with pytest.raises(OSError, match="No space left"):
+        made.__exit__(None, None, None)
 
 
 def said(tmp_path, monkeypatch, *steps, **options):

@@ -20,6 +20,7 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 
 MASKED, NEXT = "masked_lm_loss", "next_sentence_loss"
+WEIGHTS = "masked_lm_weights"
 NEXT_HEAD = "cls/seq_relationship/output_weights"
 _NEW_HEAD_WARNING = (
     "a random masked-word head damages trained weights: train it alone first with"
@@ -72,7 +73,8 @@ class Pretraining:
         return params_lib.bert_specs(self._config) | own
 
     def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
-        weights = {MASKED: np.sum(batch["masked_lm_weights"])}
+        masks = batch.get(WEIGHTS, np.zeros(0))
+        weights = {MASKED: np.sum(masks, dtype=np.float32)}
         if self._next_sentence:
             weights[NEXT] = np.sum(batch["is_real_example"])
         return weights
@@ -80,8 +82,9 @@ class Pretraining:
     def loss_sums(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, tf.Tensor]:
+        batch = _with_targets(batch)
         losses = self._losses(params, batch, dropout_key)
-        weights = tf.reshape(batch["masked_lm_weights"], [-1])
+        weights = tf.reshape(batch[WEIGHTS], [-1])
         sums = {MASKED: tf.reduce_sum(losses.masked * weights)}
         if losses.next is not None:
             sums[NEXT] = tf.reduce_sum(losses.next * batch["is_real_example"])
@@ -89,8 +92,9 @@ class Pretraining:
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
         """Sums of each example: float32 [B]."""
+        batch = _with_targets(batch)
         losses = self._losses(params, batch, None)
-        weights = batch["masked_lm_weights"]  # [R, P]
+        weights = batch[WEIGHTS]  # [R, P]
         # The mask numbers the examples of a row from 1.
         per_row = bert.first_tokens(batch).shape[1]
         index = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
@@ -178,3 +182,16 @@ class Pretraining:
 
     def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
         return [f"  {name} = {value:.4f}" for name, value in scores.items()]
+
+
+def _with_targets(batch: Batch) -> Batch:
+    """The batch; where none of its rows has a target, with one of no weight in each."""
+    if POSITIONS in batch:
+        return batch
+    none = tf.zeros([batch["input_ids"].shape[0], 1], tf.int32)
+    targets = {
+        POSITIONS: none,
+        "masked_lm_ids": none,
+        WEIGHTS: tf.cast(none, "float32"),
+    }
+    return {**batch, **targets}

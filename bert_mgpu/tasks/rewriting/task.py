@@ -59,6 +59,8 @@ class Rewriting(FinetuningTask):
     new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
     metric = "sari"
     shown = ("eval_loss", "exact_match", "sari", "bleu", "changed")
+    # Rounds are what a prediction costs.
+    lower_is_better = frozenset({"eval_loss", TAG_LOSS, MASKED_LOSS, "mean_rounds"})
     score_settings = RewriteChoice._fields
 
     def __init__(

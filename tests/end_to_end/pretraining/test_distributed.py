@@ -10,11 +10,15 @@ STEPS = 50
 
 
 def test_the_same_bits(flags, data, tmp_path, cluster, script):
-    """Both losses, masks drawn anew, unequal numbers of them on the towers; scores."""
+    """Both losses, masks drawn anew, unequal numbers of them on the towers; scores.
+
+    Of the last batch that is evaluated, the second process has no row.
+    """
     text = tmp_path / "lines.txt"
     text.write_text("sun joy the rain\nloss of fear\nwin\n")
     asked = {"num_train_steps": STEPS, "train_batch_size": 3, "do_eval": True}
     asked |= {"do_predict": True, "predict_file": text, "padding": "pack"}
+    asked |= {"eval_batch_size": 7}
     one, several = tmp_path / "one", tmp_path / "several"
     args = flags(one, "unmasked", **asked, n_gpus=4)
     code, _, err = script(args, program=PRETRAINING)

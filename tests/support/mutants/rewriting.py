@@ -92,4 +92,7 @@ MUTANTS = [
     Mutant("no column is the first one", "cli/make_rewrite_data.py",
            "None if name is None else columns.parsed(name) for",
            "columns.parsed(name or \"\") or None for", f"{_MISTAKES} flags"),
+    Mutant("the best loss of tags is the highest", "tasks/rewriting/task.py",
+           'frozenset({"eval_loss", TAG_LOSS, ', 'frozenset({"eval_loss", ',
+           "tasks/test_registry.py best_loss"),
 ]

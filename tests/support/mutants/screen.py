@@ -99,6 +99,8 @@ MUTANTS: list[Mutant] = [
            f"{_DIVERGENCE} found"),
     Mutant("an infinite denominator is at fault in all towers", "training/divergence.py",
            "dict.fromkeys(placed.weights, 1.0)", "placed.weights", f"{_DIVERGENCE} found"),
+    Mutant("the search overflows by itself", "training/divergence.py",
+           "scale=scale,", "scale=replica.loss_scale(),", f"{_DIVERGENCE} itself"),
     Mutant("gradients are looked at by name", "training/divergence.py",
            "return 2, -int(layer[1])", "return 2, int(layer[1])", f"{_DIVERGENCE} backwards"),
     Mutant("a training goes back for ever", "runs/rollbacks.py",

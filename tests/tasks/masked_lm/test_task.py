@@ -143,6 +143,29 @@ def test_outputs_are_the_sums_of_each_row(features, next_sentence):
             assert actual["next_sentence_hits"][row] == hit
 
 
+@BOTH
+def test_a_batch_without_masks_is_one_of_rows_without_any(features, next_sentence):
+    """Where no row that fits its width has one, it lacks their columns."""
+    task = Pretraining(CONFIG, LONGEST, next_sentence)
+    params = weights_of(task)
+    alone, _ = placements(features)
+    with_places = one_tower(features, alone)
+    none = tf.zeros_like(with_places["masked_lm_weights"])
+    with_places = {**with_places, "masked_lm_weights": none}
+    without = one_tower(features, alone._replace(targets=0))
+    assert "masked_lm_positions" not in without
+    for counted in (task.loss_weights, lambda own: task.loss_sums(params, own, None)):
+        wanted, actual = (
+            {name: float(value) for name, value in counted(own).items()}
+            for own in (with_places, without)
+        )
+        assert actual == pytest.approx(wanted) and actual[MASKED] == 0
+    wanted, actual = (task.outputs(params, own) for own in (with_places, without))
+    assert actual.keys() == wanted.keys()
+    for name, values in wanted.items():
+        np.testing.assert_allclose(actual[name], values, rtol=0, atol=1e-5)
+
+
 def test_scores_are_means_over_masked_words_and_over_rows():
     task = Pretraining(CONFIG, LONGEST, next_sentence=True)
     outputs = {
