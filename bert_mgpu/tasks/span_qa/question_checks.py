@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,16 @@ _NUMBER_WIDTH = 16  # columns of the terminal
 _LONG, _CUT = 0.05, 0.05  # shares of answers, and of questions, from which to warn
 
 
-def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
+def remarks(features: Features) -> Iterator[str]:
     """Lines for the log on a set."""
+    notes = features.notes
+    if features.owners is not None:
+        widest = notes["room"] - int(dataset.windows_of(features).heads.min())
+        if notes["stride"] >= widest:
+            yield (
+                f"windows of a context do not overlap: --doc_stride={notes['stride']},"
+                f" and they have up to {widest} tokens"
+            )
     if notes["misplaced"]:
         yield (
             f"{notes['misplaced']} of {notes['answers']} answers are not at their"

@@ -61,7 +61,7 @@ def test_the_table_of_a_set(tokenizer):
     assert "train.json:5: 3: 'x' is not" in lines
     assert any("50.0% of the answers have more tokens" in line for line in lines)
     assert any("1 question longer than --max_query_length" in line for line in lines)
-    remarks = [*question_checks.remarks(train.features.notes)]
+    remarks = [*question_checks.remarks(train.features)]
     assert remarks[0].startswith(
         "1 of 2 answers are not at their place; 1 question with"
     )
@@ -93,6 +93,19 @@ def test_an_answer_that_no_window_has(tokenizer):
     label = Answers((LONG[:80],), (0, 80))
     train = checked(tokenizer, "train", Example("1", "the", LONG, label=label))
     assert any("no answer fits" in line for line in question_checks.warnings(train))
+
+
+def test_windows_that_do_not_overlap_are_said_to(tokenizer):
+    """20 tokens, 5 of them [CLS], one [SEP] at either end, and a question of two."""
+    long, short = (Example("1", "the of", text) for text in (LONG, "the sun"))
+    for example, stride, said in (
+        (long, 14, False),
+        (long, 15, True),
+        (short, 15, False),
+    ):
+        rows = checked(tokenizer, "train", example, doc_stride=stride).features
+        lines = [*question_checks.remarks(rows)]
+        assert any("15 tokens" in line for line in lines) == said
 
 
 def test_ids_that_stand_twice():
