@@ -134,7 +134,8 @@ def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
         yield (
             f"{_KEPT} % of the rows have up to {needed} tokens, the model takes {most}:"
         )
-        yield "--truncation=head_tail keeps both ends of a text"
+        if notes.get("truncation", True):
+            yield "--truncation=head_tail keeps both ends of a text"
     elif proposed != config.max_seq_length:
         yield f"--max_seq_length={proposed} keeps {_KEPT} % of the rows untruncated"
 

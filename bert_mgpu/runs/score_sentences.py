@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -44,6 +45,10 @@ def score(run: Run, params: Mapping[str, np.ndarray]) -> None:
         return
     scores = list(rows.scores(losses))
     written = result_files.write_sentence_scores(run.output_dir, scores)
-    perplexities = [score["ppl"] for score in scores if score["ppl"] is not None]
+    perplexities = [
+        math.inf if score["ppl"] is None else score["ppl"]
+        for score in scores
+        if score["tokens"]
+    ]
     say(f"scored {len(scores)} lines, median perplexity {np.median(perplexities):.2f}:")
     say(f"  {', '.join(written)} in {run.output_dir}")

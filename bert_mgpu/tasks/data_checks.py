@@ -6,7 +6,7 @@ Letters: R rows of a file, which are its examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -127,7 +127,7 @@ def _of_texts(checked: CheckedSet) -> Iterator[str]:
         )
 
 
-def _truncated(sets: Iterable[CheckedSet]) -> Iterator[str]:
+def _truncated(sets: Collection[CheckedSet]) -> Iterator[str]:
     """One line for all sets."""
     shares = {
         checked.path: checked.features.notes["truncated"]
@@ -140,9 +140,11 @@ def _truncated(sets: Iterable[CheckedSet]) -> Iterator[str]:
             f"{share:.0%}" for share in (min(many.values()), max(many.values()))
         )
         range_of = most if least == most else f"{least} to {most}"
+        notes = next(iter(sets)).features.notes
+        other = ", or pass --truncation=head_tail" * notes.get("truncation", True)
         yield (
             f"{', '.join(many)}: {range_of} of the rows are truncated: raise"
-            " --max_seq_length, or pass --truncation=head_tail"
+            f" --max_seq_length{other}"
         )
 
 

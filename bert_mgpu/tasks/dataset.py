@@ -129,7 +129,7 @@ class TaskDataset:
             without += f", its part by --dev_share={source.share:g}"
         without += "" if kept is None else f", a sample (--{flag}={kept})"
         examples, has_more = len(features.first_rows), features.owners is not None
-        rows = f" ({notes['rows']} rows)" if has_more else ""
+        rows = f" ({len(features)} rows)" if has_more else ""
         fact(split, f"{examples} examples{rows} of {source.path}{without}")
         longest = self.config.length_in_words
         cut = f"{notes['truncated'] / examples:.1%} truncated at {longest}"

@@ -319,3 +319,17 @@ def test_segments_need_the_memory_of_as_many_rows():
     assert several == need(8, 128, max_seq_length=128)
     one = need(2, 100, max_segments=4, max_seq_length=128)
     assert one == need(2, 100, max_seq_length=128)
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_truncation_is_named_where_it_does_something(takes):
+    model = types.SimpleNamespace(
+        bert_config=BertConfig(9, max_position_embeddings=128)
+    )
+    config = FinetuneConfig(max_seq_length=64)
+    run = types.SimpleNamespace(config=config, model=model, segment=None)
+    notes = {"truncated": 1, "rows": 2, "length_percentiles": {"99": 400}}
+    notes |= {} if takes else {"truncation": False}
+    text = " ".join(plan_lib._length(run, notes))
+    assert "50.0% of the rows are truncated" in text and "the model takes 128" in text
+    assert ("--truncation" in text) == takes

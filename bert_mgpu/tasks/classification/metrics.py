@@ -44,7 +44,6 @@ def classification_metrics(
 
     if predictions is None:
         predictions = probabilities.argmax(axis=-1)
-    num_seen = len(np.union1d(labels, predictions))
     macro, weighted = (
         metrics.precision_recall_fscore_support(
             labels, predictions, average=average, zero_division=0
@@ -59,10 +58,8 @@ def classification_metrics(
         "weighted_f1": weighted[2],
         "macro_precision": macro[0],
         "macro_recall": macro[1],
-        "mcc": 0.0,
+        "mcc": _mcc(labels, predictions),
     }
-    if num_seen > 1:  # else scikit-learn warns, and gives 0 too
-        scores["mcc"] = metrics.matthews_corrcoef(labels, predictions)
     if len(label_names) == 2:
         binary = metrics.precision_recall_fscore_support(
             labels, predictions, labels=[1], average=None, zero_division=0
@@ -74,6 +71,21 @@ def classification_metrics(
         if len(np.unique(labels)) == 2:
             scores["auc"] = metrics.roc_auc_score(labels, probabilities[:, 1])
     return {name: float(value) for name, value in scores.items()}
+
+
+def _mcc(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Matthews' correlation, as scikit-learn's, which makes a matrix of all classes.
+
+    0 where there is one class alone, true or predicted.
+    """
+    rows, right = len(labels), int((labels == predictions).sum())
+    size = int(max(labels.max(initial=0), predictions.max(initial=0))) + 1
+    true, said = (
+        np.bincount(classes, minlength=size).astype(np.float64)
+        for classes in (labels, predictions)
+    )
+    spread = (rows**2 - said @ said) * (rows**2 - true @ true)
+    return float((right * rows - true @ said) / np.sqrt(spread)) if spread else 0.0
 
 
 def multi_label_metrics(
@@ -215,9 +227,9 @@ def confusion_table(
     Args: as of `classification_cells`.
     """
     num_classes = len(label_names)
-    matrix = confusion(labels, predictions, num_classes)
     if num_classes > _MAX_MATRIX_CLASSES:
-        return _confused_pairs(matrix, label_names)
+        return _confused_pairs(labels, predictions, label_names)
+    matrix = confusion(labels, predictions, num_classes)
     support = matrix.sum(axis=1)
     support_width = max(6, len(str(support.max())) + 1)
     legend, cells = "number of examples", matrix
@@ -234,16 +246,19 @@ def confusion_table(
     return f"cells: {legend}\n{terminal.align(lines, widths)}"
 
 
-def _confused_pairs(matrix: np.ndarray, label_names: Sequence[str]) -> str:
-    """The most frequent errors: true class, predicted class, rows, share."""
-    support = matrix.sum(axis=1)
-    errors = matrix - np.diag(np.diag(matrix))
+def _confused_pairs(
+    labels: np.ndarray, predictions: np.ndarray, label_names: Sequence[str]
+) -> str:
+    """The most frequent errors: true class, predicted class, rows, share.
+
+    Of thousands of classes there is no room for a matrix.
+    """
+    support = np.bincount(labels, minlength=len(label_names))
+    pairs = np.stack([labels, predictions], -1)[labels != predictions]
+    pairs, counts = np.unique(pairs, axis=0, return_counts=True)
     lines = [(terminal.fit("true", _PAIR_WIDTH) + "predicted", "rows", "% of true")]
-    for index in np.argsort(-errors, axis=None, kind="stable")[:_MAX_PAIRS]:
-        true, predicted = divmod(int(index), len(label_names))
-        count = errors[true, predicted]
-        if not count:
-            break
+    for index in np.argsort(-counts, kind="stable")[:_MAX_PAIRS]:
+        (true, predicted), count = pairs[index].tolist(), int(counts[index])
         names = (f"{i} {label_names[i]}" for i in (true, predicted))
         pair = "".join(terminal.fit(name, _PAIR_WIDTH) for name in names)
         share = f"{100 * count / support[true]:.1f}"

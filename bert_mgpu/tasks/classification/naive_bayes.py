@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Features
 from bert_mgpu.tasks.classification import ranking
 from bert_mgpu.tasks.classification.problem_type import ProblemType, ScoredRows
@@ -18,6 +19,7 @@ from bert_mgpu.tasks.classification.problem_types import MULTI, SINGLE
 
 NAME = "naive Bayes"
 _BLOCK = 20_000  # rows
+_MOST_CELLS = 50_000_000  # of tokens by label: a model holds three such tables, 1.2 GB
 
 
 def scores(
@@ -27,7 +29,7 @@ def scores(
     *,
     problem_type: ProblemType,
 ) -> dict[str, dict[str, float]]:
-    """Name of a set -> its scores; empty where the task has no labels.
+    """Name of a set -> its scores; empty where the task has no labels, or too many.
 
     A label without any row is never predicted; a set that has it gets no `eval_loss`,
     which would be infinite.
@@ -38,8 +40,15 @@ def scores(
     width = 1 + max(
         int(rows.ragged["input_ids"].values.max()) for rows in (train, *sets.values())
     )
-    counts = {name: _counts(rows, width) for name, rows in sets.items()}
+    if predict is _single and (cells := len(labels) * width) > _MOST_CELLS:
+        fact(
+            "baseline",
+            f"no {NAME}: {len(labels)} labels of {width} tokens make a table of"
+            f" {cells:,} numbers",
+        )
+        return {}
     truth = train.dense["label_ids"]
+    counts = {name: _counts(rows, width) for name, rows in sets.items()}
     logits = predict(_counts(train, width), truth, counts, n_labels=len(labels))
     finite = {}
     for name, rows in sets.items():

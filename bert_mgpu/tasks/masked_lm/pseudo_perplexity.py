@@ -5,6 +5,7 @@ Letters: L lines, W words of all lines, B rows, P pieces of a word at most.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -73,7 +74,8 @@ class MaskedWords:
         """The tokens of each line with their probabilities, and its perplexity.
 
         losses: float [W, P], -log p of each piece of each word. As in bert-ad, the
-        perplexity is exp(sum of all losses / words); a line without words has none.
+        perplexity is exp(sum of all losses / words); a line without words has none, nor
+        has one whose perplexity is no finite number: JSON has none.
         """
         tokens = self._tokenizer.tokens
         is_piece = np.arange(losses.shape[1]) < self.target_counts[:, None]
@@ -89,8 +91,15 @@ class MaskedWords:
                         self.lines.row(line), line_losses, strict=True
                     )
                 ],
-                "ppl": float(np.exp(line_losses.sum() / count)) if count else None,
+                "ppl": _perplexity(line_losses.sum() / count) if count else None,
             }
+
+
+def _perplexity(loss: float) -> float | None:
+    """None where it is too large for a number: that of a loss above 709."""
+    with np.errstate(over="ignore"):
+        found = float(np.exp(loss))
+    return found if math.isfinite(found) else None
 
 
 class Scoring(Pretraining):

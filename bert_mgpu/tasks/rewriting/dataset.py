@@ -101,7 +101,8 @@ def featurise(
         {},
         np.array([examples[number].line for number in owners], np.int64),
         notes=cache.length_notes(np.array(lengths), facts.cut)
-        | {"rows": len(rows), "rewriting": facts.notes},
+        # Whatever --truncation says, what a row has no room for is kept as it is.
+        | {"truncation": False, "rewriting": facts.notes},
         targets={
             POSITIONS: Ragged.from_rows([row.positions for row in rows]),
             MASKED_IDS: Ragged.from_rows([row.masked_ids for row in rows]),

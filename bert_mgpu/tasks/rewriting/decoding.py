@@ -52,7 +52,7 @@ def tagged(rows: Features, scores: Outputs) -> Iterator[Tagged]:
         decided = len(source) + int(whole.row(row)[0])
         given = slots.row(row).tolist()
         yield Tagged(
-            DraftText(source, context),
+            DraftText(source, context, has_slots=bool(given)),
             [slot for slot in given if slot < decided] if given else None,
             scores[TAGS].row(row)[before : before + decided],
         )

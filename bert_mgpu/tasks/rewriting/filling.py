@@ -21,6 +21,7 @@ from bert_mgpu.text.whole_words import continuing
 from bert_mgpu.text.words import is_dense
 
 WORDS, WORD_SCORES, LOSSES = "words", "word_scores", "word_losses"  # outputs
+_ROWS = 4096  # of a pass, whose outputs are all held
 
 
 class DraftText(NamedTuple):
@@ -28,6 +29,7 @@ class DraftText(NamedTuple):
 
     source: Sequence[int]
     context: Sequence[int] | None
+    has_slots: bool = False  # where alone something is written
 
 
 class Filled(NamedTuple):
@@ -86,51 +88,65 @@ class Filler:
         ]
         for number in range(self._rounds):
             waiting = [work for work in works if work.masked]
-            if not waiting:
-                break
-            rows = [self._row(work.text, work.draft, work.written) for work in waiting]
-            outputs = self._forward(
-                _features(rows, [work.masked for work in waiting], self._special.mask)
-            )
-            for index, (work, row) in enumerate(zip(waiting, rows, strict=True)):
-                at = [row.written[place] for place in work.masked]
-                words, scores = outputs[WORDS], outputs[WORD_SCORES]
-                self._write(work, words.row(index)[at], scores.row(index)[at])
-                if number + 1 < self._rounds:
-                    self._mask_again(work)
+            for first in range(0, len(waiting), _ROWS):
+                part = waiting[first : first + _ROWS]
+                self._write_masked(part, is_last=number + 1 == self._rounds)
         return [work.filled for work in works]
+
+    def _write_masked(self, works: Sequence[_Work], *, is_last: bool) -> None:
+        """A round of these drafts."""
+        rows = [self._row(work.text, work.draft, work.written) for work in works]
+        outputs = self._forward(
+            _features(rows, [work.masked for work in works], self._special.mask)
+        )
+        words, scores = outputs[WORDS], outputs[WORD_SCORES]
+        for index, (work, row) in enumerate(zip(works, rows, strict=True)):
+            at = [row.written[place] for place in work.masked]
+            self._write(work, words.row(index)[at], scores.row(index)[at])
+            if not is_last:
+                self._mask_again(work)
 
     def log_probabilities(
         self, texts: Sequence[DraftText], filled: Sequence[Filled]
     ) -> list[float]:
         """The mean log p of what is written, each word given all else; 0 of nothing."""
-        rows, masked, owners = list[RewriteRow](), list[list[int]](), list[int]()
-        for number, (text, own) in enumerate(zip(texts, filled, strict=True)):
-            for place in range(len(own.written)):
-                rows.append(self._row(text, own.draft, own.written))
-                masked.append([place])
-                owners.append(number)
-        if not rows:
-            return [0.0] * len(filled)
-        outputs = self._forward(_features(rows, masked, self._special.mask))
-        losses = outputs[LOSSES]
+        masks = [
+            (number, place)
+            for number, own in enumerate(filled)
+            for place in range(len(own.written))
+        ]
         sums = np.zeros(len(filled))
-        for index, (row, (place,)) in enumerate(zip(rows, masked, strict=True)):
-            sums[owners[index]] -= losses.row(index)[row.written[place]]
+        for first in range(0, len(masks), _ROWS):
+            part = masks[first : first + _ROWS]
+            rows = [
+                self._row(texts[number], filled[number].draft, filled[number].written)
+                for number, _ in part
+            ]
+            places = [[place] for _, place in part]
+            losses = self._forward(_features(rows, places, self._special.mask))[LOSSES]
+            for index, (number, place) in enumerate(part):
+                sums[number] -= losses.row(index)[rows[index].written[place]]
         sizes = np.array([max(1, len(own.written)) for own in filled])
         return (sums / sizes).tolist()
 
     def _fitting(self, text: DraftText, draft: Draft) -> Draft:
-        """The draft without what its row has no room for."""
+        """The draft without what its row has no room for.
+
+        What is deleted at the row's end stays if not all fits that is written there;
+        in a slot something is written, if only a part of it.
+        """
         blank = [self._special.mask] * sum(draft.counts)
         row = self._row(text, draft, blank)
         fits = len(row.tokens)
         if fits > len(text.source):
             return draft
-        size = len(text.source)
-        # The place that ends the row may have room for a part of what it was to have.
-        room = self._max_length - (2 if text.context is None else 3)
-        left = max(0, room - fits - len(row.written) - (fits < size))
+        size, left = len(text.source), 0
+        if text.has_slots:
+            room = self._max_length - (2 if text.context is None else 3)
+            left = max(0, room - fits - len(row.written) - (fits < size))
+        elif draft.counts[fits] or not all(draft.keeps[fits : fits + 1]):
+            while fits and not draft.keeps[fits - 1]:
+                fits -= 1
         keeps = [*draft.keeps[:fits], *[True] * (size - fits)]
         counts = [*draft.counts[:fits], min(left, draft.counts[fits])]
         counts += [0] * (size - fits)

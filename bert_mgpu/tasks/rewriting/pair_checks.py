@@ -85,15 +85,20 @@ def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def warnings(checked: CheckedSet) -> Iterator[str]:
-    """A line for each likely mistake in a set."""
+    """A line for each likely mistake in a set.
+
+    For those of its own file a training ends before it warns: see `check`.
+    """
     facts = checked.features.notes["rewriting"]
-    if checked.labelled and checked.split != "train" and facts["pairs"]:
+    if checked.labelled and facts["pairs"]:
         for problem in _problems(facts):
             yield f"{checked.path}: {problem}"
 
 
 def tables(sets: Sequence[CheckedSet]) -> list[str]:
-    """Facts on the pairs of sets, a column each."""
+    """Facts on the pairs of sets, a column each; of no set nothing."""
+    if not sets:
+        return []
     facts = [checked.features.notes["rewriting"] for checked in sets]
     rows: list[tuple[str, list[Any]]] = [
         ("targets equal to their text", [each["equal"] for each in facts]),

@@ -51,12 +51,17 @@ def exact(true: str, predicted: str) -> float:
 
 
 def f1(true: str, predicted: str) -> float:
-    """F1 of the words; where either has none, whether both have none."""
+    """F1 of the words; where either has none, whether both have none: SQuAD 2.0's."""
     words, said = normalized(true).split(), normalized(predicted).split()
     if not (words and said):
         return float(words == said)
     common = (collections.Counter(words) & collections.Counter(said)).total()
     return _harmonic(common, len(words), len(said))
+
+
+def f1_of_1_1(true: str, predicted: str) -> float:
+    """F1 as the script of SQuAD 1.1 has it: 0 where neither has any word."""
+    return f1(true, predicted) if normalized(true) else 0.0
 
 
 def cmrc_exact(true: str, predicted: str) -> float:
@@ -159,10 +164,10 @@ def best_threshold(with_answer: np.ndarray, none: np.ndarray, odds: np.ndarray) 
 def scores(
     truth: Sequence[Sequence[str]], predicted: Sequence[str], *, chinese: bool
 ) -> dict[str, float]:
-    """The scores of a set whose questions all have an answer."""
+    """The scores of a set whose questions all have an answer: SQuAD 1.1's."""
     found = {
         "exact_match": _percent(of_questions(truth, predicted, exact)),
-        "f1": _percent(of_questions(truth, predicted, f1)),
+        "f1": _percent(of_questions(truth, predicted, f1_of_1_1)),
     }
     cmrc = _cmrc(truth, predicted) if chinese else {}
     return found | {name: _percent(own) for name, own in cmrc.items()}
@@ -215,12 +220,18 @@ def scores_with_negative(
 
 
 def trust(
-    truth: Sequence[Sequence[str]], predicted: Sequence[str], *, chinese: bool
+    truth: Sequence[Sequence[str]],
+    predicted: Sequence[str],
+    *,
+    chinese: bool,
+    negative: bool = False,
 ) -> Trust:
     """Intervals of the scores, and whether one answer is given to nearly all."""
     if not predicted:
         return Trust()
-    score, name = (cmrc_f1, "cmrc_f1") if chinese else (f1, "f1")
+    score, name = f1 if negative else f1_of_1_1, "f1"
+    if chinese:
+        score, name = cmrc_f1, "cmrc_f1"
     values = of_questions(truth, predicted, score)
     low, high = intervals.of_rows(
         np.stack([values, np.ones(len(values))], 1),

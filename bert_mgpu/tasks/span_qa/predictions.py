@@ -15,7 +15,6 @@ from bert_mgpu.tasks.span_qa.answers import Answer
 from bert_mgpu.tasks.span_qa.scored import AnsweredSet
 
 _DIGITS = 6  # of a probability
-_SHOWN = 5  # answers of a question, for people
 
 
 def decide(scored: AnsweredSet) -> Predictions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,21 @@ _NUMBER_WIDTH = 16  # columns of the terminal
 _LONG, _CUT = 0.05, 0.05  # shares of answers, and of questions, from which to warn
 
 
-def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for the log on a set."""
+def remarks(features: Features) -> Iterator[str]:
+    """Lines for the log on a set; `warnings` names what a training is to learn."""
+    notes = features.notes
+    if features.owners is not None:
+        widest = notes["room"] - int(dataset.windows_of(features).heads.min())
+        if notes["stride"] >= widest:
+            yield (
+                f"windows of a context do not overlap: --doc_stride={notes['stride']},"
+                f" and they have up to {widest} tokens"
+            )
     if notes["misplaced"]:
         yield (
             f"{notes['misplaced']} of {notes['answers']} answers are not at their"
             f" place; {_questions(notes['lost'])} with none that the context has"
         )
-        for line, told in notes["misplaced_shown"]:
-            yield f"  line {line}: {told}"
-        if more := notes["misplaced"] - len(notes["misplaced_shown"]):
-            yield f"  and {more} more: --verbose_logging=true names all"
     if notes["cut_questions"]:
         yield (
             f"{_questions(notes['cut_questions'])} longer than --max_query_length:"
@@ -40,16 +44,17 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
     notes, path = checked.features.notes, checked.path
     count = len(checked.features.first_rows)
     if notes["cut_questions"] > _CUT * count:
-        yield (
-            f"{path}: {_questions(notes['cut_questions'])} longer than"
-            " --max_query_length: raise it"
-        )
+        share = notes["cut_questions"] / count
+        yield f"{path}: {share:.0%} of the questions are cut: raise --max_query_length"
     if not checked.labelled:
         return
     for line, told in notes["misplaced_shown"]:
         yield f"{path}:{line}: {told}"
     if more := notes["misplaced"] - len(notes["misplaced_shown"]):
-        yield f"{path}: and {more} more answers that are not at their place"
+        yield (
+            f"{path}: and {more} more answers that are not at their place:"
+            " --verbose_logging=true names all"
+        )
     with_answer = count - notes["without"]
     if notes["long_answers"] > _LONG * with_answer:
         share = notes["long_answers"] / with_answer
@@ -59,11 +64,20 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
             " predicted: raise it"
         )
     if with_answer and checked.split == "train" and not _learnt(checked.features):
-        yield f"{path}: no answer fits into a window: lower --doc_stride"
+        if notes["lost"] == with_answer:
+            rest = "" if notes["learnt"] else ": nothing to learn"
+            yield f"{path}: no question has an answer that its context has{rest}"
+        else:
+            yield (
+                f"{path}: no answer fits into a window: raise --max_seq_length, or"
+                " lower --doc_stride"
+            )
 
 
 def tables(sets: Sequence[CheckedSet]) -> list[str]:
-    """Facts on questions, and what a stride would cost, by set."""
+    """Facts on questions, and what a stride would cost, by set; of no set nothing."""
+    if not sets:
+        return []
     features = [checked.features for checked in sets]
     train = next((each.features for each in sets if each.split == "train"), None)
     known = _contexts(train) if train is not None else set()

@@ -143,7 +143,8 @@ def _nearest(context: str, text: str, start: int) -> int | None:
 def _told(text: str, start: int | None, at: int | None) -> str:
     where = "" if start is None else f" at {start}"
     if at is None:
-        done = ", nor elsewhere in the context: left out"
+        elsewhere = "" if start is None else ", nor elsewhere"
+        done = f"{elsewhere} in the context: left out"
     else:
         is_near = start is not None and start >= 0 and abs(at - start) == 1
         off = ", off by one" if is_near else ""

@@ -30,6 +30,7 @@ from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.span_qa import metrics, predictions, report
 from bert_mgpu.tasks.span_qa.dataset import ENDS, STARTS
 from bert_mgpu.tasks.span_qa.files import TYPE
+from bert_mgpu.tasks.span_qa.reader import Answers
 from bert_mgpu.tasks.span_qa.scored import AnsweredSet
 
 
@@ -129,13 +130,30 @@ class SpanQa(FinetuningTask):
             truth, said, answers=best, odds=odds, chinese=self._chinese
         )
 
+    def metrics(self, rows: Features) -> list[str]:
+        # The scores of a question of each kind have these names.
+        without = rows.notes["without"]
+        kinds = [("x",)] * (without < len(rows.first_rows)) + [()] * (without > 0)
+        examples = [Example("", "", label=Answers(kind, None)) for kind in kinds]
+        said, odds = [""] * len(kinds), None
+        if self.choice.version_2_with_negative:
+            odds = np.zeros(len(kinds))
+        found = self.scores_of(examples, said, best=said, odds=odds)
+        names = [name for name in found if not name.endswith(("total", "_thresh"))]
+        return ["eval_loss", *names]
+
     def report(self, scored: AnsweredSet, examples: ReadExamples) -> SetReport:
         return report.of_set(scored, chinese=self._chinese)
 
     def trust(self, scored: AnsweredSet) -> Trust:
         truth = [example.label.texts for example in scored.examples]
         said = [answer.text for answer in scored.chosen]
-        return metrics.trust(truth, said, chinese=self._chinese)
+        return metrics.trust(
+            truth,
+            said,
+            chinese=self._chinese,
+            negative=self.choice.version_2_with_negative,
+        )
 
     def decide(self, scored: AnsweredSet) -> Predictions:
         return predictions.decide(scored)

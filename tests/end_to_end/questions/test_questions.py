@@ -10,6 +10,7 @@ import pytest
 
 import bert_mgpu
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.cli import run_squad
 from tests.support.processes import process
 from tests.support.questions import small
 from tests.support.runs import assert_refused
@@ -274,6 +275,15 @@ def test_misplaced_answers_are_named(flags, inside, tmp_path, data):
 def test_a_stride_beyond_the_row_is_refused(flags, inside, tmp_path):
     asked = {"do_train": True, "doc_stride": 22}
     assert_refused(inside(flags(tmp_path / "out", **asked)), "pass less")
+
+
+def test_the_default_stride_goes_on_in_a_short_row(flags, started, tmp_path):
+    """As in run_squad.py, whose default is 128."""
+    asked = flags(tmp_path / "out", do_train=True, num_train_epochs=1)
+    asked = [flag for flag in asked if not flag.startswith("--doc_stride")]
+    code, _, err = started(run_squad.main, asked)
+    assert code == 0, err
+    assert "windows of a context do not overlap: --doc_stride=128" in err
 
 
 def test_a_share_of_the_training_file_has_its_own_contexts(flags, inside, tmp_path):

@@ -144,7 +144,7 @@ MUTANTS: list[Mutant] = [
            "slice(first, first + _BLOCK)", "slice(first, first + _BLOCK - 1)",
            "tasks/classification/test_naive_bayes.py"),
     Mutant("a perplexity is by pieces, not words", "tasks/masked_lm/pseudo_perplexity.py",
-           "np.exp(line_losses.sum() / count)", "np.exp(line_losses.mean())",
+           "_perplexity(line_losses.sum() / count)", "_perplexity(line_losses.mean())",
            "tasks/masked_lm/test_pseudo_perplexity.py"),
     Mutant("packed sums go to the next example", "tasks/masked_lm/task.py",
            'batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1',

@@ -1,5 +1,6 @@
 """Scores against scikit-learn and numpy, tables against terminal columns."""
 
+import sys
 import unicodedata
 
 import numpy as np
@@ -201,6 +202,32 @@ def test_more_than_20_classes_list_the_most_frequent_errors(num_classes):
     assert [line.split() for line in table[2:]] == [
         ["7", "类7", "9", "类9", "5", "50.0"],
         ["3", "类3", "0", "类0", "3", "75.0"],
+    ]
+
+
+def test_scores_take_no_matrix_of_the_classes(monkeypatch):
+    labels, probabilities, losses = _random_set(30, 200)
+    predictions = probabilities.argmax(1)
+    wanted = sklearn.metrics.matthews_corrcoef(labels, predictions)
+    module = sys.modules[sklearn.metrics.confusion_matrix.__module__]
+    monkeypatch.delattr(module, "confusion_matrix")
+    names = [str(n) for n in range(30)]
+    scores = classification_metrics(labels, probabilities, losses, label_names=names)
+    assert scores["mcc"] == pytest.approx(wanted, abs=1e-12)
+    alone = classification_metrics(
+        labels * 0, probabilities * 0, losses, label_names=names
+    )
+    assert alone["mcc"] == 0.0
+
+
+def test_errors_are_listed_without_a_matrix(monkeypatch):
+    """That of 100,000 classes has 80 GB."""
+    monkeypatch.delattr("bert_mgpu.tasks.classification.metrics.confusion")
+    labels, predictions = np.array([[70_000, 2], [3, 3], [70_000, 2], [9, 99_999]]).T
+    table = confusion_table(labels, predictions, [str(n) for n in range(100_000)])
+    assert [line.split() for line in table.splitlines()[2:]] == [
+        ["70000", "70000", "2", "2", "2", "100.0"],
+        ["9", "9", "99999", "99999", "1", "100.0"],
     ]
 
 

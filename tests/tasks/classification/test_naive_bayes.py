@@ -40,6 +40,19 @@ def test_all_rows_are_counted_whatever_the_size_of_the_blocks(monkeypatch):
     assert scored(train, train, "single") == pytest.approx(whole)
 
 
+def test_labels_whose_table_has_no_room_have_no_baseline(monkeypatch, capfd):
+    train = features([[1], [2]], np.array([0, 1], np.int32))
+    monkeypatch.setattr(naive_bayes, "_MOST_CELLS", 6)
+    assert scored(train, train, "single")["eval_accuracy"] == 1.0
+    monkeypatch.setattr(naive_bayes, "_MOST_CELLS", 5)
+    single = PROBLEM_TYPES["single"]
+    assert naive_bayes.scores(train, {"dev": train}, LABELS, problem_type=single) == {}
+    assert (
+        "no naive Bayes: 2 labels of 3 tokens make a table of 6"
+        in capfd.readouterr().err
+    )
+
+
 def test_each_of_several_labels_has_a_model_of_its_own():
     label_ids = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], np.uint8)
     train = features([[1], [2], [1, 2], [3]] * 3, np.tile(label_ids, (3, 1)))

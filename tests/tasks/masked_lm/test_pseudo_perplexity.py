@@ -48,6 +48,14 @@ def test_a_perplexity_is_that_of_words_not_of_pieces(words):
     assert probs == pytest.approx(np.exp([-1, -2, -3]))
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_perplexity_beyond_all_numbers_is_none(words):
+    """JSON has no Infinity."""
+    losses = np.array([[2000, 2], [3, 0], *[[1, 0]] * 4], np.float32)
+    suns, _, rain = words.scores(losses)
+    assert suns["ppl"] is None and rain["ppl"] == pytest.approx(np.exp(1))
+
+
 def test_longer_lines_are_cut(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
     words = MaskedWords(LINES, Tokenizer(str(tmp_path / "vocab.txt"), True), 5)

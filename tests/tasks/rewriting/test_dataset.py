@@ -5,6 +5,7 @@ import pytest
 
 from bert_mgpu.core.rows import Example
 from bert_mgpu.data import cache
+from bert_mgpu.tasks import data_checks
 from bert_mgpu.tasks.rewriting import dataset, metrics
 from tests.support.tiny import VOCAB
 
@@ -148,8 +149,20 @@ def test_a_text_that_is_cut(featurise):
     assert shown(features, 0) == "[cls] [sep] SUN JOY RAIN [SEP]"
     assert features.ragged["tag_ids"].row(0).tolist() == [0, 0, KEEP, KEEP + 1, KEEP, 0]
     assert features.unread["whole"].row(0).tolist() == [0]
-    assert features.notes["truncated"] == 1
+    assert (features.notes["truncated"], features.notes["rows"]) == (1, 1)
+    assert len(features) == 2
     assert shown(features, 1) == "[cls] [sep] SUN [MASK] JOY [SEP]"
+
+
+def test_texts_that_are_cut_are_a_share_of_all_texts(featurise):
+    """Not of their rows; and --truncation, which has no part in them, is not named."""
+    features = featurise(
+        *[("sun win joy rain", "sun joy rain fear", "the")] * 4, length=6
+    )
+    assert len(features) == 8
+    checked = data_checks.CheckedSet("train", "train.tsv", features, unknown=1)
+    first, *_ = data_checks.warnings({"train": checked}, lambda one: iter(()))
+    assert first == "train.tsv: 100% of the rows are truncated: raise --max_seq_length"
 
 
 def test_the_cache_keeps_all_columns(featurise):

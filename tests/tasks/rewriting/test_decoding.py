@@ -59,6 +59,8 @@ def test_what_the_rows_hold(rows_of):
     win = [VOCAB.index("the"), VOCAB.index("win")]
     assert contexts == [win, win, [], None, None, []]
     assert [each.slots for each in found] == [None, [1, 2], None, None, [1], None]
+    for each in found:
+        assert each.text.has_slots == (each.slots is not None)
     # Behind [CLS] and the context; the end is decided where it is in the row.
     places = [each.scores[:, 0].tolist() for each in found]
     starts = [ids.offsets[row] for row in (0, 1, 2, 3, 5, 6)]

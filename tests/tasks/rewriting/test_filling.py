@@ -7,6 +7,7 @@ import tensorflow as tf
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.model import bert, heads
 from bert_mgpu.tasks.masked_lm.pseudo_perplexity import MaskedWords, Scoring
+from bert_mgpu.tasks.rewriting import filling
 from bert_mgpu.tasks.rewriting.drafts import Draft
 from bert_mgpu.tasks.rewriting.filling import DraftText, Filled, Filler, Vocabulary
 from bert_mgpu.tasks.rewriting.rows import layout, special_of
@@ -79,7 +80,8 @@ def test_a_slot_at_the_end_of_the_row_gets_what_fits(model):
         counts = [0] * (len(source) + 1)
         counts[place] = 4
         draft = Draft([True] * len(source), counts, 0.0)
-        (found,) = filler(1).fill([DraftText(source, None)], [draft])
+        text = DraftText(source, None, has_slots=True)
+        (found,) = filler(1).fill([text], [draft])
         assert found.draft.counts[place] == len(found.written) == room, place
 
 
@@ -244,6 +246,49 @@ def test_what_has_no_room_is_kept(model):
     (own,) = filler(1).fill([text], [draft])
     assert len(own.written) == 1 and own.draft.counts == [1, *[0] * 21]
     assert own.draft.keeps == [True] * 21
+
+
+@pytest.mark.parametrize(
+    ("size", "deleted", "counts", "is_made"),
+    [
+        (20, [19], {19: 2}, True),  # 22 tokens fit
+        (21, [20], {20: 4}, False),  # one of the four does
+        (21, [19, 20], {19: 2}, False),  # all that is written, not all in its place
+        (20, [19], {19: 1, 20: 3}, False),  # what stands before it does
+        (20, [], {20: 3}, False),  # two of the three do
+        (30, [20, 21], {}, True),  # beyond the row nothing was decided
+    ],
+)
+def test_a_replacement_is_made_whole_or_not_at_all(
+    model, size, deleted, counts, is_made
+):
+    """At the end of a row; what stands in the middle is made."""
+    filler, _, _ = model
+    keeps = [n not in (3, *deleted) for n in range(size)]
+    own = [counts.get(n, 0) for n in range(size + 1)]
+    draft = Draft(keeps, own, 0.0)
+    (found,) = filler(1).fill([DraftText([FIRST] * size, None)], [draft])
+    wanted = (
+        draft if is_made else Draft([n != 3 for n in range(size)], [0] * (size + 1), 0)
+    )
+    assert found.draft == wanted and len(found.written) == sum(wanted.counts)
+
+
+def test_passes_are_of_a_few_rows_at_a_time(model, monkeypatch):
+    """As many as there are is the memory of a pass; all find the same."""
+    filler, _, _ = model
+    texts, drafts = drawn(12)
+    whole = filler(2).fill(texts, drafts)
+    means = filler(2).log_probabilities(texts, whole)
+    monkeypatch.setattr(filling, "_ROWS", 3)
+    own, seen = filler(2), []
+    forward = own._forward
+    own._forward = lambda rows: seen.append(len(rows)) or forward(rows)
+    parts = own.fill(texts, drafts)
+    assert [each.written for each in parts] == [each.written for each in whole]
+    assert len(seen) > 4
+    again = own.log_probabilities(texts, parts)
+    assert again == pytest.approx(means, abs=1e-5) and max(seen) == 3
 
 
 def test_what_vocabularies_hold():

@@ -46,6 +46,16 @@ def test_exact_and_f1_are_those_of_squads_script(official):
     assert equal > 300
 
 
+def test_f1_where_no_word_is_left():
+    """By the script of SQuAD 1.1 nothing is common then; that of 2.0 says 1."""
+    truth, said = [["The"], ["a", "cat"]], ["the", "the cat"]
+    assert metrics.scores(truth, said, chinese=False) == {"exact_match": 100, "f1": 50}
+    assert metrics.f1("The", "the") == 1.0
+    for negative, low in ((True, 100.0), (False, 0.0)):
+        own = metrics.trust([["The"]], ["the"], chinese=False, negative=negative)
+        assert own.intervals["f1"][0] == low
+
+
 def test_the_best_of_several_answers_counts(official):
     truth = [drawn(3, seed) for seed in range(200)]
     said = drawn(200, 9)

@@ -60,8 +60,8 @@ def test_the_table_of_a_set(tokenizer):
     lines = [*question_checks.warnings(train)]
     assert "train.json:5: 3: 'x' is not" in lines
     assert any("50.0% of the answers have more tokens" in line for line in lines)
-    assert any("1 question longer than --max_query_length" in line for line in lines)
-    remarks = [*question_checks.remarks(train.features.notes)]
+    assert "train.json: 33% of the questions are cut: raise --max_query_length" in lines
+    remarks = [*question_checks.remarks(train.features)]
     assert remarks[0].startswith(
         "1 of 2 answers are not at their place; 1 question with"
     )
@@ -89,10 +89,59 @@ def test_the_cost_of_a_stride_is_that_of_its_windows(tokenizer, stride):
     assert (windows, tokens) == (len(wanted), int(wanted.lengths.sum()))
 
 
+def test_nothing_is_known_of_no_set():
+    assert question_checks.tables([]) == []
+
+
+def test_a_training_names_what_is_misplaced_once(tokenizer):
+    """As a warning: what is evaluated goes by its text."""
+    label = Answers(("x",), None, ("'x' is not", "'x' is not there", "'y' is not"))
+    example = Example("3", "it", "joy", label=label, line=5)
+    train = checked(tokenizer, "train", example, shown=2)
+    told = [*question_checks.warnings(train)]
+    assert [line for line in told if "'x' is not" in line] == [
+        "train.json:5: 3: 'x' is not",
+        "train.json:5: 3: 'x' is not there",
+    ]
+    assert any(
+        line.startswith("train.json: and 1 more answers that are not at their place:")
+        and "--verbose_logging=true" in line
+        for line in told
+    )
+    assert len([*question_checks.remarks(train.features)]) == 1
+
+
 def test_an_answer_that_no_window_has(tokenizer):
     label = Answers((LONG[:80],), (0, 80))
     train = checked(tokenizer, "train", Example("1", "the", LONG, label=label))
-    assert any("no answer fits" in line for line in question_checks.warnings(train))
+    assert any(
+        "no answer fits into a window: raise --max_seq_length" in line
+        for line in question_checks.warnings(train)
+    )
+
+
+def test_answers_that_no_context_has(tokenizer):
+    """Windows have no part in that. Of 2.0 there is still something to learn."""
+    lost = Example("1", "the", LONG, label=Answers(("x",), None))
+    none = Example("2", "the", LONG, label=Answers((), None))
+    for examples, rest in (([lost], ": nothing to learn"), ([lost, none], "")):
+        said = [*question_checks.warnings(checked(tokenizer, "train", *examples))]
+        assert said[-1] == (
+            f"train.json: no question has an answer that its context has{rest}"
+        )
+
+
+def test_windows_that_do_not_overlap_are_said_to(tokenizer):
+    """20 tokens, 5 of them [CLS], one [SEP] at either end, and a question of two."""
+    long, short = (Example("1", "the of", text) for text in (LONG, "the sun"))
+    for example, stride, said in (
+        (long, 14, False),
+        (long, 15, True),
+        (short, 15, False),
+    ):
+        rows = checked(tokenizer, "train", example, doc_stride=stride).features
+        lines = [*question_checks.remarks(rows)]
+        assert any("15 tokens" in line for line in lines) == said
 
 
 def test_ids_that_stand_twice():

@@ -46,6 +46,8 @@ def test_what_is_told_of_misplaced_answers():
         "the answer 'rain' is not at 3, nor elsewhere in the context: left out",
         "the answer 'sun' is not at -1, but at 0",
     )
+    alone = label_of(["rain"]).misplaced
+    assert alone == ("the answer 'rain' is not in the context: left out",)
 
 
 def test_questions_without_an_answer():

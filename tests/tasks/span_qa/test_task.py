@@ -124,6 +124,22 @@ def test_the_scores_of_a_task(task):
     assert scores == dict.fromkeys(("exact_match", "f1", "cmrc_em", "cmrc_f1"), 100)
 
 
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("chinese", [False, True])
+def test_the_best_weights_may_be_those_of_any_score(rows, negative, chinese):
+    """Of a question without an answer there are more: two of the three have one."""
+    choice = CHOICE._replace(version_2_with_negative=negative)
+    own = SpanQa("x", small_config(), max_seq_length=9, choice=choice, chinese=chinese)
+    names = ["exact", "f1"] if negative else ["exact_match", "f1"]
+    names += ["cmrc_em", "cmrc_f1"] * chinese
+    if negative:
+        parts = [f"{part}_{name}" for part in ("HasAns", "NoAns") for name in names]
+        names += [*parts, "best_exact", "best_f1"]
+    found = own.metrics(rows)
+    assert sorted(found) == sorted(["eval_loss", *names])
+    assert {*own.shown, own.metric} <= {*found}
+
+
 def test_a_prediction_for_people():
     record = {"answer": "sun", "start": 4, "end": 7, "probability": 0.5}
     display = predictions.display(record)
