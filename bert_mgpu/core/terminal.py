@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 WIDTH = 80  # terminal columns
-_LEAST_NAME = 10  # those of the names of a table
+_LEAST_NAME = 10  # those of the names of a table, unless said otherwise
 _MOST_CELL = 32  # those of another cell, at most
 COLOURS = {"red": 31, "green": 32, "yellow": 33}  # their codes
 _WIDE = ("W", "F")  # East Asian width: two terminal columns
@@ -116,13 +116,18 @@ def hanging(text: str, columns: int, indent: int) -> list[str]:
 
 
 def align(
-    lines: Sequence[Sequence[str]], widths: Sequence[int], columns: int = WIDTH
+    lines: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    columns: int = WIDTH,
+    *,
+    least: int = _LEAST_NAME,
 ) -> str:
     """A table of so many columns at most: names to the left, numbers to the right.
 
     Several of them, below each other, where the numbers leave the names no room.
 
-    lines: a name and one cell for each of `widths`, which grow with the longest cell.
+    lines: a name and one cell for each of `widths`, which grow with the longest cell;
+    least: columns of the longest name that are not cut.
     """
     lines = [[*map(visible, line)] for line in lines]
     longest, *cells = (max(map(width, column)) for column in zip(*lines, strict=True))
@@ -131,14 +136,13 @@ def align(
         for own, cell in zip(widths, cells, strict=True)
     ]
     name_width = min(columns - sum(widths), longest)
-    if name_width < min(_LEAST_NAME, longest) and len(widths) > 1:
+    if name_width < min(least, longest) and len(widths) > 1:
         half = (len(widths) + 1) // 2
         left = [line[: 1 + half] for line in lines]
         right = [[line[0], *line[1 + half :]] for line in lines]
-        return (
-            f"{align(left, widths[:half], columns)}\n\n"
-            f"{align(right, widths[half:], columns)}"
-        )
+        parts = (left, widths[:half]), (right, widths[half:])
+        tables = (align(own, its, columns, least=least) for own, its in parts)
+        return "\n\n".join(tables)
     return "\n".join(
         fit(name, name_width) + "".join(map(_to_the_right, cells, widths))
         for name, *cells in lines

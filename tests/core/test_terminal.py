@@ -73,6 +73,10 @@ def test_names_of_columns_never_run_together():
     for table in found:
         head, numbers = table.splitlines()
         assert terminal.width(head) == terminal.width(numbers) <= 80
+    wide = terminal.align(
+        [["", "a", "b"], ["c" * 38, "1", "2"]], [12] * 2, 40, least=24
+    )
+    assert wide.count("c" * 26 + "..") == 2
     narrow = terminal.align(lines, [12] * 4, 50)
     assert all(terminal.width(line) <= 50 for line in narrow.splitlines())
 

@@ -47,6 +47,7 @@ _NO_MODEL = (
     " --vocab_file"
 )
 _NUMBER_WIDTH = 12  # terminal columns
+_SIZE_WIDTH = len("words per example, 100..")  # by which sizes are told apart
 
 
 def main(argv: Sequence[str]) -> int:
@@ -228,7 +229,8 @@ def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
     repeats = [data_checks.count_repeated(each) for each in sets]
     lines.append(["repeated texts", *map(str, repeats)])
     widths = [_NUMBER_WIDTH] * len(sets)
-    return terminal.align(lines, widths, terminal.narrow(sys.stdout))
+    columns = terminal.narrow(sys.stdout)
+    return terminal.align(lines, widths, columns, least=_SIZE_WIDTH)
 
 
 def _unknown_words(
