@@ -94,7 +94,7 @@ CASES = {
     "sst2, half of it frozen": Case(
         False, SST2, ADAMW | {"freeze_layers": "embeddings,0-2"}
     ),
-    "headlines, ten epochs": Case(False, HEADLINES, ADAMW | {"num_train_epochs": 10}),
+    "headlines, five epochs": Case(False, HEADLINES, ADAMW | {"num_train_epochs": 5}),
     "headlines, batches of 16": Case(
         False, HEADLINES, ADAMW | {"train_batch_size": 16}
     ),
