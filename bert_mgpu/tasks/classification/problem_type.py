@@ -154,6 +154,10 @@ class ProblemType(abc.ABC):
         """Rows by true label (down) and predicted label, int [L, L], or None."""
         return None
 
+    def confidence(self, scored: ScoredRows) -> metrics.Cells:
+        """How often predictions of a probability are right; empty if not known."""
+        return []
+
     def tables(self, scored: ScoredRows) -> list[str]:
         """Tables that an evaluation logs below its line of scores."""
         cells = self.cells(scored)

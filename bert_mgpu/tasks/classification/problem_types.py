@@ -110,6 +110,10 @@ class Single(ProblemType):
         classes = self._classes(scored)
         return metrics.confusion(scored.truth, classes, len(scored.labels))
 
+    def confidence(self, scored: ScoredRows) -> metrics.Cells:
+        classes = self._classes(scored)
+        return trust.confidence_cells(scored.truth, classes, scored.logits)
+
     def tables(self, scored: ScoredRows) -> list[str]:
         classes = self._classes(scored)
         table = metrics.confusion_table(scored.truth, classes, scored.labels)

@@ -18,6 +18,10 @@ from bert_mgpu.tasks.classification.problem_type import ProblemType, ScoredRows
 _LONGEST_TEXT = 400  # characters of a text that are shown
 _COLUMNS = ("text", "true", "predicted", "their probabilities")
 _ORDER = "the highest loss"
+_CONFIDENCE = (
+    "how far probabilities can be trusted: the share of right ones among the"
+    " predictions that have at least a probability; leave the others to people"
+)
 
 
 def of_set(
@@ -30,6 +34,8 @@ def of_set(
     matrix = problem_type.confusion(scored)
     if matrix is not None:
         blocks.append(ConfusionMatrix(matrix, scored.labels))
+    if cells := problem_type.confidence(scored):
+        blocks.append(ReportTable(cells, "wnnn", _CONFIDENCE))
     return SetReport(blocks, _mistakes(problem_type, scored, examples))
 
 

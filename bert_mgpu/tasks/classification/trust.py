@@ -18,6 +18,7 @@ _FEWEST = 20  # rows of which one answer says something
 _NEARLY_ALL = 0.95
 _TOO_OFTEN = 1.1  # times as often as it is true
 _NARROW = 0.1  # the deviation of values over that of the truth
+_LEAST_PROBABILITIES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
 def of_classes(
@@ -40,6 +41,25 @@ def of_classes(
     floor = float(sizes[most] / rows)
     line = _one_answer(labels[said], int(answers[said]), int(sizes[said]), rows=rows)
     return Trust(found, {f'"{labels[most]}" for all': floor}, one_answer=line)
+
+
+def confidence_cells(
+    truth: np.ndarray, predicted: np.ndarray, logits: np.ndarray
+) -> metrics.Cells:
+    """How many predictions have a probability, and how many of those are right.
+
+    A line for each least probability that some of the rows have, the first for all.
+    truth, predicted: int [R]; logits: [R, C].
+    """
+    log_probs = metrics.log_softmax(logits)
+    probabilities = np.exp(log_probs[np.arange(len(predicted)), predicted])
+    lines: metrics.Cells = [("probability", "predictions", "of all", "right")]
+    for least in _LEAST_PROBABILITIES:
+        if (kept := probabilities >= least).any():
+            shares = (kept.mean(), (truth == predicted)[kept].mean())
+            name = f"at least {least:g}" if least else "any"
+            lines.append((name, f"{kept.sum():,}", *(f"{s:.1%}" for s in shares)))
+    return lines
 
 
 def _f1(counts: np.ndarray) -> np.ndarray:

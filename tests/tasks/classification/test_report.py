@@ -40,6 +40,8 @@ def test_the_highest_loss_comes_first():
     assert worst.truth == "no" and worst.places == ((0, 1),)
     (matrix,) = [b for b in found.blocks if isinstance(b, ConfusionMatrix)]
     assert matrix.counts.tolist() == [[1, 2], [0, 0]]
+    *_, confidence = found.blocks
+    assert confidence.rows[-1] == ("at least 0.9", "1", "33.3%", "100.0%")
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,7 @@ def test_other_types_have_no_matrix(kind, truth, numbers):
     texts = [Example("", "sun", None, "?", n) for n in (1, 2, 3)]
     found = report.of_set(PROBLEM_TYPES[kind], scored, lambda: texts)
     assert not any(isinstance(block, ConfusionMatrix) for block in found.blocks)
+    assert not any("probability" in block.rows[0] for block in found.blocks)
     assert [one.number for one in found.mistakes.worst_first][: len(numbers)] == numbers
     assert not any(one.places for one in found.mistakes.worst_first)
 

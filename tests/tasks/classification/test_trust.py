@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import special
 from sklearn import metrics
 
 from bert_mgpu.tasks.classification import trust
@@ -120,3 +121,29 @@ def test_sets_of_labels():
         true = (truth == same).all(-1).sum()
         line = f"200 of 200 rows are predicted as {name}, which {true} are"
         assert trust.of_label_sets(truth, same, LABELS).one_answer == line
+
+
+def test_confident_predictions_are_counted_as_scikit_learn_scores_them():
+    rng = np.random.default_rng(2)
+    logits = 2 * rng.normal(size=(400, 3))
+    truth = np.where(rng.random(400) < 0.7, logits.argmax(-1), rng.integers(0, 3, 400))
+    probabilities = special.softmax(logits, -1)
+    # A threshold may choose another class than the most probable one.
+    said = (probabilities[:, 2] >= 0.1) * 2
+    heads, *lines = trust.confidence_cells(truth, said, logits)
+    assert heads == ("probability", "predictions", "of all", "right")
+    least = [0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99]
+    assert [line[0] for line in lines] == ["any", *(f"at least {p}" for p in least[1:])]
+    for probability, line in zip(least, lines, strict=True):
+        kept = probabilities[np.arange(400), said] >= probability
+        accuracy = metrics.accuracy_score(truth[kept], said[kept])
+        assert line[1:] == (str(kept.sum()), f"{kept.mean():.1%}", f"{accuracy:.1%}")
+
+
+def test_probabilities_that_no_prediction_has_are_left_out():
+    """Here they are 0.73 and 0.27, both of the first class."""
+    lines = trust.confidence_cells(np.array([0, 1]), np.zeros(2, int), np.eye(2))
+    assert lines[1:] == [
+        ("any", "2", "100.0%", "50.0%"),
+        *((f"at least {p}", "1", "50.0%", "100.0%") for p in (0.5, 0.6, 0.7)),
+    ]
