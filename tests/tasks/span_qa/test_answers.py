@@ -48,7 +48,8 @@ def drawn_logits(rows, seed, null=0.0):
 )
 def test_n_best_lists_are_those_of_run_squad(tmp_path, name, count, negative):
     """Of equal logits. Where texts differ, Google's code found no place for its answer
-    and gives whole words (a Chinese passage has none but itself).
+    and gives whole words (a Chinese passage has none but itself), or it found the same
+    characters further ahead, with other white space between them.
     """
     is_english = name == "english"
     value = questions.english(count, 2) if is_english else questions.chinese(count)
@@ -95,11 +96,12 @@ def test_n_best_lists_are_those_of_run_squad(tmp_path, name, count, negative):
             same += 1
             continue
         by_logits = {(e["start_logit"], e["end_logit"]): e["text"] for e in found}
-        passage = " ".join(contexts[name_].split())
+        passage = "".join(contexts[name_].split())
         for entry in wanted:
             own = by_logits.get((entry["start_logit"], entry["end_logit"]))
             if own is not None and own != entry["text"]:
-                assert own in entry["text"] and entry["text"] in passage
+                words = "".join(entry["text"].split())
+                assert "".join(own.split()) in words and words in passage
                 others += 1
     print(f"{name}: {same} of {count} lists are equal; {others} texts are longer there")
     assert same > count * 0.6
