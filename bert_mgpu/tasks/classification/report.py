@@ -19,8 +19,8 @@ _LONGEST_TEXT = 400  # characters of a text that are shown
 _COLUMNS = ("text", "true", "predicted", "their probabilities")
 _ORDER = "the highest loss"
 _CONFIDENCE = (
-    "how far probabilities can be trusted: the share of right ones among the"
-    " predictions that have at least a probability; leave the others to people"
+    "how far probabilities can be trusted: of the predictions with at least this"
+    " probability, how many are right; the others can be left to people"
 )
 
 
