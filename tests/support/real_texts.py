@@ -16,8 +16,8 @@ from tests.support.paths import DATA
 ABSENT = "the folder ../shared with data and models is absent"
 
 
-def files() -> list[pathlib.Path]:
-    return sorted(path for path in DATA.rglob("*") if path.is_file())
+def files(folder: str = ".") -> list[pathlib.Path]:
+    return sorted(path for path in (DATA / folder).rglob("*") if path.is_file())
 
 
 def texts_of(path: pathlib.Path) -> Iterator[str]:
