@@ -135,6 +135,13 @@ class Trust(NamedTuple):
     floors: Mapping[str, float] = types.MappingProxyType({})
     one_answer: str = ""  # that nearly all rows get and should not: a line on it
 
+    def without_points(self) -> Trust:
+        """Only intervals with a width: drawing again from rows that are all right, or
+        all wrong, says nothing of others.
+        """
+        kept = {name: (a, b) for name, (a, b) in self.intervals.items() if a < b}
+        return self._replace(intervals=kept)
+
 
 class Display(NamedTuple):
     """A prediction as people read it."""

@@ -68,7 +68,9 @@ def tell(
     if run.topology.group.rank > 0:
         return NOTHING
     doubts = list[str]()
-    trusts = {name: run.task.trust(own) for name, own in scored.items()}
+    trusts = {
+        name: run.task.trust(own).without_points() for name, own in scored.items()
+    }
     for name, own in scored.items():
         trust = trusts[name]
         texts = [f"{key} {a:.4f} to {b:.4f}" for key, (a, b) in trust.intervals.items()]

@@ -1,6 +1,7 @@
 """What a run says of a model that learnt nothing, and of one that did."""
 
 import json
+import re
 
 import pytest
 
@@ -102,3 +103,5 @@ def test_a_model_that_did(said, work):
     err, _ = said(task="own", data_dir=folder, **flags)
     told = [line for line in err.splitlines() if "WARNING" in line]
     assert not any("is not better" in line or "to try" in line for line in told), err
+    assert "95 % intervals: eval_accuracy 0." in err
+    assert not re.search(r" (\d\.\d{4}) to \1", err)

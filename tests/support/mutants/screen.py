@@ -118,6 +118,10 @@ MUTANTS: list[Mutant] = [
     Mutant("any set has the baseline of its name", "evaluation/result_files.py",
            "if contents is None or contents.get(name) == scores.get(_OF, \"\")",
            "if True", "runs/test_learnt.py learnt_nothing"),
+    Mutant("intervals of one point are told", "core/task.py",
+           "for name, (a, b) in self.intervals.items() if a < b",
+           "for name, (a, b) in self.intervals.items()",
+           "tasks/classification/test_trust.py"),
     # the report
     Mutant("line ends are escaped", "evaluation/html.py",
            '_SHOWN = "\\n\\t"', '_SHOWN = ""', "evaluation/test_html.py"),

@@ -30,6 +30,15 @@ def test_a_class_that_hardly_occurs_has_an_interval():
         assert low == high == 0.0
 
 
+def test_rows_that_are_all_right_have_no_drawn_interval():
+    """Each draw of them is right; Wilson's interval has a width."""
+    truth = np.arange(20) % 2
+    found = trust.of_classes(truth, truth, LABELS[:2])
+    assert found.intervals["f1"] == found.intervals["macro_f1"] == (1.0, 1.0)
+    said = found.without_points()
+    assert {*said.intervals} == {"eval_accuracy"} and said.floors == found.floors
+
+
 def test_the_intervals_hold_the_scores():
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 2, 300)
