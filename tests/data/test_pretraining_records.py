@@ -1,4 +1,4 @@
-"""Records on a disk as rows: what is in them, what is wrong with them, their masks."""
+"""Records on a disk as rows: what is in them, and what is wrong with them."""
 
 import os
 
@@ -14,56 +14,20 @@ from bert_mgpu.data import (
     tfrecord,
 )
 from bert_mgpu.data.dynamic_masking import DynamicMasking
-from bert_mgpu.data.pretraining_records import RecordSchema
 from bert_mgpu.data.record_rows import RecordRows
-from bert_mgpu.text.masking import Masking
-
-LENGTH, MOST, CLS, SEP, MASK, VOCAB = 24, 4, 2, 3, 4, 61
-STATIC = RecordSchema(LENGTH, MOST, VOCAB, segments=2, dynamic=False)
-DYNAMIC = RecordSchema(LENGTH, MOST, VOCAB, segments=2, dynamic=True)
-
-
-def padded(values, size):
-    return np.concatenate(
-        [values, np.zeros(size - len(values), np.asarray(values).dtype)]
-    )
-
-
-def static_record(rng, **changed):
-    """As Google's script writes them, with 1 to 4 masked tokens."""
-    length, count = int(rng.integers(6, LENGTH + 1)), int(rng.integers(1, MOST + 1))
-    ids = rng.integers(5, VOCAB, length)
-    ids[0], ids[-1] = CLS, SEP
-    places = np.sort(rng.choice(np.arange(1, length - 1), count, replace=False))
-    features = {
-        "input_ids": padded(ids, LENGTH),
-        "input_mask": padded(np.ones(length, int), LENGTH),
-        "segment_ids": padded((np.arange(length) > length // 2).astype(int), LENGTH),
-        "masked_lm_positions": padded(places, MOST),
-        "masked_lm_ids": padded(rng.integers(5, VOCAB, count), MOST),
-        "masked_lm_weights": padded(np.ones(count, np.float32), MOST),
-        "next_sentence_labels": rng.integers(0, 2, 1),
-        **changed,
-    }
-    return {name: value for name, value in features.items() if value is not None}
-
-
-def dynamic_record(rng, **changed):
-    length = int(rng.integers(6, LENGTH + 1))
-    ids = rng.integers(5, VOCAB, length)
-    ids[0], ids[-1] = CLS, SEP
-    features = {"input_ids": ids, "segment_ids": np.zeros(length, int), **changed}
-    return {name: value for name, value in features.items() if value is not None}
-
-
-def write(path, features):
-    path.write_bytes(b"".join(tfrecord.frame(tfrecord.encode(one)) for one in features))
-    return str(path)
-
-
-def rows_of(path, form, cache, **settings):
-    index = pretraining_records.index(path, form, False, cache=cache)
-    return RecordRows([path], [index], **settings), index
+from tests.support.record_rows import (
+    CLS,
+    DYNAMIC,
+    LENGTH,
+    MASKING,
+    MOST,
+    SEP,
+    STATIC,
+    dynamic_record,
+    rows_of,
+    static_record,
+    write,
+)
 
 
 @pytest.fixture
@@ -176,69 +140,6 @@ def test_the_first_rows_are_enough(made, tmp_path):
     assert len(rows) == len(rows.lengths) == len(rows.target_counts) == 20
 
 
-def draw(kind="token", seed=7):
-    return DynamicMasking(
-        Masking(kind, MASK, VOCAB, probability=0.3, most=MOST), (CLS, SEP), seed
-    )
-
-
-@pytest.fixture
-def unmasked(tmp_path):
-    rng = np.random.default_rng(2)
-    features = [dynamic_record(rng) for _ in range(40)]
-    path = write(tmp_path / "d.tfrecord", features)
-    return path, features
-
-
-def masks_of(rows, number):
-    block = rows.take(np.array([number]))
-    columns = [block.ragged["input_ids"], *block.targets.values()]
-    return [column.row(0).tolist() for column in columns]
-
-
-def test_masks_follow_from_seed_epoch_and_row_alone(unmasked, tmp_path):
-    path, features = unmasked
-    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw())
-    together = rows.take(np.arange(40))
-    for number in (0, 17, 39):
-        ids, places, words = masks_of(rows, number)
-        assert ids == together.ragged["input_ids"].row(number).tolist()
-        original = features[number]["input_ids"]
-        assert words == original[places].tolist() and len(places) <= MOST
-        ids = np.array(ids)
-        kept = np.delete(np.arange(len(ids)), places)
-        assert (ids[kept] == original[kept]).all()
-        assert {0, len(ids) - 1} & {*places} == set()
-    again, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw())
-    assert all(masks_of(rows, n) == masks_of(again, n) for n in (3, 43))
-    other, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw(seed=8))
-    changed = [masks_of(rows, n) != masks_of(rows, 40 + n) for n in range(40)]
-    assert sum(changed) > 35  # another epoch
-    assert sum(masks_of(rows, n) != masks_of(other, n) for n in range(40)) > 35
-
-
-@pytest.mark.parametrize("kind", ["token", "span"])
-def test_counts_are_bounds(unmasked, tmp_path, kind):
-    path, _ = unmasked
-    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw(kind))
-    block = rows.take(np.arange(40))
-    counts = block.targets["masked_lm_positions"].lengths
-    assert (counts <= rows.target_counts).all() and (counts > 0).all()
-    assert (counts == rows.target_counts).mean() > 0.9
-
-
-def test_words_stand_and_fall_together(tmp_path):
-    rng = np.random.default_rng(3)
-    starts = np.array([1, 0, 1, 0, 1, 0, 1, 0])
-    ids = np.array([CLS, 5, 6, 7, 8, 9, 10, SEP])
-    starts = np.array([1, 1, 0, 1, 0, 1, 0, 1])
-    one = dynamic_record(rng, input_ids=ids, segment_ids=0 * ids, word_starts=starts)
-    path = write(tmp_path / "w.tfrecord", [one])
-    rows, _ = rows_of(path, DYNAMIC, tmp_path / "cache", masking=draw())
-    actual = {tuple(masks_of(rows, epoch)[1]) for epoch in range(200)}
-    assert actual == {(1, 2), (3, 4), (5, 6)}
-
-
 @pytest.mark.parametrize(
     ("make", "form", "follows"),
     [
@@ -256,7 +157,7 @@ def test_a_process_without_rows_has_the_arrays_of_the_others(
     rng = np.random.default_rng(5)
     next_label = {"next_sentence_labels": np.array([1]) if follows else None}
     path = write(tmp_path / "a", [make(rng, **next_label) for _ in range(3)])
-    masking = draw() if form.dynamic else None
+    masking = DynamicMasking(MASKING, (CLS, SEP), 7) if form.dynamic else None
     rows, _ = rows_of(path, form, tmp_path / "cache", masking=masking)
     (placement,) = forward_batching.forward_placements(
         rows.lengths,

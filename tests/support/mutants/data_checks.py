@@ -6,6 +6,7 @@ from tests.support.mutants.mutant import Mutant
 
 _NEAR, _NEAR_TEST = "text/near_duplicates.py", "text/test_near_duplicates.py"
 _ROWS, _DOCTOR_TEST = "cli/doctor/near_rows.py", "cli/test_doctor_data.py"
+_COPIES_TEST = "cli/test_mended_copies.py"
 _WRONG = "tasks/classification/wrong_labels.py"
 _WRONG_TEST = "tasks/classification/test_wrong_labels.py"
 _COPIES, _SIGNS = "cli/doctor/repaired_files.py", "cli/doctor/plain_signs.py"
@@ -52,16 +53,16 @@ MUTANTS: list[Mutant] = [
            "self._all.right > self._all.most_common", "True", _DOCTOR_TEST),
     Mutant("a row of two labels is a repeated one", _COPIES,
            "elif (key, repr(example.label)) in labels:", "elif key in {k for k, _ in labels}:",
-           _DOCTOR_TEST + " of_two_labels"),
+           _COPIES_TEST + " of_two_labels"),
     Mutant("near rows of dev stay in train", _COPIES,
            "if key in seen or 0 <= first < len(others):", "if key in seen:",
-           _DOCTOR_TEST + " mended"),
+           _COPIES_TEST + " copy_is_sound"),
     Mutant("labels are written plainly", _SIGNS,
            "columns.label if with_label else None", "columns.label",
-           _DOCTOR_TEST + " labels_and_headers"),
+           _COPIES_TEST + " labels_and_headers"),
     Mutant("names of columns are not looked up", _SIGNS,
            "if number == 0 and self._has_header", "if number < 0 and self._has_header",
-           _DOCTOR_TEST + " labels_and_headers"),
+           _COPIES_TEST + " labels_and_headers"),
     Mutant("JSON of a built-in task is cut at tabs", _SIGNS,
            'if "\\t".join(cells) != line[start:]:', "if False:",
            "cli/test_plain_signs.py json"),
@@ -70,7 +71,7 @@ MUTANTS: list[Mutant] = [
            "cli/test_plain_signs.py blanks"),
     Mutant("packed files are not packed", _COPIES,
            "pack = _PACK.get(copy.suffix, bytes)", "pack = bytes",
-           _DOCTOR_TEST + " task_json"),
+           _COPIES_TEST + " task_json"),
     Mutant("rows are texts to learn from", _WRONG,
            "np.bincount(truth[first], ", "np.bincount(truth, ",
            _DOCTOR_TEST + " again_and_again"),
@@ -98,7 +99,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a cased model is uncased where a vocabulary is named",
            "cli/doctor/task_data.py",
            "if config.vocab_file and not (config.init_checkpoint or trained):",
-           "if config.vocab_file:", f"{_DOCTOR_TEST} cased"),
+           "if config.vocab_file:", f"{_COPIES_TEST} cased"),
     Mutant("a file of predictions has the encoding of the training's", "core/text_files.py",
            "return UTF_8 if is_utf_8 else usual", "return usual",
            "cli/test_repaired_files.py encoding"),

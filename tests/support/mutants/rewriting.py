@@ -7,7 +7,7 @@ from tests.support.mutants.mutant import Mutant
 _DATA = "data_prep/rewriting/test_rewrite_data.py"
 _PHRASES = "data_prep/rewriting/test_phrases.py"
 _MISTAKES = "data_prep/rewriting/test_rewrite_mistakes.py"
-_SEGMENTS, _MASKS = "text/test_ad_segments.py", "text/test_masking.py"
+_SEGMENTS, _MASKS = "text/test_ad_segments.py", "text/test_infill.py"
 
 # fmt: off
 MUTANTS = [
