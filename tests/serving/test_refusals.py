@@ -1,7 +1,6 @@
 """The HTTP application: what it refuses, and that it goes on."""
 
 import concurrent.futures
-import contextlib
 import json
 import re
 import socket
@@ -283,26 +282,6 @@ def test_connections_without_a_request_are_ended(served, monkeypatch):
         time.sleep(1)
         model.may_go.set()
         assert b"200 OK" in connection.recv(65536)
-
-
-@pytest.mark.parametrize("reads", [True, False])
-def test_an_answer_that_nobody_reads_is_dropped(served, tmp_path, monkeypatch, reads):
-    """One that is read slowly is not."""
-    monkeypatch.setattr(server_lib._ImpatientProtocol, "head_seconds", 0.3)
-    page = tmp_path / "report.html"
-    page.write_bytes(b"x" * (64 << 20))  # more than the sockets hold
-    client, received = served(Reverser(report=page)), 0
-    with socket.create_connection(("127.0.0.1", client.port), 10) as connection:
-        connection.sendall(b"GET /report HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        for _ in range(8):
-            time.sleep(0.2)
-            received += len(connection.recv(4 << 20)) if reads else 0
-        with contextlib.suppress(ConnectionError):
-            while part := connection.recv(1 << 20):
-                received += len(part)
-                if received > page.stat().st_size:
-                    break
-    assert (received > page.stat().st_size) == reads
 
 
 def test_one_deadline_for_the_body_and_the_answer(served):

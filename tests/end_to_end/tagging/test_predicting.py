@@ -45,6 +45,9 @@ def test_the_folder_alone_predicts(tagger, inside, tmp_path):
         lines = (out / "predict.txt").read_text().splitlines()
         assert len(lines) == wanted
     assert lines == ["B-GOOD O B-BAD"]  # of words
+    file.write_text('{"text": "sun joy"\n')  # cut off: by its name it is no bare text
+    refused = inside([*args, "--do_predict=true", f"--predict_file={file}"])
+    assert_refused(refused, f"{file}:1: ", "JSON")
     file = tmp_path / "new.txt"
     wrong = [*args, "--predict_text=sun", "--tag_scheme=bioes"]
     assert_refused(inside(wrong), "--tag_scheme=bioes: the trained model has bio")
