@@ -1,12 +1,15 @@
 """Plants the faults of table.py one by one: python -m tests.support.mutants [WORD ...]
 
-With words, only those whose names hold one of them. Each is planted in a copy of the
-clone and met by its tests in a child of this process, which has imported TensorFlow
-once for all. Exit code 1 where more than one of twenty survives.
+With words, only those whose names hold one of them. Two processes have a copy of the
+clone each; every fault is planted in one of them and met by its tests in a child, for
+which TensorFlow was imported once for all. Exit code 1 where more than one of twenty
+survives.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -21,6 +24,7 @@ from tests.support.paths import ROOT
 
 KILLED, SURVIVED = 1, 0  # pytest's exit codes
 LEAST = 0.95  # of the faults are to be noticed
+JOBS = 2  # at once
 
 
 def copied(target: pathlib.Path) -> None:
@@ -43,8 +47,21 @@ def arguments(mutant: Mutant) -> list[str]:
     return [*options, *(["-k", names] if names else []), *(f"tests/{f}" for f in files)]
 
 
-def met(mutant: Mutant, tree: pathlib.Path) -> int:
-    """pytest's exit code of the mutant's tests, in a child process."""
+def begin(folder: str) -> None:
+    """The copy of a process that plants faults."""
+    global _tree
+    _tree = pathlib.Path(tempfile.mkdtemp(dir=folder), "tree")
+    copied(_tree)
+
+
+def met(mutant: Mutant) -> tuple[Mutant, int, float]:
+    """pytest's exit code of the mutant's tests, in a child process; seconds."""
+    began = time.perf_counter()
+    code = _met(mutant, _tree)
+    return mutant, code, time.perf_counter() - began
+
+
+def _met(mutant: Mutant, tree: pathlib.Path) -> int:
     file = tree / "bert_mgpu" / mutant.file
     text = file.read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, f"{mutant.name}: not once in {mutant.file}"
@@ -72,13 +89,14 @@ def main() -> int:
     words = sys.argv[1:]
     chosen = [m for m in MUTANTS if not words or any(word in m.name for word in words)]
     survivors = []
-    with tempfile.TemporaryDirectory() as folder:
-        tree = pathlib.Path(folder, "tree")
-        copied(tree)
-        for mutant in chosen:
-            began = time.perf_counter()
-            code = met(mutant, tree)
-            seconds = time.perf_counter() - began
+    fork = multiprocessing.get_context("fork")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        concurrent.futures.ProcessPoolExecutor(
+            JOBS, fork, initializer=begin, initargs=(folder,)
+        ) as pool,
+    ):
+        for mutant, code, seconds in pool.map(met, chosen):
             verdict = {KILLED: "killed", SURVIVED: "SURVIVED"}.get(
                 code, f"pytest: {code}"
             )
