@@ -108,6 +108,13 @@ def test_a_file_that_only_one_has_is_found(tmp_path):
     [
         ("2026-11-23 10:00:00 done in 3.4 s, 12.5 examples/s", "DATE done in TIME"),
         ('{"seconds": 1.5, "loss": 0.25}', '{"seconds": TIME, "loss": 0.25}'),
+        ('{"epoch": 1.0, "time": 1795792319.4}', '{"epoch": 1.0, "time": TIME}'),
+        (
+            "step 6/6  loss 0.8379  231.9 ex/s  wait 8.2 ms",
+            "step 6/6  loss 0.8379  SPEED",
+        ),
+        ("step 6/6  loss 0.8379  207.9 ex/s", "step 6/6  loss 0.8379  SPEED"),
+        ("memory of the process, with TensorFlow, 799 MB)", "SIZE)"),
         ("about 1 MB a device, of 24.0 GB", "about 1 MB a device, of SIZE"),
         ("wrote /tmp/a/b/out/predict.txt", "wrote WORK/out/predict.txt"),
         ("bert_mgpu 0.1.0, TensorFlow 2.21.0", "bert_mgpu VERSION, TensorFlow VERSION"),

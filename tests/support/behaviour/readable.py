@@ -20,12 +20,13 @@ import tensorflow as tf
 _BLANKS = [
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?", "DATE"),
     (r"\d{4}-\d\d-\d\d", "DATE"),
+    (r"\b[\d.]+ ex/s(  wait [\d.]+ ms)?", "SPEED"),  # a wait is told where it is long
     (r"\b[\d.,]+ (s|ms|seconds|minutes|hours|days)\b", "TIME"),
     (r"\b\d+(\.\d+)? ?(examples|rows|tokens|steps|texts)/s", "SPEED"),
-    (r'"(\w*seconds|\w*_per_second)": [\d.e+-]+', r'"\1": TIME'),
+    (r'"(time|\w*seconds|\w*_per_second)": [\d.e+-]+', r'"\1": TIME'),
     (r"\b\d+:\d\d(:\d\d)?\b", "TIME"),
     (r"[\d.]+ (rows|examples) a second", "SPEED"),
-    (r"[\d.]+ GB|peak memory of [\w, ]+ [\d.]+ MB", "SIZE"),  # of this machine
+    (r"[\d.]+ GB|memory of [\w, ]+ [\d.]+ MB", "SIZE"),  # of this machine
     (r"\b(bert_mgpu|Python|TensorFlow|numpy|Horovod) +v?\d+(\.\d+)+", r"\1 VERSION"),
 ]
 _SECONDS = re.compile(r"seconds|per_second|_s$")
