@@ -7,8 +7,8 @@
 128 tokens, three epochs, float32. Trained by run_classifier_mgpu.py with its default
 optimizer and with AdamW, and by transformers' BertForSequenceClassification in a loop
 of torch with the settings of its Trainer: the same rows grouped by length, the same
-steps and rates, and the same first weights, the head included. A row takes two to four
-minutes on two idle cores. Results are appended to
+steps and rates, and the same first weights, the head included. A row takes four to
+fifteen minutes on two idle cores. Results are appended to
 benchmarks/results/learning_quality.json. Needs ../shared, and what `make parity`
 installs.
 """

@@ -4,8 +4,8 @@
     python -m benchmarks.studies.unlearnt show   # the table of what is there
 
 Trainings that go wrong in different ways, and ten that do not, with 2,000 rows of
-sets of real_data.py and 400 to evaluate: what the log says of each. A row takes a
-minute or two on two idle cores. Results are appended to
+sets of real_data.py and 400 to evaluate: what the log says of each. A row takes two to
+ten minutes on two idle cores. Results are appended to
 benchmarks/results/unlearnt.json. Needs ../shared, and what `make parity` installs.
 """
 
