@@ -110,7 +110,7 @@ def vocabulary(name):
 @HERE
 @pytest.mark.parametrize(
     ("folder", "share", "least"),
-    [(".", 0.002, 200), *rarely(*((folder, 1, 1) for folder in FOLDERS))],
+    [(".", 0.002, 200), *rarely(*((folder, 1, 2000) for folder in FOLDERS))],
 )
 def test_real_texts_keep_what_is_kept(folder, share, least):
     rng, count = random.Random(0), 0
