@@ -121,7 +121,7 @@ class RunConfig(ModelFlags, abc.ABC):
     lr_scaling: str = flag("none", TRAIN, "multiply the learning rate by 1, sqrt(n_gpus) or n_gpus", choices=("none", "sqrt", "linear"))
     on_divergence: str = flag("stop", TRAIN, "when a loss or gradient is not finite: stop with exit code 3, or roll back to the newest checkpoint and go on with half the learning rate, three times at most", choices=("stop", "rollback"))
     layer_lr_decay: float = flag(1.0, TRAIN, "factor on the learning rate from each layer to the one below it; the head has the full rate", identity=True, minimum=0.01, maximum=1)
-    head_lr_factor: float = flag(1.0, TRAIN, "factor on the learning rate of what is no part of BERT: the head, and the scores of crf", identity=True, minimum=0, maximum=1e5)
+    head_lr_factor: float = flag(1.0, TRAIN, "factor on the learning rate of the weights outside BERT: the head and crf's scores", identity=True, minimum=0, maximum=1e5)
     lr_decay_power: float = flag(1.0, TRAIN, "the learning rate falls as (1 - step / steps) to this power; 1 is linear; 0.5 is common with LAMB", identity=True, minimum=0, maximum=10)
     optimizer: str = flag("adamw_google", TRAIN, "adamw_google is google-research/bert's AdamWeightDecay, without bias correction", identity=True, choices=("adamw_google", "adamw", "lamb", "adafactor", "lion"))
     weight_decay: float = flag(0.01, TRAIN, "decoupled weight decay, multiplied by the learning rate; not on biases and layer norms", identity=True, minimum=0, maximum=10)

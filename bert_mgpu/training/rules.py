@@ -57,7 +57,7 @@ def layer_decay(layers: int, decay: float, head: float = 1.0) -> Rules[float]:
 
     As in BEiT (Bao et al. 2022): 1 for the pooler, `decay` for the top layer,
     decay ** (layers - i) for layer i = 0, 1, ... and decay ** (layers + 1) for the
-    embeddings; `head` for what is no part of BERT. Does not cover layers beyond these.
+    embeddings; `head` for what is outside BERT. Does not cover layers beyond these.
     """
     if not 0.0 < decay <= 1.0:
         raise ValueError(
