@@ -59,7 +59,7 @@ def _broken_by_memory() -> Iterator[None]:
     except BrokenProcessPool:
         raise OutOfMemory(
             "a worker process was killed, as happens when memory runs out: run the same"
-            " command again with a smaller --workers to resume from the finished parts"
+            " command again with a smaller --workers"
         ) from None
 
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,16 +113,16 @@ def baseline(
     trained, _ = run.data.read("train")  # by all, like every reading
     if run.topology.group.rank > 0:
         return {}
-    found = _baseline_scores(run, trained, sets)
+    found = _baseline_scores(run, lambda: trained, sets)
     result_files.write_baseline(run.output_dir, found, contents)
     return found
 
 
 def _baseline_scores(
-    run: FinetuningRun, trained: Features, sets: Mapping[str, Features]
+    run: FinetuningRun, train: Callable[[], Features], sets: Mapping[str, Features]
 ) -> dict[str, dict[str, float]]:
     family = run.data.family
-    found = family.baseline(trained, sets, run.task, examples=run.data.examples)
+    found = family.baseline(train, sets, run.task, examples=run.data.examples)
     for name, scores in found.items():
         line = f"{family.baseline_name}, {name}: {run.task.line(scores)}"
         fact("baseline", line)
@@ -140,28 +140,39 @@ def earlier_baseline(
 ) -> dict[str, dict[str, float]]:
     """The baseline that a training wrote; of other sets it is found anew.
 
-    Where the training file is gone, or cannot be read any more, nothing is known of
-    those. By all processes; the first one gets it.
+    Where that needs the training file, which is gone or cannot be read any more,
+    nothing is known of those. By all processes; the first one gets it.
     """
     contents = set_contents(run, sets)
     if run.topology.group.rank > 0:
         return {}
     found = result_files.read_baseline(run.output_dir, contents)
     unknown = [name for name in sets if name not in found]
-    path = _training_file(run)
-    if path is None or not unknown or not run.task.has_baseline:
+    if not unknown or not run.task.has_baseline:
         return found
     # Nobody asked for this file, so no fault of it may end the run; and the first
     # process reads it alone, since the others could not know of the fault.
     alone = dataclasses.replace(run.data, group=collective.SOLO)
-    of = f"those of {alone.family.baseline_name} on {listed(unknown)}"
-    fact("baseline", f"reading {path}: {of} are not known yet")
+
+    def train() -> Features:
+        path = _training_file(run)
+        if path is None:
+            raise _GoneError
+        of = f"those of {alone.family.baseline_name} on {listed(unknown)}"
+        fact("baseline", f"reading {path}: {of} are not known yet")
+        return alone.read("train")[0]
+
     try:
-        trained, _ = alone.read("train")
+        return _baseline_scores(run, train, sets)
+    except _GoneError:
+        return found
     except (UserError, OSError) as error:
         fact("baseline", f"none, the training file cannot be read: {error}")
         return found
-    return _baseline_scores(run, trained, sets)
+
+
+class _GoneError(Exception):
+    """The training file is no longer there."""
 
 
 def _training_file(run: FinetuningRun) -> pathlib.Path | None:

@@ -287,7 +287,7 @@ class Family(abc.ABC):
 
     def baseline(
         self,
-        train: Features,
+        train: Callable[[], Features],
         sets: Mapping[str, Features],
         task: FinetuningTask,
         *,
@@ -295,6 +295,6 @@ class Family(abc.ABC):
     ) -> dict[str, dict[str, float]]:
         """Name of a set -> scores of a trivial model to beat; empty: there is none.
 
-        examples: reads the texts of a set.
+        train: reads the training set; examples: the texts of a set.
         """
         return {}

@@ -211,7 +211,7 @@ class ClassificationFamily(Family):
 
     def baseline(
         self,
-        train: Features,
+        train: Callable[[], Features],
         sets: Mapping[str, Features],
         task: FinetuningTask,
         *,
@@ -219,7 +219,7 @@ class ClassificationFamily(Family):
     ) -> dict[str, dict[str, float]]:
         assert isinstance(task, Classification)
         return naive_bayes.scores(
-            train, sets, task.labels, problem_type=task.problem_type
+            train(), sets, task.labels, problem_type=task.problem_type
         )
 
 

@@ -16,7 +16,7 @@ from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 from bert_mgpu.data import cache
 from bert_mgpu.tasks.rewriting import metrics, tags
 from bert_mgpu.tasks.rewriting.rows import Special, layout, special_of
-from bert_mgpu.text.edits import Edits, edits_of
+from bert_mgpu.text.edits import Edits, Tokens, edits_of
 from bert_mgpu.text.rewrite_source import RewriteSource, source_of
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -123,6 +123,21 @@ def slots_of(source: RewriteSource) -> list[int]:
     return sorted({*source.slot_tokens})
 
 
+def true_edits(
+    sources: Sequence[RewriteSource], targets: Sequence[Tokens]
+) -> list[Edits | None]:
+    """The scripts that make the targets, where there are slots by writing there alone.
+
+    None where a text with slots differs from its target elsewhere.
+    """
+    pairs = zip(sources, targets, strict=True)
+    free = edits_of([(own.ids, target) for own, target in pairs if not own.slots])
+    return [
+        tags.slot_edits(own.ids, slots_of(own), target) if own.slots else next(free)
+        for own, target in zip(sources, targets, strict=True)
+    ]
+
+
 def _targets(
     examples: Sequence[Example],
     sources: Sequence[RewriteSource],
@@ -132,18 +147,12 @@ def _targets(
 ) -> list[PairTarget | None]:
     """What becomes of each text; None where that is not known."""
     texts = {n: each.label for n, each in enumerate(examples) if each.label is not None}
-    ids = {number: tokenizer.ids(text) for number, text in texts.items()}
-    free = [number for number in ids if not sources[number].slots]
-    pairs = [(sources[number].ids, ids[number]) for number in free]
-    edits: dict[int, Edits | None] = dict(zip(free, edits_of(pairs), strict=True))
+    ids = [tokenizer.ids(text) for text in texts.values()]
+    edits = true_edits([sources[number] for number in texts], ids)
     found: list[PairTarget | None] = [None] * len(examples)
-    for number, target in ids.items():
-        source = sources[number]
-        if source.slots:
-            edits[number] = tags.slot_edits(source.ids, slots_of(source), target)
-        own = edits[number]
+    for number, target, own in zip(texts, ids, edits, strict=True):
         written = target if own is None else own.written
-        known = {*source.ids, *(contexts[number] or ())}
+        known = {*sources[number].ids, *(contexts[number] or ())}
         found[number] = PairTarget(
             own,
             kept=0 if own is None else sum(own.keeps),

@@ -147,7 +147,7 @@ def _order(
 
     Those that had no room to write in a slot come last.
     """
-    (draft, written, *_), fluency = pair
+    (draft, written, _), fluency = pair
     lost = sum(not draft.counts[slot] for slot in slots or ())
     size = sum(draft.keeps) + len(written)
     return lost, -draft.score - fluency, size, written

@@ -138,7 +138,7 @@ class RewritingFamily(Family):
 
     def baseline(
         self,
-        train: Features,
+        train: Callable[[], Features],
         sets: Mapping[str, Features],
         task: FinetuningTask,
         *,

@@ -37,7 +37,6 @@ class Filled(NamedTuple):
 
     draft: Draft
     written: list[int]  # ids, in their order
-    scores: list[float]  # log p of each when it was written
     rounds: int  # passes that it took
 
 
@@ -46,7 +45,7 @@ class Vocabulary:
 
     def __init__(self, tokens: Sequence[str]):
         self._tokens = tokens
-        # [CLS], [UNK], [unused1], ... and none of the text.
+        # [CLS], [UNK], [unused1], <S>, ... and none of the text.
         self.never = np.array([_stands_for_no_text(token) for token in tokens])
         self.continues = continuing(tokens)
 
@@ -62,7 +61,7 @@ def _ends_word(token: str) -> bool:
 
 
 def _stands_for_no_text(token: str) -> bool:
-    return len(token) > 2 and token[0] == "[" and token[-1] == "]"
+    return len(token) > 2 and token[0] + token[-1] in ("[]", "<>")
 
 
 class Filler:
@@ -200,7 +199,8 @@ class _Work:
     def __init__(self, text: DraftText, draft: Draft, mask: int):
         self.text, self.draft = text, draft
         size = sum(draft.counts)
-        self.written, self.scores = [mask] * size, [0.0] * size
+        self.written = [mask] * size
+        self.scores = [0.0] * size  # log p of each when it was written
         self.masked = [*range(size)]  # places among what is written
         self.rounds = 0
         # The token of the source before which each is written.
@@ -208,7 +208,7 @@ class _Work:
 
     @property
     def filled(self) -> Filled:
-        return Filled(self.draft, self.written, self.scores, rounds=self.rounds)
+        return Filled(self.draft, self.written, rounds=self.rounds)
 
     def adjoins(self, place: int) -> bool:
         """Whether no kept token stands between a place and the one before it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import ReadExamples
 from bert_mgpu.tasks.rewriting import metrics
+from bert_mgpu.tasks.rewriting.dataset import true_edits
 from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS, TokenRewriting
 from bert_mgpu.tasks.rewriting.filling import LOSSES
 from bert_mgpu.tasks.rewriting.metrics import RewritingScores
@@ -40,15 +41,16 @@ class TruePairs:
     @functools.cached_property
     def _edits(self) -> list[list[TokenEdit]]:
         """Those that make the targets."""
-        pairs = [
-            (source_of(source, self._tokenizer, self._marker).ids, target.tolist())
-            for source, target in zip(self.sources, self._target_ids(), strict=True)
+        sources = [
+            source_of(text, self._tokenizer, self._marker) for text in self.sources
         ]
-        return [token_edits(edits) for edits in edits_of(pairs)]
-
-    def _target_ids(self) -> Iterator[np.ndarray]:
         ids = self._tokenizer.batch_ids(self.targets)
-        return map(ids.row, range(len(self.targets)))
+        targets = [ids.row(number).tolist() for number in range(len(self.targets))]
+        made = true_edits(sources, targets)
+        # Where a text with slots is changed elsewhere, too, all of its edits.
+        others = [(sources[n].ids, targets[n]) for n, own in enumerate(made) if not own]
+        rest = edits_of(others)
+        return [token_edits(own or next(rest)) for own in made]
 
     def scores(
         self, said: Sequence[str], edits: Sequence[Sequence[TokenEdit]]

@@ -122,7 +122,7 @@ class SpanQaFamily(Family):
 
     def baseline(
         self,
-        train: Features,
+        train: Callable[[], Features],
         sets: Mapping[str, Features],
         task: FinetuningTask,
         *,

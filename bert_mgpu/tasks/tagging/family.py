@@ -202,13 +202,13 @@ class TaggingFamily(Family):
 
     def baseline(
         self,
-        train: Features,
+        train: Callable[[], Features],
         sets: Mapping[str, Features],
         task: FinetuningTask,
         *,
         examples: Callable[[str], Sequence[Example]],
     ) -> dict[str, dict[str, float]]:
-        return dictionary.scores(train, sets, task.labels)
+        return dictionary.scores(train(), sets, task.labels)
 
 
 def _stride(config: FinetuneConfig) -> int:

@@ -136,7 +136,7 @@ def test_drafts_of_all_texts_together(rows_of, tokenizer, monkeypatch, given):
 def test_who_found_no_room_in_a_slot_comes_last():
     """Though its tag is likely, and nothing that is written makes it less so."""
     lost, wrote, other = (
-        (Filled(Draft([True], counts, score), [], [], 0), 0.0)
+        (Filled(Draft([True], counts, score), [], 0), 0.0)
         for counts, score in (([0, 0], -0.1), ([2, 0], -9.0), ([1, 0], -10.0))
     )
     for slots, wanted in (([0], [wrote, other, lost]), (None, [lost, wrote, other])):

@@ -9,7 +9,7 @@ from bert_mgpu.text.realise import TextEdit
 from tests.support.rewriting import rewriting
 from tests.support.tiny import VOCAB
 
-WIN, JOY = VOCAB.index("win"), VOCAB.index("joy")
+SUN, WIN, JOY = map(VOCAB.index, ("sun", "win", "joy"))
 KEPT = TokenRewriting([True, True], [0, 0, 0], [], score=-0.1, rounds=0)
 CHANGED = TokenRewriting([True, False], [0, 1, 0], [WIN], score=-0.5, rounds=1)
 SAME = CHANGED._replace(score=-0.7, rounds=2)
@@ -39,6 +39,21 @@ def test_words_are_spelled_as_the_context_has_them(rewritten):
 def test_slots_stand_for_no_text(rewritten):
     own = TokenRewriting([True], [0, 2], [WIN, JOY], score=0.0, rounds=1)
     assert rewritten([("", "sun [SLOT]", None)], [[own]]).texts == ["sun win joy"]
+
+
+def test_what_is_rightly_written_in_a_slot_counts(rewritten):
+    """Also where the pair is that of another edit: sun, here before the first one."""
+    pair = ("sun sun joy", "sun [SLOT] joy", None)
+    own = TokenRewriting([True, True], [0, 1, 0], [SUN], score=0.0, rounds=1)
+    scores = rewritten([pair], [[own]]).scores.values
+    assert scores["edit_precision"] == scores["edit_recall"] == 100.0
+
+
+def test_edits_beside_a_slot_are_true_ones(rewritten):
+    """A target that differs elsewhere, too, has all edits of the pair."""
+    own = TokenRewriting([True, False], [0, 1, 0], [WIN], score=0.0, rounds=1)
+    pair = ("sun win", "sun [SLOT] joy", None)
+    assert rewritten([pair], [[own]]).scores.values["edit_recall"] == 100.0
 
 
 @pytest.fixture
