@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING
 
 from bert_mgpu.cli import run_classifier, session
 from bert_mgpu.cli.flag_checks import check_needed
-from bert_mgpu.config.squad import SquadConfig
+from bert_mgpu.config.squad import NEGATIVE, SquadConfig
 from bert_mgpu.core.log import fact
+from bert_mgpu.tasks import sources
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from bert_mgpu.distributed.topology import Topology
@@ -47,8 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def work(config: SquadConfig, output_dir: pathlib.Path, topology: Topology) -> None:
     """Does what the flags ask for."""
     asked = as_google(config)
-    if config.predict_file and not (asked.predict_file or asked.do_eval):
+    reads_dev = asked.do_eval or asked.eval_steps
+    if config.predict_file and not (asked.predict_file or reads_dev):
         fact("flags", "--predict_file: not read: --do_predict is false")
+    if asked.version_2_with_negative and not config.version_2_with_negative:
+        fact("flags", f"--{NEGATIVE}=true, as the model was trained")
     run_classifier.work(asked, output_dir, topology)
 
 
@@ -57,7 +61,7 @@ def check(config: SquadConfig) -> None:
     asked = {
         "train_file": config.do_train,
         "predict_file": config.do_predict,
-        "dev_file": config.do_eval and config.predict_file is None,
+        "dev_file": config.do_eval and not _is_one_file(config.predict_file),
     }
     if "data_dir" not in config.given:
         check_needed(config, [name for name in asked if asked[name]])
@@ -67,9 +71,14 @@ def check(config: SquadConfig) -> None:
 def as_google(config: SquadConfig) -> SquadConfig:
     """The settings as run_squad.py takes them: see `with_dev_file`.
 
-    Without --do_predict nothing is predicted, also where there is a file for it.
+    Without --do_predict nothing is predicted, also where there is a file for it. A
+    model whose questions may have no answer keeps that, whatever its task is called.
     """
     config = with_dev_file(config)
+    trained = config.trained_task
+    if trained and not {"task_name", NEGATIVE} & config.given:
+        own = trained.values.get(NEGATIVE)
+        config = dataclasses.replace(config, version_2_with_negative=own)
     if config.do_predict:
         return config
     given = config.given - {"predict_file"}
@@ -77,13 +86,20 @@ def as_google(config: SquadConfig) -> SquadConfig:
 
 
 def with_dev_file(config: SquadConfig) -> SquadConfig:
-    """The settings; unless another is given, the file to predict is evaluated."""
-    if config.dev_file is not None or config.predict_file is None:
-        return config
+    """The settings; unless another is given, the file to predict is evaluated.
+
+    Of several files none is.
+    """
     path = config.predict_file
+    if config.dev_file is not None or path is None or not _is_one_file(path):
+        return config
     if "data_dir" in config.given:  # to which a file to evaluate would be relative
         path = os.path.abspath(path)
     return dataclasses.replace(config, dev_file=path)
+
+
+def _is_one_file(path: str | None) -> bool:
+    return path is not None and len(sources.predicted(path)) == 1
 
 
 if __name__ == "__main__":

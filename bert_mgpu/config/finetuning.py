@@ -43,7 +43,7 @@ class FinetuneFlags(RunConfig):
     task_type: str | None = flag(None, INPUT, f"your own task: {TASK_TYPES} [single]", remembered=True)
     truncation: str = flag("head", MODEL, "which part of a long text to keep; of a pair, the longer text loses its end", identity=True, remembered=True, choices=("head", "tail", "head_tail"))
     head_tokens: int = flag(128, MODEL, "tokens kept from the beginning with --truncation=head_tail", identity=True, remembered=True, minimum=0)
-    doc_stride: int | None = flag(None, MODEL, "types tags and qa, and max_segments: tokens from the start of a window, or segment, to the start of the next one, where a text is longer than max_seq_length [tags: half a row; qa: as in run_squad.py; segments: no overlap]", identity=True, remembered=True, minimum=1)
+    doc_stride: int | None = flag(None, MODEL, "types tags and qa, and max_segments: tokens from the start of a window, or segment, to the start of the next one, where a text is longer than max_seq_length [tags: half a row; qa: as in run_squad.py, at most half a row; segments: no overlap]", identity=True, remembered=True, minimum=1)
     max_segments: int = flag(1, MODEL, "classification and regression of single texts: read a text longer than max_seq_length as up to N segments of that length", identity=True, remembered=True, minimum=1, maximum=1000)
     segment_pooling: str = flag("mean", MODEL, "how the first token's vectors of the segments become one: mean, max, or attention, a weighted mean whose weights are learnt", identity=True, remembered=True, choices=("mean", "max", "attention"))
     classifier_dropout: float | None = flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, minimum=0, maximum=0.99)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from bert_mgpu.config.finetuning import FinetuneConfig
 
+NEGATIVE = "version_2_with_negative"
 _FLAGS = {field.name: field for field in dataclasses.fields(FinetuneConfig)}
 
 
@@ -33,7 +34,7 @@ class SquadConfig(FinetuneConfig):
     first: ClassVar[tuple[str, ...]] = (
         *("train_file", "predict_file", "output_dir", "init_checkpoint"),
         *("vocab_file", "bert_config_file", "do_train", "do_eval", "do_predict"),
-        *("version_2_with_negative", "null_score_diff_threshold", "doc_stride"),
+        *(NEGATIVE, "null_score_diff_threshold", "doc_stride"),
         *("max_seq_length", "max_query_length", "max_answer_length", "n_best_size"),
         *("do_lower_case", "n_gpus", "train_batch_size", "learning_rate"),
         *("num_train_epochs", "seed", "plan"),

@@ -16,6 +16,7 @@ PREDICTIONS, VALUES, RECORDS = "predict.txt", "test_results.tsv", "predictions.j
 ANSWERS, N_BEST = "predictions.json", "nbest_predictions.json"
 NULL_ODDS, REWRITES = "null_odds.json", "rewrites.jsonl"
 SENTENCES, TAGGED = "test_results.json", "label_test.txt"
+BESIDE_PREDICTIONS = (ANSWERS, N_BEST, NULL_ODDS, REWRITES, TAGGED)  # of some tasks
 EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json"
 BEST_EVALUATION = "best.json"
 METRICS, REPORT_PAGE = "metrics.jsonl", "report.html"

@@ -1,8 +1,9 @@
 """The questions of JSON files in the forms of SQuAD and of CMRC 2018.
 
 SQuAD's has data[i].paragraphs[j], each with a context and qas: id, question, answers
-and, from version 2.0 on, is_impossible. CMRC's own is a list of contexts (context_text)
-with qas (query_id, query_text), whose answers are texts alone.
+and, from version 2.0 on, is_impossible; transformers' run_qa.py has such questions as
+data[i], each with its context. CMRC's own is a list of contexts (context_text) with qas
+(query_id, query_text), whose answers are texts alone.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _NESTED = re.compile(r'"(data|paragraphs|qas)"\s*:')
 _SEVERAL = "Extra data"  # json's words for several values, one behind the other
 _MOST_MISSES = 20  # ids that are looked for in vain, each through the whole file
 
-# Of a question: COLUMNS -> its text, context, id, and as answers an object with those
-# of the file, is_impossible, and its place: data[0].paragraphs[1].qas[2].
+# Of a question: COLUMNS -> its text, context, id ("" where it has none), and as
+# answers an object with those of the file, is_impossible, and its place:
+# data[0].paragraphs[1].qas[2].
 Cells = dict[str, Any]
 
 
@@ -52,17 +54,21 @@ def questions(text: str) -> Iterator[tuple[int, Cells | ValueError]] | None:
 
 
 def _with_lines(value: Any, text: str) -> Iterator[tuple[int, Cells | ValueError]]:
-    lines, seen = _Lines(text), dict[str | int, str]()
+    lines, seen = _Lines(text), dict[str, str]()
     for place, found in _walk(value):
         if isinstance(found, ValueError):
             yield lines.current, ValueError(f"{place}: {found}")
             continue
-        name, line = found[ID], lines.of(found[ID])
-        if name in seen:
-            fault = f"the id {short_repr(name)} is that of {seen[name]}, too"
+        name = found[ID]
+        if name == "":
+            yield lines.current, found
+            continue
+        line = lines.of(name)
+        first = seen.setdefault(str(name), place)
+        if first != place:
+            fault = f"the id {short_repr(name)} is that of {first}, too"
             yield line, ValueError(f"{place}: {fault}")
         else:
-            seen[name] = place
             yield line, found
 
 
@@ -78,12 +84,14 @@ class _Lines:
         """The line of an id; that of the one before where it is written otherwise."""
         if self._misses >= _MOST_MISSES:
             return self.current
-        for shown in {json.dumps(name, ensure_ascii=False), json.dumps(name)}:
-            at = self._text.find(shown, self._at)
-            if at >= 0:
-                self.current += self._text.count("\n", self._at, at)
-                self._at = at + len(shown)
-                return self.current
+        shown = {json.dumps(name, ensure_ascii=False), json.dumps(name)}
+        values = "|".join(map(re.escape, shown))
+        # A number may stand anywhere: only behind the key it is the id.
+        own = re.compile(rf'"(?:{"|".join(_IDS)})"\s*:\s*(?:{values})(?![\w.])')
+        if match := own.search(self._text, self._at):
+            self.current += self._text.count("\n", self._at, match.end())
+            self._at = match.end()
+            return self.current
         self._misses += 1
         return self.current
 
@@ -97,6 +105,8 @@ def _walk(value: Any) -> _Found:
         if isinstance(entry, dict) and "paragraphs" in entry:
             for own, paragraph in _each(entry["paragraphs"], f"{place}.paragraphs"):
                 yield from _paragraph(paragraph, own)
+        elif isinstance(entry, dict) and {QUESTION, CONTEXT} <= entry.keys():
+            yield _question(entry, entry, place)
         else:
             yield from _paragraph(entry, place)
 
@@ -112,22 +122,26 @@ def _each(value: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 def _paragraph(value: Any, place: str) -> _Found:
     try:
-        context = _value(value, _CONTEXTS, str)
+        _value(value, _CONTEXTS, str)
     except ValueError as error:
         yield place, error
         return
     for own, item in _each(value.get("qas"), f"{place}.qas"):
-        try:
-            cells = {
-                QUESTION: _value(item, _QUESTIONS, str),
-                CONTEXT: context,
-                ID: _value(item, _IDS, (str, int)),
-            }
-        except ValueError as error:
-            yield own, error
-            continue
-        given = {key: item[key] for key in (ANSWERS, IMPOSSIBLE) if key in item}
-        yield own, cells | {ANSWERS: given | {PLACE: own}}
+        yield _question(item, value, own)
+
+
+def _question(item: Any, holder: Any, place: str) -> tuple[str, Cells | ValueError]:
+    """A question with the context of its holder, and its place."""
+    try:
+        cells = {
+            QUESTION: _value(item, _QUESTIONS, str),
+            CONTEXT: _value(holder, _CONTEXTS, str),
+            ID: _value(item, _IDS, (str, int)) if {*_IDS} & item.keys() else "",
+        }
+    except ValueError as error:
+        return place, error
+    given = {key: item[key] for key in (ANSWERS, IMPOSSIBLE) if key in item}
+    return place, cells | {ANSWERS: given | {PLACE: place}}
 
 
 def _value(holder: Any, keys: Sequence[str], types: Any) -> Any:

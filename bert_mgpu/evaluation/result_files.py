@@ -129,8 +129,9 @@ def write_predictions(
 ) -> list[str]:
     """Writes predict.txt, test_results.tsv and predictions.jsonl.
 
-    features: the predicted rows; ids: of the examples, where they have some. Returns
-    the names of the files. Raises ValueError unless each example has one prediction.
+    Those of an earlier prediction that this one lacks are removed. features: the
+    predicted rows; ids: of the examples, where they have some. Returns the names of the
+    files. Raises ValueError unless each example has one prediction.
     """
     records = [*json_lines(predictions, features, ids)]
     make_folder(output_dir)
@@ -142,6 +143,8 @@ def write_predictions(
         run_files.RECORDS: records,
         **predictions.files,
     }
+    for name in {*run_files.BESIDE_PREDICTIONS} - files.keys():
+        (output_dir / name).unlink(missing_ok=True)
     for name, content in files.items():
         write_text(output_dir / name, content)
     return list(files)

@@ -209,8 +209,8 @@ class ServedAnswers(Served):
         if not has_none:  # none is what is said where no pair is an answer
             has_pairs = lists.row_lengths() > 0
             none = tf.where(has_pairs, tf.constant(-np.inf, tf.float64), 0.0)
-        # No answer is of the list where less than n others are as good; else it is
-        # added.
+        # "No answer" is in the list if fewer than n others score as high; else it is
+        # appended.
         before = tf.cast(pairs.scores >= tf.gather(none, pairs.questions), tf.int32)
         before = tf.math.unsorted_segment_sum(before, pairs.questions, count)
         room = tf.where(before < n_best, n_best - 1, n_best)

@@ -28,7 +28,7 @@ class Windows(NamedTuple):
 def windows(sizes: np.ndarray, room: int, stride: int) -> Windows:
     """The windows of a text; a text without units has one, which is empty.
 
-    A window that is the core of no unit is left out.
+    A window whose core holds no unit is left out.
 
     Args:
       sizes: int [U], the tokens of each unit; longer ones count as `room` tokens.

@@ -1,9 +1,12 @@
 """run_squad_mgpu.py: google-research/bert's flags, defaults and files."""
 
+import dataclasses
 import json
+import pathlib
 
 import pytest
 
+from bert_mgpu.checkpoints import run_folder
 from bert_mgpu.cli import run_squad
 from bert_mgpu.config import base, parsing
 from bert_mgpu.config.squad import SquadConfig
@@ -90,6 +93,27 @@ def test_a_file_that_is_not_to_be_predicted_is_passed_over(tmp_path):
     assert run_squad.as_google(evaluated).dev_file == "p.json"
     predicted = parsed(*flags, "--do_predict=True")
     assert run_squad.as_google(predicted).predict_file == "p.json"
+
+
+def test_of_several_files_none_is_evaluated(tmp_path):
+    given = f"--output_dir={tmp_path}", "--predict_file=a.json,b.json"
+    asked = parsed(*given, "--do_predict=true", "--do_eval=true")
+    with pytest.raises(UserError, match="--dev_file is missing"):
+        run_squad.check(asked)
+    asked = parsed(*given, "--do_predict=true")
+    assert run_squad.as_google(asked).dev_file is None
+
+
+@pytest.mark.parametrize("name", ["squad2", "own"])
+def test_a_model_keeps_that_questions_may_have_no_answer(name):
+    """Whatever its task is called; the script's own name is squad."""
+    values = {"name": name, "version_2_with_negative": True}
+    trained = run_folder.TrainedTask(pathlib.Path("run.json"), values, {})
+    own = dataclasses.replace(parsed("--do_predict=true"), trained_task=trained)
+    assert run_squad.as_google(own).version_2_with_negative is True
+    for flag in ("--version_2_with_negative=false", "--task_name=squad"):
+        own = dataclasses.replace(parsed(flag), trained_task=trained)
+        assert not run_squad.as_google(own).version_2_with_negative
 
 
 @pytest.mark.parametrize("negative", [False, True])

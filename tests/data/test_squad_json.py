@@ -65,6 +65,35 @@ def test_cmrcs_own_form(tmp_path):
     ]
 
 
+def test_the_form_of_transformers(tmp_path):
+    """run_qa.py reads a list of questions, each with its context, under "data"."""
+    answers = {"text": ["joy"], "answer_start": [4]}
+    own = {"id": "a", "question": "who?", "context": "sun joy", "answers": answers}
+    rows, faults = read(tmp_path / "x.json", {"version": "1", "data": [own]})
+    assert not faults and rows[0][1] == [
+        *("who?", "sun joy", {"answers": answers, "place": "data[0]"}, "a")
+    ]
+
+
+def test_questions_without_ids(tmp_path):
+    """May be answered; whether they have to have one the labels' reader says."""
+    bare = {"question": "who?", "answers": []}
+    rows, faults = read(tmp_path / "x.json", nested(paragraph(bare, question("b"))))
+    assert not faults and [cells[3] for _, cells in rows] == ["", "b"]
+
+
+def test_ids_that_are_numbers(tmp_path):
+    """Which stand elsewhere in the file, too."""
+    context = paragraph(question(1), question(10), context="1 of 10 suns")
+    value = {"version": 1, "data": [{"title": "1", "paragraphs": [context]}]}
+    rows, _ = read(tmp_path / "x.json", value)
+    lines = (tmp_path / "x.json").read_text().splitlines()
+    assert [lines[line - 1].strip() for line, _ in rows] == ['"id": 1,', '"id": 10,']
+    twice = nested(paragraph(question(1), question("1")))
+    rows, faults = read(tmp_path / "x.json", json.dumps(twice))
+    assert len(rows) == 1 and "is that of" in faults[0][1]
+
+
 def test_a_file_of_json_objects_is_read_as_such(tmp_path):
     records = [
         {"id": str(i), "question": "who?", "context": "c", "answers": ["c"]}
@@ -111,7 +140,6 @@ FAULTS = {
         nested(paragraph(question("a"), context=5)),
         "'context' is 5: a text is needed",
     ),
-    "no id": (nested(paragraph({"question": "q"})), "qas[0]: there is no 'id'"),
     "an id that is none": (nested(paragraph(question(None))), "'id' is None"),
     "an id twice": (
         nested(paragraph(question("a"), question("b")), paragraph(question("a"))),

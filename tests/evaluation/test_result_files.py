@@ -36,6 +36,14 @@ def test_each_example_has_an_entry_in_every_file(tmp_path):
     ]
 
 
+def test_files_of_an_earlier_prediction_go(tmp_path):
+    odds = PREDICTIONS._replace(files={"null_odds.json": "{}"})
+    result_files.write_predictions(tmp_path, odds, FEATURES)
+    assert (tmp_path / "null_odds.json").exists()
+    result_files.write_predictions(tmp_path, PREDICTIONS, FEATURES)
+    assert not (tmp_path / "null_odds.json").exists()
+
+
 def test_ids_of_the_file_are_kept():
     lines = result_files.json_lines(PREDICTIONS, FEATURES, ["x", "y"])
     assert [json.loads(line)["id"] for line in lines] == ["x", "y"]

@@ -106,7 +106,7 @@ SQUAD = {
     "no answers": (answered(), "a.json:21: ", "needs --version_2_with_negative=true"),
     "no answers at all": (
         squad(nested(question(answers=...))),
-        "needs --version_2_with_negative=true",
+        "there is no 'answers'",
     ),
     "impossible": (
         squad(nested(question(answers=[], is_impossible=True))),

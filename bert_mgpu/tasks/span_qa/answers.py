@@ -3,8 +3,9 @@
 Of each window the `n_best` highest starts and ends are paired. A pair is an answer
 where its start lies in the window's core, its end not before it, and it is not too
 long. The pairs of all windows of a question are sorted by the sum of their two logits;
-of equal texts the first one stays. No answer has the lowest sum of the logits at [CLS]
-of all windows. Letters: W windows, B windows of a block, n = n_best, A answers.
+of equal texts the first one stays. The score of "no answer" is the lowest sum of the
+logits at [CLS] of all windows. Letters: W windows, B windows of a block, n = n_best,
+A answers.
 """
 
 from __future__ import annotations
@@ -142,8 +143,8 @@ def best_answers(
     """The n-best list of each question; it is empty where there is no answer.
 
     places: int32 [tokens of all contexts, 2]; contexts: of the questions; null: see
-    `null_scores`; None where every question has an answer. Its own answer stands behind
-    others of the same score; beyond the list it is added.
+    `null_scores`; None where every question has an answer. "No answer" comes after
+    answers of the same score; where the list is full, it is appended.
     """
     count = len(contexts)
     borders = np.searchsorted(found.questions, np.arange(count + 1))

@@ -86,6 +86,11 @@ class SpanQaFamily(Family):
         data: TaskData,
     ) -> SpanQa:
         room = config.max_seq_length - dataset.SPECIAL
+        if room < 2:
+            raise UserError(
+                f"--max_seq_length={config.max_seq_length}: a row has no room for a"
+                f" question and a context: pass {dataset.SPECIAL + 2} or more"
+            )
         # The default of run_squad.py goes on in a shorter row, as there.
         if "doc_stride" in config.given and (config.doc_stride or 0) > room:
             raise UserError(
@@ -100,6 +105,11 @@ class SpanQaFamily(Family):
             )
         own = {name: getattr(config, name) for name in _OF_CHOICE}
         negative = bool(files.options.get(NEGATIVE))
+        if negative and config.n_best_size < 2:
+            raise UserError(
+                f"--n_best_size={config.n_best_size}: with --{NEGATIVE} the list has"
+                ' "no answer" and the best answer: pass 2 or more'
+            )
         return SpanQa(
             files.name,
             model.bert_config,
@@ -111,10 +121,10 @@ class SpanQaFamily(Family):
         )
 
     def _is_chinese(self, config: FinetuneConfig, data: TaskData) -> bool:
-        """Whether the contexts of a set that is read have mostly Chinese characters."""
-        split = "train" if config.do_train else "dev"
+        """Whether most characters of the contexts that are scored are Chinese."""
         if not (config.do_train or config.do_eval):
             return False
+        split = "dev" if config.do_eval or config.eval_steps else "train"
         return bool(data.read(split)[0].notes["chinese"])
 
     def kept_together(self, example: Example) -> Sequence[str]:
@@ -148,7 +158,9 @@ class SpanQaFamily(Family):
 
 
 def _cut(config: FinetuneConfig) -> WindowCut:
-    return WindowCut(config.doc_stride or CUT.doc_stride, config.max_query_length)
+    half = max(1, (config.max_seq_length - dataset.SPECIAL) // 2)  # of a shorter row
+    stride = config.doc_stride or min(CUT.doc_stride, half)
+    return WindowCut(stride, config.max_query_length)
 
 
 FAMILY = SpanQaFamily()

@@ -22,11 +22,9 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     name = values.get("train") or values.get("dev") or values.get("test") or ""
     form = values.get("format")
     if form is None:
-        form = tables.TableFormat().format_of(name)
-        if form == "parquet" or name.lower().removesuffix(".gz").endswith(".jsonl"):
-            pass
-        else:
-            form = squad_json.FORMAT
+        # Its files may hold JSON lines as well.
+        is_parquet = tables.TableFormat().format_of(name) == "parquet"
+        form = "parquet" if is_parquet else squad_json.FORMAT
     if form not in _FORMATS:
         raise UserError(
             f"format {form!r}: its cells hold no answers: pass {', '.join(_FORMATS)}"

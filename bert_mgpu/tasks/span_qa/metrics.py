@@ -22,7 +22,8 @@ from bert_mgpu.core.task import Trust
 _NEARLY_ALL, _FEWEST = 0.95, 20  # the share of questions, and questions at least
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-# What CMRC's script leaves out of answers. Of two characters it never finds one.
+# What CMRC's script leaves out of answers. Its entry …… has two characters, so it never
+# matches.
 _CMRC_LEFT_OUT = {*"-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』"}
 _CHINESE = re.compile("[\u4e00-\u9fa5]")
 # Where CMRC's script cuts other scripts into words, by NLTK's rules for the Penn
@@ -118,7 +119,8 @@ def of_questions(
 ) -> np.ndarray:
     """The score of each prediction: float64 [Q]. Of no true answer "" is the text.
 
-    No answer is right there by every score; CMRC's script has no such questions.
+    There, predicting nothing is right by every score; CMRC's script has no such
+    questions.
     """
     return np.array(
         [
@@ -195,9 +197,9 @@ def scores_with_negative(
 
     answers: the best ones, where an answer is to be given; odds: see `null_odds`.
     """
-    # As SQuAD's script: an answer without words is none.
-    truth = [[text for text in texts if normalized(text)] for texts in truth]
+    # As in SQuAD's script, which then leaves out answers without words.
     has = np.array([bool(texts) for texts in truth])
+    truth = [[text for text in texts if normalized(text)] for texts in truth]
     each = {
         name: of_questions(truth, predicted, score)
         for name, score in (("exact", exact), ("f1", f1))

@@ -45,6 +45,10 @@ def read_label(files: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Answ
         place, given = f"{label[squad_json.PLACE]}: ", label.get(squad_json.ANSWERS)
         is_impossible = label.get(squad_json.IMPOSSIBLE)
     try:
+        if place and columns.id is not None and cells[columns.id] == "":
+            raise ValueError(f"there is no {squad_json.ID!r}")
+        if place and squad_json.ANSWERS not in label and not is_impossible:
+            raise ValueError(f"there is no {squad_json.ANSWERS!r}")
         for name, text in (("question", question), ("context", context)):
             if not isinstance(text, str):
                 raise ValueError(f"the {name} is {short_repr(text)}: pass a text")

@@ -100,7 +100,9 @@ def _thresholds(
         yield _curves(scored, dict(zip(own.names, with_answer, strict=True)), none=none)
     rows: list[tuple[object, ...]] = [("threshold", "no answer", *own.names)]
     shares = np.linspace(0, 1, _POINTS)
-    for threshold in np.unique(np.quantile(scored.odds, shares)).tolist():
+    # Thresholds that occur: NO_BEST is far from all others.
+    tried = np.unique(np.quantile(scored.odds, shares, method="lower"))
+    for threshold in tried.tolist():
         is_none = scored.odds > threshold
         means = [100 * np.where(is_none, none, each).mean() for each in with_answer]
         rows.append(

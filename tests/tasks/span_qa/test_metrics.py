@@ -86,17 +86,18 @@ def test_the_best_threshold_is_that_of_trying_all(seed):
 
 
 def test_scores_with_negative():
-    """By hand: two questions with an answer, two without."""
+    """By hand: three questions with an answer, one of no word; and one without."""
     found = metrics.scores_with_negative(
-        [["cat"], ["a dog", "dog"], [], ["the"]],  # of no word: no answer
+        [["cat"], ["a dog", "dog"], [], ["the"]],
         ["cat", "", "", "cat"],
         answers=["cat", "dog", "sun", "cat"],
         odds=np.array([-3.0, 1.0, 2.0, -1.0]),
     )
     assert found["exact"] == found["f1"] == 50 and found["total"] == 4
-    assert (found["HasAns_exact"], found["HasAns_total"]) == (50, 2)
-    assert (found["NoAns_f1"], found["NoAns_total"]) == (50, 2)
-    assert found["best_exact"] == 75 and found["best_exact_thresh"] == -3.0
+    assert found["HasAns_exact"] == pytest.approx(100 / 3)
+    assert (found["HasAns_total"], found["NoAns_total"]) == (3, 1)
+    assert found["NoAns_f1"] == 100
+    assert found["best_exact"] == 75 and found["best_exact_thresh"] == 1.0
 
 
 def test_chinese_scores_with_negative():

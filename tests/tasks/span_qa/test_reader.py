@@ -50,6 +50,20 @@ def test_what_is_told_of_misplaced_answers():
     assert alone == ("the answer 'rain' is not in the context: left out",)
 
 
+def test_a_question_that_only_misspells_its_answers():
+    """Is none without an answer."""
+    for label in ({"place": "p"}, {"place": "p", "is_impossible": False}):
+        with pytest.raises(ValueError, match="p: there is no 'answers'"):
+            label_of(label, task="squad2")
+
+
+def test_a_nested_question_that_is_scored_has_an_id():
+    own = files.BUILTIN["squad"]
+    cells = ["who?", CONTEXT, {"place": "p", "answers": [at("joy", 4)]}, ""]
+    with pytest.raises(ValueError, match="p: there is no 'id'"):
+        reader.read_label(own, own.columns, cells)
+
+
 def test_questions_without_an_answer():
     for answers in ([], None, {"text": [], "answer_start": []}):
         assert label_of(answers, task="squad2") == reader.Answers((), None)
@@ -62,6 +76,10 @@ WRONG = {
     "answers of an impossible one": (
         {"place": "p", "is_impossible": True, "answers": [at("joy", 4)]},
         "p: is_impossible, but it has 1 answers",
+    ),
+    "answers that are missing": (
+        {"place": "p", "answer": []},
+        "p: there is no 'answers'",
     ),
     "is_impossible": ({"place": "p", "is_impossible": 1}, "is_impossible is 1"),
     "a number": ([at(5, 4)], "the answer is 5: a text is needed"),

@@ -81,6 +81,17 @@ def test_the_scores_of_other_thresholds(tokenizer):
     assert rows[-1][2] == f"{100 * wanted:.1f}"
 
 
+def test_thresholds_are_odds_that_occur(tokenizer):
+    """Also beside those of a question that has no answer at all, a million."""
+    examples = [
+        Example(str(i), "a", LONG if i else "", label=Answers((), None))
+        for i in range(4)
+    ]
+    scored, made = shown(tokenizer, *examples, negative=True)
+    (_, *rows) = tables(made)["by --null_score_diff_threshold"]
+    assert {row[0] for row in rows} <= {f"{value:.3f}" for value in scored.odds}
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_the_curves_of_thresholds(tokenizer, lost):
     """At every threshold those of a set to which it is given; chosen: that of the run.
