@@ -67,8 +67,8 @@ def encode(
         )
     if not isinstance(normalize, bool):
         raise UserError(f"normalize={short_repr(normalize)}: pass True or False")
-    if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
-        raise UserError(f"{short_repr(texts)}: pass a text, or a list of texts")
+    if not loading.are_texts(texts):
+        raise UserError(f"{short_repr(texts)}: {loading.NO_TEXTS}")
     one = isinstance(texts, (str, Mapping))
     pairs: Iterator[Any] = (
         texts_of(text, number) for number, text in enumerate([texts] if one else texts)

@@ -15,11 +15,18 @@ from typing import Generic, TypeVar
 from bert_mgpu.core import log
 from bert_mgpu.core.errors import OutOfMemory, UserError, memory_advice, out_of_memory
 
+NO_TEXTS = "pass a text, or a list of texts, such as a column of a data frame"
 BLOCK = 1024  # texts that are sorted, computed and held in memory at once
 Parts = TypeVar("Parts")
 Self = TypeVar("Self", bound="LoadedParts")
 _LOADING = threading.Lock()  # the first load configures the whole process
 _CONFIGURED: dict[str, str] = {}  # its precision; empty if TensorFlow was there before
+
+
+def are_texts(value: object) -> bool:
+    """Whether texts can be iterated; a data frame would give the names of columns."""
+    is_other = isinstance(value, bytes) or hasattr(value, "columns")
+    return hasattr(value, "__iter__") and not is_other
 
 
 class LoadedParts(Generic[Parts]):

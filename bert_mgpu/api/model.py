@@ -75,8 +75,8 @@ class Model(LoadedParts["Predictor"]):
         one = isinstance(texts, (str, Mapping))
         if one or (pair and all(isinstance(text, str) for text in texts)):
             return next(self._predictions(iter([texts])))
-        if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
-            raise UserError(f"{short_repr(texts)}: pass a text, or a list of texts")
+        if not loading.are_texts(texts):
+            raise UserError(f"{short_repr(texts)}: {loading.NO_TEXTS}")
         if isinstance(texts, Iterator):
             return self._predictions(texts)
         return PredictionList(self._predictions(iter([*texts])))

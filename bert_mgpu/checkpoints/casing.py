@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from bert_mgpu.checkpoints.huggingface_read import do_lower_case
 from bert_mgpu.checkpoints.run_folder import folder_of
 from bert_mgpu.core.errors import UserError
 
@@ -14,6 +16,19 @@ _GOOGLE_MODEL = re.compile(
     r"(?:wwm_)?((?:multi_)?cased|uncased|multilingual|chinese)_L-\d+_H-\d+_A-\d+"
 )
 _CASED = ("cased", "multi_cased")
+
+
+def check_vocab(flag: bool, given: bool, vocab_file: str) -> None:
+    """Raises UserError where a vocabulary's folder has another casing than the flag."""
+    folder = pathlib.Path(vocab_file).resolve().parent
+    settings = {"do_lower_case": do_lower_case(folder), "origin": str(folder)}
+    resolve(
+        flag,
+        given or settings["do_lower_case"] is not None,
+        settings,
+        init_checkpoint=str(folder),
+        data=None,
+    )
 
 
 def resolve(

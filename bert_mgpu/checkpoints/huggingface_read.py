@@ -32,6 +32,22 @@ _TIED = ("cls.predictions.decoder.weight", "bert/embeddings/word_embeddings")
 _INDEX = re.compile("[0-9]{1,9}")
 _PLACEHOLDER = re.compile(r"LABEL_\d+$")  # what transformers writes by default
 
+# The files that describe a tokenizer, the part that does, and there the names of the
+# casing, of whether accents are dropped, and of whether Chinese characters stand alone.
+_TOKENIZERS = (
+    (
+        "tokenizer_config.json",
+        None,
+        ("do_lower_case", "strip_accents", "tokenize_chinese_chars"),
+    ),
+    (
+        "tokenizer.json",
+        "normalizer",
+        ("lowercase", "strip_accents", "handle_chinese_chars"),
+    ),
+)
+_OTHERS = ("BertJapaneseTokenizer",)
+
 
 def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Google name -> float32 array of a folder or one .safetensors file.
@@ -144,25 +160,42 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {
         "vocab_file": str(vocab_file) if files.lexists(vocab_file) else None,
         "config_file": str(config_file) if config else None,
-        "do_lower_case": _do_lower_case(folder),
+        "do_lower_case": do_lower_case(folder),
         "labels": _labels(config, config_file),
         "problem_type": config.get("problem_type"),
     }
 
 
-def _do_lower_case(folder: pathlib.Path) -> bool | None:
-    for name, keys in (
-        ("tokenizer_config.json", ("do_lower_case",)),
-        ("tokenizer.json", ("normalizer", "lowercase")),
-    ):
+def do_lower_case(folder: pathlib.Path) -> bool | None:
+    """Whether a folder's tokenizer is uncased; None: it does not say.
+
+    Raises UserError where it does what ours does not.
+    """
+    lower: bool | None = None
+    for name, part, names in _TOKENIZERS:
         # Even if it is no file: what has this name was meant.
         exists = files.lexists(folder / name)
-        value: Any = files.read_json(folder / name) if exists else {}
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, bool):
-            return value
-    return None
+        values: Any = files.read_json(folder / name) if exists else {}
+        values = values.get(part) if part else values
+        own = [values.get(key) if isinstance(values, dict) else None for key in names]
+        if lower is None and isinstance(own[0], bool):
+            lower = own[0]
+        for key, value, wanted in zip(names[1:], own[1:], (lower, True), strict=True):
+            # Null stands for what BERT's tokenizer does: accents go with the case.
+            if isinstance(value, bool) and wanted is not None and value != wanted:
+                casing = "an uncased" if lower else "a cased"
+                raise UserError(
+                    f"{folder / name}: {key} is {str(value).lower()}: the tokenizer of"
+                    f" {casing} BERT has {str(wanted).lower()}, and no other is"
+                    " supported"
+                )
+        if isinstance(values, dict) and values.get("tokenizer_class") in _OTHERS:
+            raise UserError(
+                f"{folder / name}: tokenizer_class is {values['tokenizer_class']},"
+                " whose words are found by other rules: only BERT's WordPiece is"
+                " supported"
+            )
+    return lower
 
 
 def _labels(config: Mapping[str, Any], file: pathlib.Path) -> list[str] | None:

@@ -28,7 +28,7 @@ import time
 from collections.abc import Sequence
 
 from bert_mgpu.cli import script
-from bert_mgpu.cli.flag_checks import check_needed, check_outputs
+from bert_mgpu.cli.flag_checks import check_casing, check_needed, check_outputs
 from bert_mgpu.config.base import fields
 from bert_mgpu.config.preparation import PreparationConfig
 from bert_mgpu.core import text_files
@@ -100,6 +100,7 @@ def _check_flags(config: PreparationConfig) -> None:
                 " phrase: leave the flag out"
             )
     text_files.check_file(str(config.vocab_file))
+    check_casing(config.given, config.do_lower_case, str(config.vocab_file))
 
 
 def _check_outputs(outputs: Sequence[pathlib.Path], files: Sequence[str]) -> None:

@@ -18,7 +18,12 @@ import sys
 from collections.abc import Sequence
 
 from bert_mgpu.cli import script
-from bert_mgpu.cli.flag_checks import check_folder, check_needed, check_outputs
+from bert_mgpu.cli.flag_checks import (
+    check_casing,
+    check_folder,
+    check_needed,
+    check_outputs,
+)
 from bert_mgpu.config.domain_vocab import DomainVocabConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
@@ -68,6 +73,7 @@ def _check(config: DomainVocabConfig) -> None:
         if path := getattr(config, name):
             text_files.check_file(path)
             read.append((name, path))
+    check_casing(config.given, config.do_lower_case, str(config.vocab_file))
     flags = ("output_vocab_file", "output_config_file")
     written = [(name, path) for name in flags if (path := getattr(config, name))]
     check_outputs(written, read)

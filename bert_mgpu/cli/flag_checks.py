@@ -29,6 +29,16 @@ def check_needed(
             raise UserError(f"--{name} is missing ({why})")
 
 
+def check_casing(given: Collection[str], lower: bool, vocab_file: str) -> None:
+    """Raises UserError where the folder of a vocabulary says it has another casing.
+
+    lower: --do_lower_case.
+    """
+    from bert_mgpu.checkpoints import casing  # imports numpy
+
+    casing.check_vocab(lower, "do_lower_case" in given, vocab_file)
+
+
 def check_outputs(
     outputs: Iterable[tuple[str, str]], inputs: Iterable[tuple[str, str]]
 ) -> None:

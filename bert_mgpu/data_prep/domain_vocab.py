@@ -55,7 +55,7 @@ def report(config: DomainVocabConfig) -> None:
     print("\nThe same text, cut with the old and with the new vocabulary:")
     print(vocab_report.rates([("before", census.totals), ("after", after.totals)]))
     _print_lines(_worse_words(candidates, larger))
-    _print_lines(_next_steps(config.output_vocab_file, config.output_config_file))
+    _print_lines(_next_steps(config))
 
 
 def _read_config(
@@ -151,11 +151,13 @@ def _worse_words(candidates: Sequence[CandidateWord], larger: Tokenizer) -> list
     return terminal.wrap(text + (f", such as {listed(worse, 3)}" if worse else ""))
 
 
-def _next_steps(vocab_file: str | None, config_file: str | None) -> list[str]:
-    flag = f" --bert_config_file={config_file}" if config_file else ""
+def _next_steps(config: DomainVocabConfig) -> list[str]:
+    flag = "" if config.do_lower_case else " --do_lower_case=false"
+    if config.output_config_file:
+        flag += f" --bert_config_file={config.output_config_file}"
     return [
         "",
         "Pass to data_prep/create_pretraining_data.py and to the training scripts:",
-        f"  --vocab_file={vocab_file}{flag}",
+        f"  --vocab_file={config.output_vocab_file}{flag}",
         "With --init_checkpoint each new token starts from the mean of its pieces.",
     ]

@@ -4,6 +4,7 @@ import itertools
 import json
 import shutil
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -140,6 +141,7 @@ MISTAKES = [
     ([{"text": "sun"}], r"texts\[0\]: {'text': 'sun'}: its keys must be 'text_a'"),
     ([None], r"texts\[0\]: None: pass a string"),
     (7, "7: pass a text, or a list of texts"),
+    (types.SimpleNamespace(columns=["text"], __iter__=iter), "pass a text, or a list"),
     (b"sun", "b.sun.: pass a text, or a list of texts"),
     (["\ud83d"], r"texts\[0\]: half a character"),
 ]

@@ -211,6 +211,52 @@ def test_folder_settings(tmp_path, files, wanted):
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (
+            "tokenizer_config.json",
+            {"do_lower_case": True, "strip_accents": False},
+            "strip_accents is false: the tokenizer of an uncased BERT has true",
+        ),
+        (
+            "tokenizer_config.json",
+            {"do_lower_case": True, "tokenize_chinese_chars": False},
+            "tokenize_chinese_chars is false",
+        ),
+        (
+            "tokenizer_config.json",
+            {"tokenizer_class": "BertJapaneseTokenizer"},
+            "tokenizer_class is BertJapaneseTokenizer",
+        ),
+        (
+            "tokenizer.json",
+            {"normalizer": {"lowercase": False, "strip_accents": True}},
+            "strip_accents is true: the tokenizer of a cased BERT has false",
+        ),
+        (
+            "tokenizer.json",
+            {"normalizer": {"lowercase": True, "handle_chinese_chars": False}},
+            "handle_chinese_chars is false",
+        ),
+    ],
+)
+def test_tokenizers_that_are_not_berts(tmp_path, name, value, words):
+    """What they would make of a text is not what ours makes."""
+    (tmp_path / name).write_text(json.dumps(value))
+    with pytest.raises(UserError, match=words):
+        huggingface_read.folder_settings(tmp_path)
+
+
+def test_tokenizers_that_say_what_bert_does(tmp_path):
+    own = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+    own["tokenizer_class"] = "BertTokenizer"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(own))
+    normalizer = {"lowercase": True, "strip_accents": True}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"normalizer": normalizer}))
+    assert huggingface_read.folder_settings(tmp_path)["do_lower_case"] is True
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("model_type", "roberta"),

@@ -1,6 +1,7 @@
 """Flags, what is reported, and every mistake."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -93,6 +94,20 @@ def test_unknown_words_and_duplicates_are_reported(prepare):
     assert "25.00% of them [UNK]" in err
     assert "sentences: 8, 75.00% duplicates" in err
     assert "documents: 4, 8 empty ones left out, 75.00% duplicates" in err
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_cased_vocabulary_is_not_lowered(prepare, work, named):
+    """Where its folder says so, by a file or by one of Google's names."""
+    folder = work / ("cased_L-12_H-768_A-12" if named else "model")
+    folder.mkdir()
+    shutil.copy("vocab.txt", folder)
+    if not named:
+        (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    code, err = prepare(vocab_file=folder / "vocab.txt")
+    assert code == 2 and f"{folder} is cased: pass --do_lower_case=false" in err
+    assert not pathlib.Path("out.tfrecord").exists()
+    assert prepare(vocab_file=folder / "vocab.txt", do_lower_case=False)[0] == 0
 
 
 BAD_FLAGS = [

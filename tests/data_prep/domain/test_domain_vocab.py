@@ -15,6 +15,7 @@ from bert_mgpu.config.base import fields
 from bert_mgpu.core import terminal
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.domain import BEFORE, CONFIG, SCRIPT, VOCAB, flat, values_of
+from tests.support.runs import assert_refused
 
 
 def test_the_report(files, call):
@@ -106,8 +107,16 @@ def test_cased_vocabularies(files, call):
     files.corpus.write_text("Ça Ça Ça Ça Ça\n")
     for lower, token in (("true", "ca"), ("false", "Ça")):
         flags = files.flags(output_vocab_file=files.out, do_lower_case=lower)
-        assert call(flags)[0] == 0
+        code, out, _ = call(flags)
+        assert code == 0 and ("--do_lower_case=false" in out) == (lower == "false")
         assert Tokenizer(files.out).tokens[1] == token
+
+
+def test_the_casing_that_the_folder_names(files, call):
+    """Of a vocabulary that is cased; that of --do_lower_case's default is not."""
+    (files.root / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert_refused(call(files.flags()), f"{files.root} is cased: pass", "=false")
+    assert call(files.flags(do_lower_case="false"))[0] == 0
 
 
 def test_globs_and_packed_files(files, call):
