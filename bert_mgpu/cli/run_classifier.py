@@ -134,6 +134,11 @@ def _check_seeds(config: FinetuneConfig) -> None:
     for name in (*EXPORTS, "plan"):
         if getattr(config, name):
             raise UserError(f"--{name} is for a single model: leave --seeds out")
+    if config.seed + config.seeds > 2**63:
+        raise UserError(
+            f"--seed={config.seed}: --seeds={config.seeds} counts on from it, beyond 64"
+            " bits: pass a smaller one"
+        )
 
 
 if __name__ == "__main__":

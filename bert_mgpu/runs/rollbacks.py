@@ -37,6 +37,7 @@ def located(
 
     By all processes: each looks at its own towers.
     """
+    run.topology.group.pausing()
     step = error.step - 1
     order = batching.training_orders(run.batching, rows)[run.config.padding]
     own = order.placement(step).share(towers.own_towers, towers.n_towers)

@@ -85,6 +85,11 @@ class Run:
             raise UserError(str(error)) from None
         # Without a gradient, weight decay would wear unused parameters down.
         frozen = self.task.unused_params | set(asked)
+        if frozen.issuperset(names):
+            raise UserError(
+                "--freeze, --freeze_layers: all parameters that the task uses are"
+                " frozen: leave some to train"
+            )
         return [name for name in names if name in frozen]
 
     @property

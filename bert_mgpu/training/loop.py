@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from bert_mgpu.core import tensor_names
+from bert_mgpu.core import errors, tensor_names
 from bert_mgpu.core.errors import DivergedStep, Interrupted, Preempted, RunError
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import collective
@@ -289,10 +289,10 @@ def _stop_signals(once: bool) -> Iterator[list[type[RunError]]]:
     before = {number: signal.signal(number, on_signal) for number in meanings}
     try:
         yield requests
-    except RunError:
-        raise
-    except Exception as error:  # a retry would ignore the signal
-        if requests and once:
+    except Exception as error:
+        # A training that goes on in smaller parts, or goes back, would ignore it.
+        goes_on = isinstance(error, DivergedStep) or errors.out_of_memory(error)
+        if requests and once and goes_on:
             raise requests[0](_RESUME) from error
         raise
     finally:

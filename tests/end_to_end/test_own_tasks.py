@@ -153,6 +153,11 @@ def test_weights_of_classes_change_what_is_learnt(own):
     weights = own.data / "weights.tsv"
     out, output = own.run("out", **flags, class_weights=weights)
     assert "weights in the loss: no 1, yes 50" in output
+    as_json = {"class_weights": '{"no": 1, "yes": 50}'}
+    same, output = own.run("json", **flags, **as_json)
+    assert "weights in the loss: no 1, yes 50" in output
+    values = [(folder / "test_results.tsv").read_text() for folder in (out, same)]
+    assert values[0] == values[1]
     plain, _ = own.run("plain", **flags)
 
     def share_of_yes(folder):

@@ -65,6 +65,7 @@ def test_seeds_see_the_same_rows(tiny, inside, tmp_path):
         ({"export_hf": "x"}, "--export_hf is for a single model"),
         ({"plan": True}, "--plan is for a single model"),
         ({"seeds": 0}, "--seeds=0: pass at least 1"),
+        ({"seed": 2**63 - 1, "seeds": 2}, "beyond 64 bits: pass a smaller one"),
     ],
 )
 def test_mistakes(tiny, inside, tmp_path, flags, fragment):

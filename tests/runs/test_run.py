@@ -37,6 +37,11 @@ def test_unused_parameters_are_frozen_too(flags, frozen):
     assert make(**flags).frozen == frozen
 
 
+def test_something_that_is_used_is_left_to_train():
+    with pytest.raises(UserError, match="all parameters that the task uses"):
+        _ = make(freeze="bert/|head").frozen
+
+
 def test_a_mistaken_freeze_is_a_users_error():
     with pytest.raises(UserError):
         _ = make(freeze_layers="9").frozen

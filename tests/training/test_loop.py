@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from bert_mgpu.core.errors import Interrupted, Preempted
+from bert_mgpu.core.errors import DivergedStep, Interrupted, Preempted
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import devices
 from bert_mgpu.tasks.classification.task import Classification
@@ -75,6 +75,25 @@ def test_a_second_signal_ends_a_single_process_at_once(number, error):
     with pytest.raises(error, match="at once"):
         twice()
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (DivergedStep(3, "loss nan", ""), Preempted),  # which may be rolled back
+        (MemoryError(), Preempted),  # which is tried again in smaller parts
+        (OSError(28, "No space left on device"), OSError),
+        (KeyError("x"), KeyError),
+    ],
+)
+def test_what_goes_on_does_not_pass_over_a_signal(error, raised):
+    def fail():
+        with loop._stop_signals(once=True):
+            signal.raise_signal(signal.SIGTERM)
+            raise error
+
+    with pytest.raises(raised):
+        fail()
 
 
 class Group:

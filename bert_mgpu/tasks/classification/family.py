@@ -183,8 +183,8 @@ class ClassificationFamily(Family):
 
     def training_key(self, config: FinetuneConfig, key: str) -> str:
         path = config.class_weights
-        if not path or path == label_weights.BALANCED:
-            return key
+        if not path or path == label_weights.BALANCED or path.startswith("{"):
+            return key  # the flag itself is compared
         return hashing.fingerprint({"data": key, "w": hashing.file_hash(path)})
 
     def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:

@@ -14,6 +14,7 @@ _EVALUATOR = "evaluation/evaluator.py"
 _EVALUATOR_TEST = "evaluation/test_evaluator.py"
 _RESULTS = "evaluation/result_files.py"
 _RESULTS_TEST = "evaluation/test_result_files.py"
+_HUGGING = "checkpoints/test_huggingface_read.py"
 _RESUME = "runs/resume.py"
 _RESUME_TEST = "runs/test_resume.py"
 _MLFLOW = "runs/mlflow_log.py"
@@ -54,6 +55,17 @@ MUTANTS: list[Mutant] = [
     Mutant("a kernel of transformers is not transposed", "checkpoints/huggingface_read.py",
            "value = value.T if row and row.transposed else value", "value = value",
            "checkpoints/test_huggingface_read.py orientation"),
+    Mutant("another tokenizer's accents are passed over", "checkpoints/huggingface_read.py",
+           "wanted is not None and value != wanted", "False", f"{_HUGGING} tokenizers"),
+    Mutant("MeCab's words are BERT's", "checkpoints/huggingface_read.py",
+           'values.get("tokenizer_class") in _OTHERS', "False", f"{_HUGGING} tokenizers"),
+    Mutant("a cased vocabulary is lowered", "checkpoints/casing.py",
+           'given or settings["do_lower_case"] is not None', "given",
+           "data_prep/test_mistaken_texts.py lowered"),
+    Mutant("a data frame is its columns", "api/loading.py",
+           ' or hasattr(value, "columns")', "", "api/test_model.py no_text"),
+    Mutant("weights of labels in JSON are a file", "tasks/classification/family.py",
+           ' or path.startswith("{")', "", "end_to_end/test_own_tasks.py change_what"),
     Mutant("ten labels are sorted as texts", "checkpoints/huggingface_read.py",
            "sorted(labels, key=int)", "sorted(labels)", "checkpoints/test_huggingface_read.py"),
     Mutant("an export has the other gelu", "checkpoints/huggingface_write.py",

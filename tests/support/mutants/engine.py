@@ -11,6 +11,7 @@ _COLLECTIVE, _LAUNCHER = (
     "distributed/test_collective.py",
     "distributed/test_launcher.py",
 )
+_LOOP = "training/test_loop.py"
 _DEVICES, _WATCHDOG = "distributed/test_devices.py", "distributed/test_watchdog.py"
 
 # fmt: off
@@ -147,5 +148,11 @@ MUTANTS: list[Mutant] = [
     Mutant("shapes of a stream are counted together", "training/programs.py",
            "self._counts[shape] += 1", "self._counts[shape] = self._counts.total() + 1",
            "training/test_towers.py frequent"),
+    Mutant("a rollback passes over a signal to stop", "training/loop.py",
+           "goes_on = isinstance(error, DivergedStep) or", "goes_on =", f"{_LOOP} goes_on"),
+    Mutant("a signal hides any error", "training/loop.py",
+           "if requests and once and goes_on:", "if requests and once:", f"{_LOOP} goes_on"),
+    Mutant("only unused weights are left to train", "runs/run.py",
+           "if frozen.issuperset(names):", "if False:", "runs/test_run.py left"),
 ]
 # fmt: on
