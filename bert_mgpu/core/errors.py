@@ -138,14 +138,14 @@ class PeerLost(RunError):
 
 
 class Preempted(RunError):
-    """Stopped by SIGTERM, after saving; the same command resumes."""
+    """Stopped by SIGTERM, a training after saving; the same command resumes."""
 
     exit_code = 75
     label = "stopped"
 
 
 class Interrupted(RunError):
-    """Stopped by Ctrl-C, after saving; the same command resumes."""
+    """Stopped by Ctrl-C, a training after saving; the same command resumes."""
 
     exit_code = 130
     label = "stopped"

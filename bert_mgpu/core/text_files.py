@@ -10,6 +10,7 @@ import gzip
 import lzma
 import os
 import pathlib
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
@@ -73,10 +74,18 @@ _TWO_BYTES = "\u07ff"  # the last character that UTF-8 writes in two bytes
 _MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
 UNPACK = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
-# The first bytes of packed files -> their program and the end of their names.
-_PACKED = {b"\x1f\x8b": ("gzip", ".gz"), b"\xfd7zXZ": ("xz", ".xz")}
+_NAMED = "packed by {}: give the file a name that ends in .{}, or unpack it"
+_ZIP = "a zip archive, such as a workbook of Excel: save it as CSV"
+_UNKNOWN = "packed by {}: unpack it, or pack it by gzip or xz"
+# The first bytes of files that are no text, and what to do with them.
+_PACKED = (
+    (re.compile(rb"\x1f\x8b"), _NAMED.format("gzip", "gz")),
+    (re.compile(rb"\xfd7zXZ"), _NAMED.format("xz", "xz")),
+    (re.compile(rb"BZh[1-9]1AY&SY"), _UNKNOWN.format("bzip2")),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), _UNKNOWN.format("zstd")),
+    (re.compile(rb"PK\x03\x04"), _ZIP),
+)
 _UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
-_ZIP = b"PK\x03\x04"
 LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
 
 
@@ -238,16 +247,9 @@ def check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
 
     Later checks would name another cause, or none. raw: the first line with its end.
     """
-    for start, (program, suffix) in _PACKED.items():
-        if raw.startswith(start):
-            raise UserError(
-                f"{path}:1: packed by {program}: give the file a name that ends in"
-                f" {suffix}, or unpack it"
-            )
-    if raw.startswith(_ZIP):
-        raise UserError(
-            f"{path}:1: a zip archive, such as a workbook of Excel: save it as CSV"
-        )
+    for start, advice in _PACKED:
+        if start.match(raw):
+            raise UserError(f"{path}:1: {advice}")
     if raw.startswith(_UTF_16):
         raise UserError(
             f"{path}:1: not UTF-8 but UTF-16: convert it, e.g. iconv -f UTF-16 -t UTF-8"

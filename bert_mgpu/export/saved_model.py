@@ -64,10 +64,11 @@ class Served(tf.Module):  # type: ignore[misc]
         self._lower = tokenizer.do_lower_case
         self._cls, self._sep = tokenizer.cls_id, tokenizer.sep_id
         self._head = truncation_lib.HEADS[truncation], head_tokens
+        self._truncation = {"truncation": truncation, "head_tokens": head_tokens}
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts for clients: the labels, the maximum lengths, the casing."""
+        """Facts for clients: the labels, what fits in a row, the casing."""
         segments = self._task.segments
         of_segments = {"max_segments": segments.most, "doc_stride": segments.stride}
         return {
@@ -76,6 +77,7 @@ class Served(tf.Module):  # type: ignore[misc]
             "labels": list(self._task.labels),
             "max_seq_length": self._max_length,
             "do_lower_case": self._lower,
+            **self._truncation,
             **(of_segments if segments.most > 1 else {}),
         }
 

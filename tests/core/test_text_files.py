@@ -1,5 +1,6 @@
 """Lines, encodings and samples of text files."""
 
+import bz2
 import pathlib
 
 import numpy as np
@@ -60,6 +61,8 @@ def test_reads_one_line_at_a_time(tmp_path):
         (b"ab\xe4\xb8\n", ":1: not UTF-8 (byte 0xe4 at column 3)"),
         ("标题\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
         (b"PK\x03\x04\x14\0\n", ":1: a zip archive, such as a workbook of Excel"),
+        (bz2.compress(b"a\n"), ":1: packed by bzip2: unpack it, or pack it by gzip"),
+        (b"\x28\xb5\x2f\xfd\n", ":1: packed by zstd: unpack it, or pack it by gzip"),
         (b"a\nbc\0d\n", ":2: NUL byte at column 3"),
         ("title\n".encode("utf-16-le"), ":1: NUL byte at column 2"),
     ],

@@ -235,6 +235,7 @@ def test_onnx_says_what_the_run_says(served, act):
     assert float(far) <= 1e-5
     facts = json.loads((folder / "bert_mgpu.json").read_text())
     assert facts["labels"] == ["no", "yes"] and facts["do_lower_case"] is True
+    assert (facts["truncation"], facts["head_tokens"]) == ("head", 128)
 
 
 @pytest.mark.parametrize(
