@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import pathlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -120,7 +119,7 @@ def load_encoder(
         "precision": precision,
     }
     config, _ = parsing.parse(["", *parsing.arguments(values)], "", FeaturesConfig)
-    with silent_load(pathlib.Path(path)):
+    with silent_load(loading.path_of(path)):
         devices = own_devices(config.device, config.precision)
         from bert_mgpu.runs import extract_features
 

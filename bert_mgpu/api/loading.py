@@ -13,7 +13,13 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from bert_mgpu.core import log
-from bert_mgpu.core.errors import OutOfMemory, UserError, memory_advice, out_of_memory
+from bert_mgpu.core.errors import (
+    OutOfMemory,
+    UserError,
+    memory_advice,
+    out_of_memory,
+    short_repr,
+)
 
 NO_TEXTS = "pass a text, or a list of texts, such as a column of a data frame"
 BLOCK = 1024  # texts that are sorted, computed and held in memory at once
@@ -27,6 +33,13 @@ def are_texts(value: object) -> bool:
     """Whether texts can be iterated; a data frame would give the names of columns."""
     is_other = isinstance(value, bytes) or hasattr(value, "columns")
     return hasattr(value, "__iter__") and not is_other
+
+
+def path_of(folder: object) -> pathlib.Path:
+    """The path of a model. Raises UserError: it is none."""
+    if not isinstance(folder, str | os.PathLike):
+        raise UserError(f"{short_repr(folder)}: pass the folder of a model")
+    return pathlib.Path(folder)
 
 
 class LoadedParts(Generic[Parts]):

@@ -167,7 +167,7 @@ def load(
       UserError: there is no trained model, or it does not fit together.
       OutOfMemory: its weights do not fit.
     """
-    path = pathlib.Path(folder)
+    path = loading.path_of(folder)
     config = _settings(
         path,
         use_best=use_best,

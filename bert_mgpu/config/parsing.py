@@ -182,7 +182,8 @@ def arguments(values: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             value = str(value).lower()
         elif isinstance(value, Mapping):
-            value = json.dumps(value, ensure_ascii=False)
+            # Numbers may be numpy's.
+            value = json.dumps(value, ensure_ascii=False, default=float)
         elif isinstance(value, list | tuple):
             if parts := [part for part in map(str, value) if "," in part]:
                 raise UserError(

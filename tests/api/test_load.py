@@ -138,6 +138,9 @@ def test_towers_share_the_texts(trained, monkeypatch):
 
 
 def test_folders_that_are_no_model(trained, tmp_path):
+    for wrong in (None, 3, b"x"):
+        with pytest.raises(bert_mgpu.UserError, match="pass the folder of a model"):
+            bert_mgpu.load(wrong)
     with pytest.raises(bert_mgpu.UserError, match="none: no such folder"):
         bert_mgpu.load(tmp_path / "none")
     with pytest.raises(bert_mgpu.UserError, match="no trained model, since it has no"):

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from bert_mgpu.config import base, finetuning, parsing, pretraining
@@ -262,3 +263,8 @@ def test_a_reader_that_leaves_early():
     os.close(writer)
     _, err = shown.communicate(timeout=60)
     assert (shown.returncode, err) == (0, b"")
+
+
+def test_numbers_of_numpy_in_a_command_line():
+    (text,) = parsing.arguments({"threshold": {"a": np.float32(0.25), "b": 1}})
+    assert text == '--threshold={"a": 0.25, "b": 1}'
