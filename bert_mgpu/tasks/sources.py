@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import check_file, read_lines
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.tasks.predict_format import find_format
@@ -44,6 +45,11 @@ def predicted(predict_file: str | None) -> dict[str, str | None]:
     if predict_file is None or os.path.exists(predict_file) or "," not in predict_file:
         return {"test": predict_file}
     paths = predict_file.split(",")
+    if {"", STANDARD_INPUT} & {*paths}:
+        raise UserError(
+            f"--predict_file={predict_file}: an empty name, or standard input (-) among"
+            " files: pass names alone, or - alone"
+        )
     sets = {f"{_PREDICTED}{pathlib.Path(path).name}": path for path in paths}
     if len(sets) < len(paths):
         raise UserError(

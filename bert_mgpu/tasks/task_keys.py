@@ -157,6 +157,12 @@ def checked(
         raise UserError(f"{path}: {error}") from None
     if "text_a" not in values:
         raise UserError(f"{path}: 'text_a' is missing: give it, or --text_a_column")
+    label = values.get("label")
+    if label is not None and label in (values["text_a"], values.get("text_b")):
+        raise UserError(
+            f"{origin('label')} is {label!r}, a column of the text: pass that of the"
+            " label"
+        )
     named = [key for key in COLUMNS if _is(values, key, str)]
     if named and values.get("header") is False:
         raise UserError(

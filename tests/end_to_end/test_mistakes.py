@@ -145,6 +145,7 @@ BAD_TASKS = [
     ({"labels": ["no", "no"]}, "'labels' names a label twice"),
     ({"labels": ["no", ""]}, "'labels' must be a list of strings"),
     ({"label": None}, "'label' is missing"),
+    ({"label": 1}, "'label' is 1, a column of the text: pass that of the label"),
 ]
 BAD_OWN_FLAGS = [
     ({"train_file": "x.tsv"}, "x.tsv: no such file"),

@@ -43,6 +43,9 @@ def test_several_files_to_predict_are_sets_of_their_names():
     assert both == {"test:x.tsv": "a/x.tsv", "test:y.tsv": "b/y.tsv"}
     with pytest.raises(UserError, match="two files of the same name"):
         sources.predicted("a/x.tsv,b/x.tsv")
+    for wrong in ("a/x.tsv,", "a/x.tsv,-"):
+        with pytest.raises(UserError, match="pass names alone, or - alone"):
+            sources.predicted(wrong)
 
 
 @pytest.mark.parametrize("flag", ["x", "=x", "a b=x", "dev=x", "a=x,a=y"])

@@ -69,7 +69,9 @@ def test_a_number_is_one(cell, wanted):
     assert read(cell, "regression") == number(cell) == wanted
 
 
-@pytest.mark.parametrize("cell", ["", "no", "nan", "inf", "-inf", "3.5e38", "1,5"])
+@pytest.mark.parametrize(
+    "cell", ["", "no", "nan", "inf", "-inf", "3.5e38", "1,5", "1_5"]
+)
 def test_what_is_no_finite_number_of_float32(cell):
     with pytest.raises(ValueError, match="is not a number"):
         read(cell, "regression")
