@@ -206,10 +206,22 @@ def steps_of(store, name="train/loss"):
         ]
 
 
+def meanwhile(read, *of):
+    """What is read of a store that is written to: a file may be empty for a moment."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return read(*of)
+        except ValueError:  # MLflow's "Metric ... is malformed. No data found."
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
 def wait_for(wanted, store):
     until = time.monotonic() + 60
-    while steps_of(store) != wanted:
-        assert time.monotonic() < until, steps_of(store)
+    while (found := meanwhile(steps_of, store)) != wanted:
+        assert time.monotonic() < until, found
         time.sleep(0.05)
 
 
@@ -218,12 +230,12 @@ def test_curves_grow_while_it_trains(later, monkeypatch):
     run, grow, store = later
     with mlflow_log.following(run):
         wait_for([1, 2, 3], store)
-        _, found = only_run_of(store)
+        _, found = meanwhile(only_run_of, store)
         assert found.info.status == "RUNNING"
         grow(7)
         wait_for([*range(1, 8)], store)
-        assert steps_of(store, "dev/eval_loss") == [4]
-        assert steps_of(store, "eval_results/loss") == []
+        assert meanwhile(steps_of, store, "dev/eval_loss") == [4]
+        assert meanwhile(steps_of, store, "eval_results/loss") == []
         grow(9)
     assert steps_of(store) == [*range(1, 10)]
     assert steps_of(store, "dev/eval_loss") == [4, 8]
