@@ -11,7 +11,8 @@ _CHECKS, _REPORT = (
     "tasks/span_qa/test_question_checks.py",
     "tasks/span_qa/test_report.py",
 )
-_CLI, _WHOLE = "cli/test_run_squad.py", "end_to_end/questions/test_questions.py"
+_CLI = "cli/test_run_squad.py"
+_WHOLE = "end_to_end/questions/test_files_and_settings.py"
 _WRONG = "robustness/test_questions.py"
 _SERVED, _GRAPH = "export/test_served_answers.py", "export/served_answers.py"
 _EXPORTS = "end_to_end/questions/test_exporting.py"
