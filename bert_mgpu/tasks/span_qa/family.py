@@ -69,8 +69,8 @@ class SpanQaFamily(Family):
         )
 
     def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
-        names = "doc_stride", "max_query_length", "max_answer_length", "verbose_logging"
-        return {name: getattr(config, name) for name in names}
+        names = "max_answer_length", "verbose_logging"
+        return _cut(config)._asdict() | {name: getattr(config, name) for name in names}
 
     def prediction_flags(
         self, config: FinetuneConfig, files: TaskFiles
