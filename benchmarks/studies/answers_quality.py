@@ -46,6 +46,7 @@ from bert_mgpu.tasks.span_qa.task import SpanQa
 WORK = ROOT / "build" / "answers_quality"
 OURS, THEIRS = "bert_mgpu", "transformers"
 LENGTH, STRIDE, BATCH, RATE, WARMUP = 384, 256, 16, 1e-4, 0.1
+PRECISION = "float32"
 SCORES = ("cmrc_em", "cmrc_f1")
 _SAVED_EVERY = 50  # steps of a row, which then may be killed
 
@@ -88,7 +89,7 @@ def flags_of(row: Row, start: pathlib.Path | str) -> dict[str, Any]:
         "optimizer": "adamw",
         "warmup_proportion": WARMUP,
         "padding": "bucket",
-        "precision": "bfloat16",
+        "precision": PRECISION,
         "seed": row["seed"],
         "save_checkpoints_steps": _SAVED_EVERY,
         "keep_checkpoint_max": 1,
@@ -168,7 +169,7 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
         row["seed"],
         WORK / "runs" / f"{runner.name_of(row)}.pt",
         saved_every=_SAVED_EVERY,
-        precision="bfloat16",
+        precision=PRECISION,
     )
     trained = torch_training.train(
         transformers.AutoModelForQuestionAnswering.from_pretrained(folder),

@@ -137,12 +137,22 @@ def _tsv(
     path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
     numbers: list[int | None] = column_lib.numbers(columns)
+    width = None
     for number, line in lines:
         cells = line.split("\t")
         if number == 1 and form.header:
             numbers = column_lib.header_numbers(path, cells, columns)
+            width = len(cells)
+        elif not line.strip():
+            yield number, None
+        elif width is not None and any(map(str.strip, cells[width:])):
+            yield number, _superfluous(cells, width, "remove the tabs within a cell")
         else:
-            yield number, column_lib.pick(cells, numbers) if line.strip() else None
+            yield number, column_lib.pick(cells, numbers)
+
+
+def _superfluous(cells: list[str], width: int, advice: str) -> ValueError:
+    return ValueError(f"{len(cells)} cells, the header has {width}: {advice}")
 
 
 def _csv(
@@ -178,9 +188,9 @@ def _csv(
             width = len(cells)
         elif not "".join(cells).strip() and len(cells) < 2:
             yield number, None
-        elif width is not None and len(cells) > width:
-            fault = f"{len(cells)} cells, the header has {width}: put one with commas"
-            yield number, ValueError(f"{fault} into quotes")
+        elif width is not None and any(map(str.strip, cells[width:])):
+            advice = "put one with commas into quotes"
+            yield number, _superfluous(cells, width, advice)
         else:
             yield number, column_lib.pick(cells, numbers)
 

@@ -26,13 +26,13 @@ def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> N
     config, task, data = run.config, run.task, run.data
     if not (config.report and (config.do_train or config.do_eval)):
         return
-    if not report.is_possible():
-        say("no report: the package matplotlib is not installed")
-        return
-    # All processes read: it is a collective operation.
+    # All processes read, even where a package is missing: it is a collective operation.
     sets = {name: data.read(name)[0] for name in data.needed}
     warnings = data.warnings
     if run.topology.group.rank > 0:
+        return
+    if not report.is_possible():
+        say("no report: the package matplotlib is not installed")
         return
     evaluated = [
         _evaluated(run, name, rows, trust=told.trust[name], baseline=told.baseline)

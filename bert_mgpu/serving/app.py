@@ -234,10 +234,11 @@ class _Server:
 
     async def explain(self, request: Request) -> Response:
         deadline = Deadline(self._limits.seconds)
-        example = self._example(await self._json(request, deadline), 0)
-        rows = [Asked(example, _explained)]
-        (answer,) = await self._answers(rows, request, deadline)
-        return JSONResponse(answer)
+        with self._counted():
+            example = self._example(await self._json(request, deadline), 0)
+            rows = [Asked(example, _explained)]
+            (answer,) = await self._answers(rows, request, deadline)
+            return JSONResponse(answer)
 
     async def report(self, request: Request) -> Response:
         report = self._model.report

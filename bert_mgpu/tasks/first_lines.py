@@ -53,9 +53,12 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
         return True
     if columns.table is None:
         try:
-            return len(columns.cells(line)) >= columns.count(with_label=False)
+            cells = columns.cells(line)
         except ValueError:
             return False
+        if cells == [line] and object_on(line) is not None:
+            return False
+        return len(cells) >= columns.count(with_label=False)
     form, names = columns.table
     kind = form.format or "tsv"  # of a .txt
     if kind == CONLL:
@@ -66,10 +69,10 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
         record = object_on(line)
         own = names[columns.text_a]
         return record is not None and (own in record or "text_a" not in record)
-    if kind != "tsv":
+    if kind != "tsv" or object_on(line) is not None:
         return False
     if "\t" in line:
-        return object_on(line) is None
+        return True
     if columns.text_b is not None:
         return False
     text = names[columns.text_a]

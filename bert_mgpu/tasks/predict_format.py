@@ -26,7 +26,6 @@ from bert_mgpu.tasks.first_lines import CONLL, JSON_LINES, TEXT
 _BESIDE = ("id", "group")  # of columns beside the texts
 _KEYS = ("text_a", "text_b", *_BESIDE)
 _RECORDS = (JSON_LINES, "parquet")
-_OWN = (CONLL, tables.SQUAD)  # formats of files with other names, too
 _LOOKED_AT = 50  # lines of a file by which words with tags are told from texts
 
 
@@ -114,7 +113,11 @@ def _has_words(columns: Columns) -> bool:
 def _is_named(columns: Columns, path: str) -> bool:
     """Whether the name of a file says that it is as the task's own."""
     suffix = _suffix(path)
-    return suffix == f".{CONLL}" if _has_words(columns) else suffix != ".txt"
+    if _has_words(columns):
+        return suffix == f".{CONLL}"
+    # A built-in task has its own names for files: what is in them decides.
+    of_any = (".txt", ".json", ".jsonl") if columns.table is None else (".txt",)
+    return suffix not in of_any
 
 
 def encoding_of(columns: Columns) -> str:
@@ -130,13 +133,16 @@ def _or_utf_8(columns: Columns) -> Columns:
 
 
 def _other_records(columns: Columns, path: str) -> str | None:
-    """The format of a file whose name says that it is not that of the task's own."""
-    if columns.table is None or columns.table.form.format not in _OWN:
-        return None
+    """The format of records by the name of a file, where the task's own differ."""
     kind = tables.TableFormat().format_of(path)
-    if _is_squad(columns) and _suffix(path) == ".json":
+    if kind not in _RECORDS or (_is_squad(columns) and _suffix(path) == ".json"):
         return None
-    return kind if kind in _RECORDS else None
+    if columns.table is None:
+        return kind if kind == "parquet" else None
+    form, names = columns.table
+    if form.format is None and all(isinstance(name, str) for name in names):
+        return None  # its name tells the format, and the names are there
+    return kind if form.format != kind else None
 
 
 def _is_squad(columns: Columns) -> bool:

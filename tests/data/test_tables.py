@@ -144,6 +144,7 @@ def test_packed_files_have_the_format_of_what_is_in_them(tmp_path, suffix, packe
         ),
         ("a.tsv", "text\n", [0, -1], False, ":1: 1 column, but column 1"),
         ("a.csv", "t,l\ngood, but,x\n", ["t", "l"], True, ":2: 3 cells, the header ha"),
+        ("a.tsv", "t\tl\na \t b\tx\n", ["t", "l"], True, ":2: 3 cells, the header ha"),
         ("a.jsonl", '{"t": NaN}\n', ["t"], False, ":1: column 't' is 'nan'"),
         ("a.jsonl", '{"t": ' + "9" * 9999 + "}", ["t"], False, ":1: not a JSON object"),
         ("a.jsonl", '{"t": 1, "t": 2}\n', ["t"], False, ":1: .*'t' appears 2 times"),
@@ -159,6 +160,15 @@ def test_a_mistake_is_one_line_with_its_place(
     ) as e:
         cells(path, columns, header=header)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(("name", "tab"), [("a.tsv", "\t"), ("a.csv", ",")])
+def test_cells_beyond_the_header_may_be_empty(tmp_path, name, tab):
+    """As spreadsheets write them; without a header nothing says how many there are."""
+    path = write(tmp_path / name, f"t{tab}l\na{tab}b{tab}{tab} \n")
+    assert cells(path, ["t", "l"], header=True) == [(2, ["a", "b"])]
+    path = write(tmp_path / name, f"t{tab}l\na{tab}b{tab}c\n")
+    assert cells(path, [0, 1]) == [(1, ["t", "l"]), (2, ["a", "b"])]
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,12 @@ def test_the_state_of_the_model(client):
 def test_metrics_count_what_was_answered(client):
     client.predict({"instances": ["a", "b", "c"]})
     client.predict({"instances": []})
+    client("POST", "/explain", {"text_a": "d"})
+    client("POST", "/explain", {"text_b": "d"})
     text = client("GET", "/metrics")[2].decode()
-    assert 'bert_mgpu_requests_total{status="200"} 1.0' in text
-    assert 'bert_mgpu_requests_total{status="400"} 1.0' in text
-    assert "bert_mgpu_batch_rows_sum 3.0" in text
+    assert 'bert_mgpu_requests_total{status="200"} 2.0' in text
+    assert 'bert_mgpu_requests_total{status="400"} 2.0' in text
+    assert "bert_mgpu_batch_rows_sum 4.0" in text
     assert "bert_mgpu_waiting_rows 0.0" in text
     for line in text.splitlines():  # the exposition format
         assert re.fullmatch(r'# .*|[a-z_]+(\{[a-z]+="[^"]*"\})? [-+0-9.eInf]+', line)

@@ -1,5 +1,8 @@
 """The format of a file to predict, by its name or by its first line."""
 
+import gzip
+import json
+
 import pytest
 
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -19,6 +22,8 @@ FIRST_LINES = [
     ({"text_a_column": "1"}, "", None),  # a row without a text
     ({"text_a_column": "0"}, BARE, None),  # the same either way
     ({"text_a_column": "-1"}, BARE, None),
+    ({"text_a_column": "0"}, OBJECT, "jsonl"),
+    ({"text_a_column": "-1"}, OBJECT, "jsonl"),
     ({"text_a_column": "0", "text_b_column": "1"}, BARE, "text"),
     ({"text_a_column": "1", "file_format": "csv"}, BARE, None),
     ({"text_a_column": "2", "file_format": "csv"}, BARE, "text"),
@@ -52,6 +57,7 @@ FIRST_LINES = [
     ({"task_name": "sentiment"}, '{"comment": "sun joy"}', None),
     ({"task_name": "sentiment"}, "sun joy", "text"),
     ({"task_name": "title_audit"}, "sun joy", None),  # its last cell is the text
+    ({"task_name": "title_audit"}, OBJECT, "jsonl"),
 ]
 
 
@@ -172,11 +178,45 @@ def test_a_pair_on_one_line_has_a_tab(tmp_path):
             texts(task, path, chosen.columns)
 
 
-@pytest.mark.parametrize("name", ["new.tsv", "new.csv.gz", "new.jsonl", "new"])
+@pytest.mark.parametrize("name", ["new.tsv", "new.csv.gz", "new"])
 def test_other_names_decide_by_themselves(tmp_path, name):
     """The file is not even opened."""
     task, chosen = found(tmp_path / name, {"text_a_column": "1"})
     assert chosen.columns == task.columns_of("test") and chosen.lines is None
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"text_a_column": "0"},
+        {"text_a_column": "1", "file_format": "csv"},
+        {"text_a_column": "body", "file_format": "csv"},
+        {"text_a_column": "body", "file_format": "jsonl"},
+        {"text_a_column": "body", "file_format": "parquet"},
+        {"task_name": "high_level"},
+        {"task_name": "title_audit"},
+    ],
+)
+def test_the_names_of_records_go_before_the_format_of_the_task(tmp_path, flags):
+    pyarrow = pytest.importorskip("pyarrow", reason="an optional package")
+    from pyarrow import parquet
+
+    named = flags.get("text_a_column") == "body"
+    key = "body" if named else "text_a"
+    for name in ("new.jsonl", "new.json", "new.jsonl.gz", "new.parquet"):
+        path = tmp_path / name
+        row = {key: "sun, joy"}
+        if name.endswith("parquet"):
+            parquet.write_table(pyarrow.Table.from_pylist([row]), path)
+        else:
+            opened = gzip.open if name.endswith("gz") else open
+            with opened(path, "wt") as file:
+                file.write(json.dumps(row) + "\n")
+        task, chosen = found(path, flags)
+        assert texts(task, path, chosen.columns) == [("sun, joy", None)], name
+    (tmp_path / "new.jsonl").write_text('{"comment": "abcd"}\n')  # rows of its own
+    task, chosen = found(tmp_path / "new.jsonl", {"task_name": "sentiment"})
+    assert texts(task, tmp_path / "new.jsonl", chosen.columns) == [("ab", "cd")]
 
 
 PAIR = {"text_a_column": "2", "text_b_column": "1", "id_column": "0"}
