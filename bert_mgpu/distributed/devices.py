@@ -64,9 +64,17 @@ def configure(
             " --device=cpu"
         )
     if gpus and device != "cpu":
-        tf.config.set_visible_devices(gpus[:towers], "GPU")
-        for gpu in gpus[:towers]:  # several runs may share a card
-            tf.config.experimental.set_memory_growth(gpu, True)
+        taken = gpus[:towers]
+        with contextlib.suppress(RuntimeError):  # already configured in this process
+            tf.config.set_visible_devices(taken, "GPU")
+            for gpu in taken:  # several runs may share a card
+                tf.config.experimental.set_memory_growth(gpu, True)
+        configured = tf.config.get_visible_devices("GPU")
+        if configured[: len(taken)] != taken:
+            raise UserError(
+                f"--n_gpus={len(taken)}: this process already has {len(configured)}"
+                " GPUs: its first run decides"
+            )
         return [f"GPU:{index}" for index in range(len(gpus))]
     with contextlib.suppress(RuntimeError):  # already configured in this process
         tf.config.set_visible_devices([], "GPU")

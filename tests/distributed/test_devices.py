@@ -17,15 +17,18 @@ CARDS = ["card0", "card1", "card2", "card3"]
 
 @pytest.fixture
 def visible(monkeypatch):
-    """What a process makes visible of four cards."""
+    """What a process makes visible of four cards; TensorFlow takes other ones once."""
     taken = []
 
     def take(cards, kind):
         assert kind == "GPU"
+        if taken and cards != taken:
+            raise RuntimeError("cannot be modified after being initialized")
         taken[:] = cards
 
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: CARDS)
     monkeypatch.setattr(tf.config, "set_visible_devices", take)
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [*taken])
     monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda *_: None)
     return taken
 
@@ -54,9 +57,20 @@ def test_the_last_process_of_an_elastic_job_takes_cards_for_all_towers(
     own = launcher.ProcessRank()
     init_distributed._devices(run, own)
     assert visible == CARDS[:1]
+    visible.clear()
     monkeypatch.setenv("BERT_MGPU_TOWERS", "3")
     init_distributed._devices(run, own)
     assert visible == CARDS[:3]
+
+
+def test_a_second_run_of_a_process_has_the_cards_of_the_first(visible):
+    """As in a notebook, whose load took all cards."""
+    assert len(devices.configure("auto", 1, 3)) == 4
+    for fewer in (1, 3):
+        assert devices.configure("auto", 1, fewer)[:fewer]
+        assert visible == CARDS[:3]
+    with pytest.raises(UserError, match="--n_gpus=4: this process already has 3 GPUs"):
+        devices.configure("auto", 1, 9)
 
 
 def test_threads_are_a_share_of_the_cores_or_what_is_asked_for(monkeypatch):
